@@ -1,0 +1,1 @@
+"""How well embeddings predict relations: ranking protocols, metrics and their intervals."""

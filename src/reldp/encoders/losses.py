@@ -1,0 +1,174 @@
+"""Scores and losses of clip units: embeddings of a unit's rows in, one number per unit out.
+
+A tuple unit has the rows ``[end0, end1, negative_1 .. negative_k]``, a pair unit
+``[end0, end1, negative_j]``. Negative j is scored against the end of the positive that the
+sampler's coin chose (theory.md section 1, step 3).
+
+Guarantees (theory.md section 2): the loss of a unit is a function of that unit's own rows and
+coins; a masked negative leaves the softmax or the sum, and nothing is ever divided by the number
+of negatives that remain; a unit whose negatives are all masked has loss exactly 0 with gradient
+exactly 0. InfoNCE mixes all negatives of a tuple in one softmax: it is refused for pair units.
+
+Public: `RelationLoss` (the settings, one validated value), `unit_losses` (the same as a function).
+
+>>> import torch
+>>> rows = torch.tensor([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])  # (units 1, rows 3, dim 2)
+>>> unit_losses(rows, [[0]], [[False]], loss="hinge", score="dot", temperature=1.0, margin=1.5)
+tensor([0.5000])
+>>> RelationLoss(loss="infonce").check_clipping("pair")
+Traceback (most recent call last):
+reldp.errors.ConfigError: `loss` must be logistic or hinge with `clipping` pair, got 'infonce'. \
+InfoNCE mixes all negatives of a tuple in one softmax, so it is no sum over pairs.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from reldp.errors import ConfigError
+
+__all__ = ["LOSSES", "SCORES", "RelationLoss", "unit_losses"]
+
+LOSSES = ("infonce", "hinge", "logistic")
+SCORES = ("cosine", "dot")
+
+_Coins = Tensor | npt.NDArray[Any] | list[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelationLoss:
+    """What a unit's rows are trained for.
+
+    Attributes:
+        loss: ``"infonce"`` and ``"hinge"`` as in the paper, or ``"logistic"``: the sum over
+            negatives of softplus(negative score - positive score).
+        score: ``"cosine"`` or ``"dot"``.
+        temperature: Every score is divided by it.
+        margin: Of the hinge loss, in units of the divided score.
+    """
+
+    loss: str = "infonce"
+    score: str = "cosine"
+    temperature: float = 0.05
+    margin: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require_one_of("loss", self.loss, LOSSES)
+        _require_one_of("score", self.score, SCORES)
+        _require_positive("temperature", self.temperature)
+        _require_positive("margin", self.margin)
+
+    def check_clipping(self, clipping: str) -> None:
+        """Refuses the clipping rule whose clip units this loss does not decompose into."""
+        if clipping == "pair" and self.loss == "infonce":
+            raise ConfigError(
+                "`loss` must be logistic or hinge with `clipping` pair, got 'infonce'. "
+                "InfoNCE mixes all negatives of a tuple in one softmax, so it is no sum over pairs."
+            )
+
+    def __call__(
+        self, embeddings: Tensor, ends: _Coins, mask: _Coins, *, unit: str = "tuple"
+    ) -> Tensor:
+        """The loss of every unit.
+
+        Args:
+            embeddings: Shape (units, 2 + k, dim), rows ``[end0, end1, negative_1 .. negative_k]``.
+            ends: Shape (units, k), 0 or 1: the end that each negative is paired with.
+            mask: Shape (units, k), True where the negative is left out.
+            unit: ``"tuple"``, or ``"pair"`` with k = 1: one of the k pair units of a tuple.
+
+        Returns:
+            Shape (units,), in float32 or better.
+        """
+        self.check_clipping(unit)
+        ends, mask = _check_unit(embeddings, ends, mask, unit)
+        positive, negatives = self._scores(embeddings, ends)  # (units,), (units, k)
+        if self.loss == "infonce":
+            # exp(-inf) = 0 takes a masked negative out of the softmax, and out of its gradient.
+            negatives = negatives.masked_fill(mask, -math.inf)
+            scores = torch.cat([positive[:, None], negatives], dim=1)  # (units, 1 + k)
+            # logsumexp - positive is exactly 0 when the positive stands alone.
+            return torch.logsumexp(scores, dim=1) - positive
+        gap = negatives - positive[:, None]  # (units, k)
+        terms = functional.softplus(gap) if self.loss == "logistic" else (self.margin + gap).relu()
+        return terms.masked_fill(mask, 0.0).sum(dim=1)
+
+    def _scores(self, embeddings: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
+        """The positive's score (units,) and each negative's with its chosen end (units, k)."""
+        rows = embeddings if embeddings.dtype == torch.float64 else embeddings.float()
+        if self.score == "cosine":
+            rows = functional.normalize(rows, dim=-1)
+        pair, negatives = rows[:, :2], rows[:, 2:]  # (units, 2, dim), (units, k, dim)
+        positive = (pair[:, 0] * pair[:, 1]).sum(dim=-1)
+        # Both ends are scored, then one chosen: (units, k, 2) is small, gathered anchors are not.
+        both = negatives @ pair.transpose(1, 2)
+        chosen = both.gather(2, ends[:, :, None]).squeeze(2)
+        return positive / self.temperature, chosen / self.temperature
+
+    def to_json(self) -> dict[str, Any]:
+        """The settings as plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """The settings that `to_json` wrote; unknown names are refused."""
+        unknown = sorted(set(values) - set(cls.__dataclass_fields__))
+        if unknown:
+            raise ConfigError(f"`loss` settings must be known names, got {', '.join(unknown)}.")
+        return cls(**values)
+
+
+def unit_losses(
+    embeddings: Tensor,
+    ends: _Coins,
+    mask: _Coins,
+    *,
+    loss: str = "infonce",
+    score: str = "cosine",
+    temperature: float = 0.05,
+    margin: float = 1.0,
+    unit: str = "tuple",
+) -> Tensor:
+    """The loss of every unit, shape (units,): see `RelationLoss`."""
+    settings = RelationLoss(loss=loss, score=score, temperature=temperature, margin=margin)
+    return settings(embeddings, ends, mask, unit=unit)
+
+
+def _check_unit(embeddings: Tensor, ends: _Coins, mask: _Coins, unit: str) -> tuple[Tensor, Tensor]:
+    """The coins as tensors beside the embeddings, once all shapes belong together."""
+    _require_one_of("unit", unit, ("tuple", "pair"))
+    if embeddings.ndim != 3 or embeddings.shape[1] < 3:
+        raise ConfigError(
+            "`embeddings` must have shape (units, 2 + k, dim) with k >= 1, "
+            f"got {tuple(embeddings.shape)}. A loss without negatives has nothing to learn."
+        )
+    shape = (embeddings.shape[0], embeddings.shape[1] - 2)
+    if unit == "pair" and shape[1] != 1:
+        raise ConfigError(f"`embeddings` of pair units must have 3 rows, got {shape[1] + 2}.")
+    chosen = torch.as_tensor(_array(ends), device=embeddings.device).long()
+    hidden = torch.as_tensor(_array(mask), device=embeddings.device).bool()
+    for name, value in (("ends", chosen), ("mask", hidden)):
+        if tuple(value.shape) != shape:
+            raise ConfigError(f"`{name}` must have shape {shape}, got {tuple(value.shape)}.")
+    return chosen, hidden
+
+
+def _array(values: _Coins) -> Tensor | npt.NDArray[Any]:
+    """Lists and read-only arrays as something torch takes without a warning."""
+    return values if isinstance(values, Tensor) else np.array(values)
+
+
+def _require_one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ConfigError(f"`{name}` must be one of {', '.join(known)}, got {value!r}.")
+
+
+def _require_positive(name: str, value: float) -> None:
+    if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+        raise ConfigError(f"`{name}` must be a finite number above 0, got {value!r}.")

@@ -1,0 +1,182 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reldp.encoders.losses import RelationLoss, unit_losses
+from reldp.errors import ConfigError
+
+
+def oracle(rows, ends, mask, loss, score, temperature, margin):
+    """One unit at a time in plain Python floats, straight from the paper's formulas."""
+
+    def similarity(a, b):
+        dot = sum(x * y for x, y in zip(a, b, strict=True))
+        if score == "cosine":
+            dot /= math.sqrt(sum(x * x for x in a)) * math.sqrt(sum(x * x for x in b))
+        return dot / temperature
+
+    values = []
+    for unit, unit_ends, unit_mask in zip(rows, ends, mask, strict=True):
+        positive = similarity(unit[0], unit[1])
+        kept = [
+            similarity(unit[2 + j], unit[end])
+            for j, (end, left_out) in enumerate(zip(unit_ends, unit_mask, strict=True))
+            if not left_out
+        ]
+        if loss == "infonce":
+            values.append(-positive + math.log(math.exp(positive) + sum(math.exp(s) for s in kept)))
+        elif loss == "hinge":
+            values.append(sum(max(0.0, margin - positive + s) for s in kept))
+        else:
+            values.append(sum(math.log1p(math.exp(s - positive)) for s in kept))
+    return values
+
+
+def random_units(seed, units=5, k=4, dim=6):
+    generator = np.random.default_rng(seed)
+    rows = generator.normal(size=(units, k + 2, dim))
+    ends = generator.integers(0, 2, size=(units, k)).astype(np.int8)
+    mask = generator.random((units, k)) < 0.3
+    return rows, ends, mask
+
+
+@pytest.mark.parametrize("loss", ["infonce", "hinge", "logistic"])
+@pytest.mark.parametrize("score", ["dot", "cosine"])
+@settings(max_examples=15, deadline=None)
+@given(
+    seed=st.integers(0, 10_000), k=st.integers(1, 5), temperature=st.sampled_from([0.2, 1.0, 3.0])
+)
+def test_every_loss_equals_the_formula_computed_by_hand(loss, score, seed, k, temperature):
+    rows, ends, mask = random_units(seed, k=k)
+    settings_ = {"loss": loss, "score": score, "temperature": temperature, "margin": 0.7}
+    got = unit_losses(torch.tensor(rows), ends, mask, **settings_)
+    expected = oracle(rows.tolist(), ends.tolist(), mask.tolist(), loss, score, temperature, 0.7)
+    np.testing.assert_allclose(got.numpy(), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_pair_units_sum_to_the_tuple_unit(loss):
+    rows, ends, mask = random_units(3, units=6, k=4)
+    embeddings = torch.tensor(rows)
+    whole = unit_losses(embeddings, ends, mask, loss=loss)
+    pairs = torch.stack([embeddings[:, [0, 1, 2 + j]] for j in range(4)], dim=1).flatten(0, 1)
+    terms = unit_losses(pairs, ends.reshape(-1, 1), mask.reshape(-1, 1), loss=loss, unit="pair")
+    torch.testing.assert_close(terms.view(6, 4).sum(1), whole)
+
+
+@pytest.mark.parametrize("loss", ["infonce", "hinge", "logistic"])
+def test_a_fully_masked_unit_has_loss_and_gradient_exactly_zero(loss):
+    rows, ends, _ = random_units(5, units=2, k=3)
+    # The masked negative is an end of its own positive, as in a real batch.
+    rows[0, 2:] = rows[0, 0]
+    embeddings = torch.tensor(rows, dtype=torch.float32, requires_grad=True)
+    mask = np.array([[True] * 3, [False] * 3])
+    losses = unit_losses(embeddings, ends, mask, loss=loss, temperature=0.05)
+    assert losses[0].item() == 0.0
+    losses.sum().backward()
+    assert torch.equal(embeddings.grad[0], torch.zeros_like(embeddings.grad[0]))
+    assert torch.isfinite(embeddings.grad).all()
+    assert embeddings.grad[1].abs().max() > 0
+
+
+def test_a_masked_pair_unit_is_exactly_zero():
+    rows, ends, _ = random_units(6, units=3, k=1)
+    embeddings = torch.tensor(rows, requires_grad=True)
+    losses = unit_losses(embeddings, ends, np.ones((3, 1), bool), loss="logistic", unit="pair")
+    losses.sum().backward()
+    assert torch.equal(losses, torch.zeros(3, dtype=torch.float64))
+    assert not embeddings.grad.any()
+
+
+@pytest.mark.parametrize("loss", ["infonce", "hinge", "logistic"])
+def test_masking_one_negative_leaves_the_terms_of_the_others_unchanged(loss):
+    """Dividing by the number of unmasked negatives would change them (theory.md section 2)."""
+    rows, ends, _ = random_units(7, units=1, k=3)
+    embeddings = torch.tensor(rows)
+    masked = unit_losses(embeddings, ends, [[False, True, False]], loss=loss)
+    without = unit_losses(embeddings[:, [0, 1, 2, 4]], ends[:, [0, 2]], [[False, False]], loss=loss)
+    torch.testing.assert_close(masked, without)
+
+
+def test_a_unit_does_not_depend_on_the_other_units():
+    rows, ends, mask = random_units(8, units=4, k=2)
+    whole = unit_losses(torch.tensor(rows), ends, mask)
+    changed = rows.copy()
+    changed[1:, 0] *= -3.0
+    alone = unit_losses(torch.tensor(changed), ends, mask)
+    assert torch.equal(whole[0], alone[0])
+    assert not torch.isclose(whole[1:], alone[1:]).any()
+
+
+def test_each_negative_is_scored_against_the_end_its_coin_chose():
+    rows = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]])
+    kind = {"loss": "hinge", "score": "dot", "temperature": 1.0, "margin": 1.0}
+    assert unit_losses(rows, [[0]], [[False]], **kind).item() == 2.0
+    assert unit_losses(rows, [[1]], [[False]], **kind).item() == 1.0
+
+
+def test_large_scores_stay_finite():
+    rows = torch.tensor([[[300.0], [300.0], [-300.0], [300.0]]], requires_grad=True)
+    for loss in ("infonce", "hinge", "logistic"):
+        value = unit_losses(
+            rows, [[0, 1]], [[False, False]], loss=loss, score="dot", temperature=0.01
+        )
+        (gradient,) = torch.autograd.grad(value.sum(), rows)
+        assert torch.isfinite(value).all()
+        assert torch.isfinite(gradient).all()
+
+
+def test_half_precision_embeddings_are_scored_in_single_precision():
+    rows, ends, mask = random_units(9)
+    got = unit_losses(torch.tensor(rows, dtype=torch.bfloat16), ends, mask)
+    assert got.dtype == torch.float32
+
+
+def test_infonce_with_pair_clipping_is_refused_with_the_reason():
+    rows, ends, mask = random_units(1, k=1)
+    with pytest.raises(ConfigError, match="one softmax"):
+        unit_losses(torch.tensor(rows), ends, mask, loss="infonce", unit="pair")
+    RelationLoss(loss="logistic").check_clipping("pair")
+    RelationLoss(loss="infonce").check_clipping("tuple")
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"loss": "triplet"}, "loss"),
+        ({"score": "euclid"}, "score"),
+        ({"temperature": 0.0}, "temperature"),
+        ({"temperature": float("nan")}, "temperature"),
+        ({"margin": -1.0}, "margin"),
+        ({"margin": "1"}, "margin"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused_by_name(change, named):
+    with pytest.raises(ConfigError, match=f"`{named}`"):
+        RelationLoss(**change)
+
+
+def test_shapes_that_do_not_belong_together_are_refused():
+    rows, ends, mask = random_units(2, units=3, k=2)
+    embeddings = torch.tensor(rows)
+    with pytest.raises(ConfigError, match="`ends`"):
+        unit_losses(embeddings, ends[:, :1], mask)
+    with pytest.raises(ConfigError, match="`mask`"):
+        unit_losses(embeddings, ends, mask[:2])
+    with pytest.raises(ConfigError, match="k >= 1"):
+        unit_losses(embeddings[:, :2], ends[:, :0], mask[:, :0])
+    with pytest.raises(ConfigError, match="3 rows"):
+        unit_losses(embeddings, ends, mask, loss="logistic", unit="pair")
+    with pytest.raises(ConfigError, match="`unit`"):
+        unit_losses(embeddings, ends, mask, unit="batch")
+
+
+def test_settings_survive_json_and_unknown_names_are_refused():
+    settings_ = RelationLoss(loss="hinge", score="dot", temperature=0.5, margin=2.0)
+    assert RelationLoss.from_json(settings_.to_json()) == settings_
+    with pytest.raises(ConfigError, match="temprature"):
+        RelationLoss.from_json({"temprature": 1.0})
