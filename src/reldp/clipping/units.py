@@ -1,0 +1,172 @@
+"""The rows of a batch laid out in clip units, with one threshold per unit.
+
+A clip unit is what gets one gradient and one threshold. Rows are entity indices, unit-major, so
+that one forward over ``units.entities.reshape(-1)`` gives embeddings whose view ``(num_units,
+rows_per_unit, dim)`` needs no copy:
+
+* tuple unit: ``[end0, end1, negative_1 .. negative_k]``, k + 2 rows, one unit per tuple;
+* pair unit: ``[end0, end1, negative_j]``, 3 rows, k units per tuple, tuple-major.
+
+Guarantees: everything is computed from entity indices over the whole logical batch, before any
+chunking; a pair's threshold is ``clip_norm / k`` with the public k, never the number of unmasked
+negatives (theory.md section 2). Public: `ClipUnits`. The builders are called by
+`reldp.clipping.rules`. Needs numpy only.
+
+>>> units = tuple_units(np.array([[0, 1]]), np.array([[2, 3]]), None, None, np.array([1.0]))
+>>> units.entities.tolist(), units.rows_per_unit
+([[0, 1, 2, 3]], 4)
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from reldp.errors import InputError
+
+__all__ = ["ClipUnits", "check_batch", "max_frequencies", "pair_units", "tuple_units"]
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClipUnits:
+    """Clip units of one logical batch.
+
+    Attributes:
+        entities: Entity index of every row, (units, rows) int64.
+        ends: Which end of the positive each negative of the unit is paired with, (units, negatives)
+            int8.
+        mask: True where a negative is an end of its own positive and left out of the loss, (units,
+            negatives) bool.
+        thresholds: Largest norm that the unit's gradient may keep, (units,) float64.
+        tuple_index: The tuple that the unit belongs to, (units,) int64.
+    """
+
+    entities: IntArray
+    ends: npt.NDArray[np.int8]
+    mask: npt.NDArray[np.bool_]
+    thresholds: FloatArray
+    tuple_index: IntArray
+
+    @property
+    def num_units(self) -> int:
+        """How many gradients are clipped."""
+        return int(self.entities.shape[0])
+
+    @property
+    def rows_per_unit(self) -> int:
+        """How many consecutive rows of the forward belong to one unit."""
+        return int(self.entities.shape[1])
+
+    def take(self, order: npt.ArrayLike) -> "ClipUnits":
+        """The same units in another order, for packing by length; thresholds move along."""
+        index = np.asarray(order, dtype=np.int64)
+        if not np.array_equal(np.sort(index), np.arange(self.num_units)):
+            raise InputError(
+                f"`order` must name each of the {self.num_units} units once, "
+                f"got {index.size} entries. "
+                "Leaving a unit out, or doubling it, would change the clipped sum."
+            )
+        return ClipUnits(
+            entities=self.entities[index],
+            ends=self.ends[index],
+            mask=self.mask[index],
+            thresholds=self.thresholds[index],
+            tuple_index=self.tuple_index[index],
+        )
+
+
+def check_batch(
+    positives: npt.ArrayLike,
+    negatives: npt.ArrayLike,
+    ends: npt.ArrayLike | None,
+    mask: npt.ArrayLike | None,
+) -> tuple[IntArray, IntArray, npt.NDArray[np.int8], npt.NDArray[np.bool_]]:
+    """The batch as arrays of the right shape, or one clear refusal."""
+    pos, neg = np.asarray(positives), np.asarray(negatives)
+    for name, array in (("positives", pos), ("negatives", neg)):
+        if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer):
+            raise InputError(
+                f"`{name}` must be a two-dimensional array of entity indices, "
+                f"got shape {array.shape} of {array.dtype}."
+            )
+    if pos.shape[1] != 2 or pos.shape[0] != neg.shape[0]:
+        raise InputError(
+            f"`positives` must have two columns and one row per row of `negatives`, "
+            f"got shapes {pos.shape} and {neg.shape}."
+        )
+    found_ends = np.zeros(neg.shape, np.int8) if ends is None else np.asarray(ends, dtype=np.int8)
+    found_mask = np.zeros(neg.shape, np.bool_) if mask is None else np.asarray(mask, dtype=np.bool_)
+    if found_ends.shape != neg.shape or found_mask.shape != neg.shape:
+        raise InputError(
+            f"`ends` and `mask` must have the shape of `negatives`, {neg.shape}, "
+            f"got {found_ends.shape} and {found_mask.shape}."
+        )
+    return pos.astype(np.int64), neg.astype(np.int64), found_ends, found_mask
+
+
+def tuple_units(
+    positives: npt.ArrayLike,
+    negatives: npt.ArrayLike,
+    ends: npt.ArrayLike | None,
+    mask: npt.ArrayLike | None,
+    thresholds: FloatArray,
+) -> ClipUnits:
+    """One unit per tuple: both ends, then the k negatives."""
+    pos, neg, found_ends, found_mask = check_batch(positives, negatives, ends, mask)
+    return ClipUnits(
+        entities=np.concatenate([pos, neg], axis=1),  # (l, k + 2)
+        ends=found_ends,
+        mask=found_mask,
+        thresholds=thresholds,
+        tuple_index=np.arange(len(pos), dtype=np.int64),
+    )
+
+
+def pair_units(
+    positives: npt.ArrayLike,
+    negatives: npt.ArrayLike,
+    ends: npt.ArrayLike | None,
+    mask: npt.ArrayLike | None,
+    thresholds: FloatArray,
+) -> ClipUnits:
+    """Makes k units per tuple: both ends and one negative each; the ends are repeated."""
+    pos, neg, found_ends, found_mask = check_batch(positives, negatives, ends, mask)
+    k = neg.shape[1]
+    if k < 1:
+        raise InputError(
+            "`num_negatives` must be at least 1 for the pair rule, got 0. "
+            "A pair is a positive and one negative; use the tuple rule without negatives."
+        )
+    return ClipUnits(
+        entities=np.concatenate(
+            [np.repeat(pos, k, axis=0), neg.reshape(-1, 1)], axis=1
+        ),  # (l k, 3)
+        ends=found_ends.reshape(-1, 1),
+        mask=found_mask.reshape(-1, 1),
+        thresholds=thresholds,
+        tuple_index=np.repeat(np.arange(len(pos), dtype=np.int64), k),
+    )
+
+
+def max_frequencies(positives: npt.ArrayLike, negatives: npt.ArrayLike) -> IntArray:
+    """For each tuple, the largest number of tuples that any one of its entities occurs in.
+
+    An entity that occurs twice in one tuple (a loop, or a masked negative) counts once for that
+    tuple.
+
+    >>> max_frequencies(np.array([[0, 1], [1, 2]]), np.array([[3], [4]])).tolist()
+    [2, 2]
+    """
+    pos, neg, _, _ = check_batch(positives, negatives, None, None)
+    rows = np.sort(np.concatenate([pos, neg], axis=1), axis=1)  # (l, k + 2)
+    first = np.ones(rows.shape, dtype=np.bool_)
+    first[:, 1:] = rows[:, 1:] != rows[:, :-1]
+    _, inverse = np.unique(rows, return_inverse=True)
+    inverse = inverse.reshape(rows.shape)
+    counts = np.bincount(inverse[first], minlength=1)
+    if rows.shape[0] == 0:
+        return np.zeros(0, dtype=np.int64)
+    return np.asarray(counts[inverse].max(axis=1), dtype=np.int64)
