@@ -1,0 +1,147 @@
+"""A graph whose protected entities have bounded degrees: the only thing that a sampler takes.
+
+Remembers how the bound came about, because the guarantee differs (theory.md section 2.2): "capped"
+means that relations were dropped, and neighbours are graphs after dropping; "promised" means that
+the graph obeyed the bound already. The bound is checked when the object is made, whoever makes it.
+
+Public: `CappedGraph`, `CappingReport`.
+
+>>> from reldp.graph import EntityGraph
+>>> graph = EntityGraph.from_lists(["a", "b", "c"], [("a", "b"), ("a", "c")], text=["x", "y", "z"])
+>>> graph.cap_degrees(1, seed=0).num_relations
+1
+"""
+
+import hashlib
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reldp.errors import GraphError
+from reldp.graph.capping import degrees
+
+if TYPE_CHECKING:
+    from reldp.graph.entity_graph import EntityGraph
+
+__all__ = ["CappedGraph", "CappingReport"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CappingReport:
+    """What capping met and what it kept: computed from private data, *not private* (sizes apart).
+
+    Attributes:
+        max_degree: The bound.
+        num_protected: How many entities it holds for.
+        num_relations_before: Relations of the graph.
+        num_relations: Relations kept.
+        num_over: Protected entities that had more relations than the bound.
+        largest_degree_before: The largest degree of a protected entity in the graph.
+    """
+
+    max_degree: int
+    num_protected: int
+    num_relations_before: int
+    num_relations: int
+    num_over: int
+    largest_degree_before: int
+
+    @property
+    def num_dropped(self) -> int:
+        """Relations that were dropped."""
+        return self.num_relations_before - self.num_relations
+
+    @property
+    def kept_share(self) -> float:
+        """Share of the relations that was kept."""
+        return self.num_relations / max(self.num_relations_before, 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain values."""
+        return asdict(self) | {"num_dropped": self.num_dropped, "kept_share": self.kept_share}
+
+    def __str__(self) -> str:
+        return (
+            f"kept {self.num_relations:,} of {self.num_relations_before:,} relations "
+            f"({self.kept_share:.1%}) at max_degree {self.max_degree}; {self.num_over:,} of "
+            f"{self.num_protected:,} protected entities had more, "
+            f"the largest {self.largest_degree_before:,}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CappedGraph:
+    """A graph with bounded degrees, made by `cap_degrees` or `promise_degrees` of `EntityGraph`.
+
+    Attributes:
+        graph: The graph it came from: entities, text, features.
+        relations: (m, 2) int64, read-only: the relations that are left, as entity indices.
+        max_degree: No protected entity has more relations than this.
+        degree_bound: "capped" or "promised".
+        report: What capping met and kept.
+    """
+
+    graph: "EntityGraph"
+    relations: npt.NDArray[np.int64]
+    max_degree: int
+    degree_bound: str
+    report: CappingReport
+
+    def __post_init__(self) -> None:
+        if self.degree_bound not in ("capped", "promised"):
+            raise GraphError(
+                f"`degree_bound` must be 'capped' or 'promised', got {self.degree_bound!r}."
+            )
+        largest = degrees(self.relations, self.num_entities)[self.protected].max(initial=0)
+        if largest > self.max_degree:
+            raise GraphError(
+                f"`max_degree` must bound every protected entity's degree, got "
+                f"{self.max_degree} and a degree of {largest}. Use EntityGraph.cap_degrees."
+            )
+        self.relations.flags.writeable = False
+
+    @property
+    def num_entities(self) -> int:
+        """How many entities there are, with or without relations."""
+        return self.graph.num_entities
+
+    @property
+    def num_relations(self) -> int:
+        """How many relations are left."""
+        return len(self.relations)
+
+    @property
+    def protected(self) -> npt.NDArray[np.bool_]:
+        """(n,) bool, read-only: which entities are promised privacy."""
+        return self.graph.protected
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 over the graph's content, the relations kept and the bound; *not private*."""
+        parts = ("reldp capped graph 1", self.graph.fingerprint, self.max_degree, self.degree_bound)
+        digest = hashlib.sha256("\n".join(map(str, parts)).encode())
+        digest.update(np.ascontiguousarray(self.relations, dtype="<i8").data)
+        return digest.hexdigest()
+
+    def to_graph(self) -> "EntityGraph":
+        """The graph that is left, with what was dropped in its record."""
+        record = self.graph.record.with_drops({"over_max_degree": self.report.num_dropped})
+        if self.degree_bound == "capped":
+            record = record.with_cap(self.max_degree)
+        return self.graph.replace(relations=self.relations, record=record)
+
+    def write(
+        self, path: str | PathLike[str], *, format: str = "parquet", overwrite: bool = False
+    ) -> None:
+        """Writes what is left as a graph folder, whose record says that it was capped."""
+        self.to_graph().write(path, format=format, overwrite=overwrite)
+
+    def __repr__(self) -> str:
+        return (
+            f"CappedGraph({self.num_entities:,} entities, {self.num_relations:,} relations, "
+            f"max_degree={self.max_degree}, {self.degree_bound})"
+        )

@@ -1,0 +1,196 @@
+"""The columns of an entities table, brought to the few types a graph keeps.
+
+Ids become strings or 64-bit integers, text becomes strings, features fixed-size lists of 32-bit
+floats, `protected` booleans; other columns become strings, 64-bit numbers or booleans. Each result
+is one contiguous Arrow array: no Python object per row, and a memory-mapped column stays mapped.
+
+Public: the functions below; each takes a column as read and returns the array, and where rows can
+be wrong, which.
+
+>>> import pyarrow as pa
+>>> id_column(pa.chunked_array([["a"], ["b"]]), "entities", "id").type
+DataType(string)
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reldp.errors import GraphError
+
+__all__ = ["extra_column", "features_column", "id_column", "protected_column", "text_column"]
+
+_INT32_LIMIT = 2**31 - 1  # bytes that offsets of 32 bits can address
+_TRUE = pa.array(["true", "1", "yes"])
+_FALSE = pa.array(["false", "0", "no"])
+
+Rows = npt.NDArray[np.int64]
+
+
+def single(column: Any) -> Any:
+    """A column as one contiguous array; strings beyond 2 GiB get 64-bit offsets."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if pa.types.is_string(column.type) and column.nbytes > _INT32_LIMIT:
+        column = column.cast(pa.large_string())
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type holds strings."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def id_column(column: Any, table: str, name: str) -> Any:
+    """Ids as strings or 64-bit integers, nulls kept.
+
+    Raises:
+        GraphError: The column holds something else.
+    """
+    column = _decoded(column, table, name)
+    if is_text(column.type):
+        return single(column)
+    if pa.types.is_integer(column.type):
+        try:
+            return single(column.cast(pa.int64()))
+        except pa.ArrowInvalid:
+            raise GraphError(
+                f"{table} must have ids below 2**63 in column {name!r}. Store them as text."
+            ) from None
+    if pa.types.is_null(column.type):
+        return single(column.cast(pa.string()))
+    hint = (
+        " An empty cell turned integers into floats." if pa.types.is_floating(column.type) else ""
+    )
+    raise GraphError(
+        f"{table} must hold strings or integers in column {name!r}, got {column.type}.{hint}"
+    )
+
+
+def text_column(column: Any, table: str) -> tuple[Any, Rows]:
+    """Text, and the rows where there is none but spaces."""
+    column = _decoded(column, table, "text")
+    if pa.types.is_null(column.type):
+        column = column.cast(pa.string())
+    if not is_text(column.type):
+        raise GraphError(f"{table} must hold strings in column 'text', got {column.type}.")
+    text = single(column)
+    blank = pc.or_(pc.equal(pc.binary_length(text), 0), pc.utf8_is_space(text))
+    return text, _rows(pc.fill_null(blank, True))
+
+
+def features_column(column: Any, table: str) -> tuple[Any, Rows, Rows]:
+    """Features as a fixed-size list of float32.
+
+    Returns:
+        The array (rows without a usable vector hold zeros); the rows that are missing or not
+        finite; the rows of another length than the first (then the array is None).
+    """
+    vectors = single(column)
+    if is_text(vectors.type):
+        vectors = _parsed_vectors(vectors, table)
+    if not (pa.types.is_fixed_size_list(vectors.type) or _is_list(vectors.type)):
+        raise GraphError(
+            f"{table} must hold lists of numbers in column 'features', got {vectors.type}."
+        )
+    inner = vectors.type.value_type
+    if not (
+        pa.types.is_floating(inner) or pa.types.is_integer(inner) or pa.types.is_boolean(inner)
+    ):
+        raise GraphError(f"{table} must hold numbers in column 'features', got lists of {inner}.")
+    lengths = pc.fill_null(pc.list_value_length(vectors), -1).to_numpy(zero_copy_only=False)
+    present = np.flatnonzero(lengths > 0)
+    if not len(present):
+        raise GraphError(f"{table} must hold a vector per entity in column 'features', got none.")
+    dim = int(lengths[present[0]])
+    ragged = np.flatnonzero((lengths > 0) & (lengths != dim))
+    if len(ragged):
+        return None, np.empty(0, np.int64), ragged
+    matrix = _matrix(vectors, present, dim)  # (n, d)
+    finite = np.isfinite(matrix.sum(axis=1, dtype=np.float64))
+    bad = np.flatnonzero((lengths <= 0) | ~finite)
+    return pa.FixedSizeListArray.from_arrays(pa.array(matrix.reshape(-1)), dim), bad, ragged
+
+
+def protected_column(column: Any, table: str) -> tuple[Any, Rows]:
+    """`protected` as booleans, and the rows that are neither true nor false."""
+    flags = single(_decoded(column, table, "protected"))
+    if pa.types.is_boolean(flags.type):
+        return flags, _rows(pc.is_null(flags))
+    if not (is_text(flags.type) or pa.types.is_integer(flags.type) or pa.types.is_null(flags.type)):
+        raise GraphError(
+            f"{table} must hold true or false in column 'protected', got {flags.type}."
+        )
+    words = pc.utf8_lower(pc.utf8_trim_whitespace(pc.fill_null(flags.cast(pa.string()), "")))
+    yes = pc.is_in(words, value_set=_TRUE)
+    return yes, _rows(pc.invert(pc.or_(yes, pc.is_in(words, value_set=_FALSE))))
+
+
+def extra_column(column: Any, table: str, name: str) -> Any | None:
+    """A further column as strings, 64-bit numbers or booleans; None if its type cannot be kept."""
+    column = _decoded(column, table, name)
+    kind = column.type
+    if is_text(kind) or pa.types.is_boolean(kind):
+        return single(column)
+    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
+        return single(column.cast(pa.int64()))
+    if pa.types.is_floating(kind):
+        return single(column.cast(pa.float64()))
+    return single(column.cast(pa.string())) if pa.types.is_null(kind) else None
+
+
+def _decoded(column: Any, table: str, name: str) -> Any:
+    """A column without dictionary encoding, binary read as UTF-8."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    if not (pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)):
+        return column
+    try:
+        return column.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        raise GraphError(
+            f"{table} must be UTF-8 text in column {name!r}, got other bytes."
+        ) from None
+
+
+def _is_list(kind: Any) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def _rows(mask: Any) -> Rows:
+    """Row numbers where an Arrow mask is true."""
+    return np.flatnonzero(mask.to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
+
+
+def _parsed_vectors(texts: Any, table: str) -> Any:
+    """Vectors written as text: numbers between spaces, commas or brackets."""
+    plain = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, r"[\[\](),;]", " "))
+    plain = pc.if_else(pc.equal(plain, ""), pa.scalar(None, plain.type), plain)
+    pieces = pc.utf8_split_whitespace(plain)
+    try:
+        numbers = pieces.values.cast(pa.float32())
+    except pa.ArrowInvalid as error:
+        detail = str(error).split(":")[0]
+        raise GraphError(
+            f"{table} must hold numbers in column 'features'. {detail or 'A value is no number'}."
+        ) from None
+    return pa.ListArray.from_arrays(pieces.offsets, numbers, mask=pc.is_null(pieces))
+
+
+def _matrix(vectors: Any, present: Rows, dim: int) -> npt.NDArray[np.float32]:
+    """(n, d) float32; rows that are not present are zero. A view where Arrow's memory allows it."""
+    flat = vectors.flatten()
+    values = flat.cast(pa.float32(), safe=False).to_numpy(zero_copy_only=False)
+    values = values.astype(np.float32, copy=False).reshape(-1, dim)
+    if len(present) == len(vectors):
+        return values  # type: ignore[no-any-return]
+    matrix = np.zeros((len(vectors), dim), dtype=np.float32)
+    matrix[present] = values
+    return matrix

@@ -1,0 +1,182 @@
+r"""What is wrong with a text file that the fast reader gave up on, and on which lines.
+
+Works on bytes, record by record, so that a damaged file is described exactly however it is
+encoded. Only runs when something is wrong, or when an error message needs the line numbers of a
+few rows.
+
+Public: `open_bytes`, `records`, `line_numbers`, `explain_delimited`, `explain_jsonl`.
+
+>>> import io
+>>> [line for line, _ in records(io.BytesIO(b'id,text\na,"two\nlines"\nb,c\n'), quoted=True)]
+[1, 2, 4]
+"""
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import BufferedIOBase
+from pathlib import Path
+
+from reldp.errors import GraphError
+
+__all__ = ["explain_delimited", "explain_jsonl", "line_numbers", "open_bytes", "records"]
+
+_EXAMPLES = 3
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[BufferedIOBase]:
+    """The bytes of a file, unpacked if its name ends in .gz; damage becomes a `GraphError`."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+            yield stream
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        ends = "ends too early" if isinstance(error, EOFError) else "is damaged or not gzip at all"
+        raise GraphError(
+            f"{path.name} must be a whole gzip file, but it {ends}. Copy it again."
+        ) from None
+    except OSError as error:
+        raise GraphError(f"{path.name} cannot be read: {error.strerror or error}.") from None
+
+
+def records(stream: BufferedIOBase, quoted: bool) -> Iterator[tuple[int, bytes]]:
+    """Non-empty records and the line each starts on (from 1); a quoted field may hold line ends."""
+    start, quotes = 0, 0
+    parts: list[bytes] = []
+    for number, line in enumerate(_lines(stream), 1):
+        if not parts:
+            start = number
+        parts.append(line)
+        quotes += line.count(b'"') if quoted else 0
+        if quotes % 2:
+            continue
+        record = b"".join(parts).rstrip(b"\r\n")
+        if record:
+            yield start, record
+        parts, quotes = [], 0
+    if parts:
+        yield start, b"".join(parts)
+
+
+def line_numbers(path: Path, rows: Sequence[int], *, quoted: bool, header: bool) -> list[str]:
+    """Where rows (from 0) of a text file stand: "line 7"."""
+    wanted = {row + header for row in rows}
+    places: dict[int, int] = {}
+    with open_bytes(path) as stream:
+        for index, (line, _) in enumerate(records(stream, quoted)):
+            if index in wanted:
+                places[index] = line
+            if len(places) == len(wanted):
+                break
+    return [f"line {places[row + header]}" for row in rows]
+
+
+def explain_delimited(path: Path, delimiter: bytes, *, quoted: bool, num_columns: int) -> str:
+    """What is wrong with a CSV or TSV file, as the end of a sentence that starts with its name."""
+    wrong, encoding, open_quote = [], [], 0
+    with open_bytes(path) as stream:
+        for line, record in records(stream, quoted):
+            if not _is_utf8(record):
+                encoding.append(line)
+            elif quoted and record.count(b'"') % 2:
+                open_quote = line
+            elif _columns(record, delimiter, quoted) != num_columns:
+                wrong.append(line)
+    if encoding:
+        return _encoding(encoding)
+    if open_quote:
+        return (
+            f"must close every quote, but the one opened on line {open_quote} stays open. Close it."
+        )
+    if wrong:
+        name = {b"\t": "tabs", b",": "commas"}[delimiter]
+        return (
+            f"must have {num_columns} columns on every line, got another number on {len(wrong)} "
+            f"lines ({_places(wrong)}). Look for stray {name}, or drop them with "
+            "drop={'malformed_lines'}."
+        )
+    return ""
+
+
+def explain_jsonl(path: Path, id_columns: Sequence[str]) -> str:
+    """What is wrong with a JSONL file, as the end of a sentence that starts with its name."""
+    broken, encoding, kinds = [], [], dict[str, dict[str, int]]()
+    with open_bytes(path) as stream:
+        for line, record in records(stream, quoted=False):
+            if not _is_utf8(record):
+                encoding.append(line)
+                continue
+            try:
+                value = json.loads(record)
+            except ValueError:
+                value = None
+            if not isinstance(value, dict):
+                broken.append(line)
+                continue
+            for key, item in value.items():
+                kinds.setdefault(key, {}).setdefault(_json_kind(item), line)
+    if encoding:
+        return _encoding(encoding)
+    if broken:
+        return (
+            f"must hold one JSON object per line, got something else on {len(broken)} lines "
+            f"({_places(broken)}). Correct them."
+        )
+    return _mixed(kinds, id_columns)
+
+
+def _mixed(kinds: dict[str, dict[str, int]], id_columns: Sequence[str]) -> str:
+    """Columns that hold values of several types."""
+    for column in sorted(kinds, key=lambda name: name not in id_columns):
+        found = {kind: line for kind, line in kinds[column].items() if kind != "null"}
+        if len(found) > 1:
+            where = " and ".join(f"{kind} on line {line}" for kind, line in found.items())
+            return (
+                f"must hold one type of value in {column!r}, got {where}. Write all the same way."
+            )
+    return ""
+
+
+def _json_kind(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, int):
+        return "an integer"
+    names = {str: "text", float: "a fraction", list: "a list", dict: "an object"}
+    return names[type(value)]
+
+
+def _lines(stream: BufferedIOBase) -> Iterator[bytes]:
+    """Lines as the fast reader sees them: a carriage return alone ends a line too."""
+    for line in stream:
+        yield from line.splitlines(keepends=True)
+
+
+def _columns(record: bytes, delimiter: bytes, quoted: bool) -> int:
+    """Number of fields; delimiters between quotes do not count."""
+    outside = record.split(b'"')[::2] if quoted else [record]
+    return 1 + sum(part.count(delimiter) for part in outside)
+
+
+def _is_utf8(record: bytes) -> bool:
+    try:
+        record.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _encoding(lines: Sequence[int]) -> str:
+    return (
+        f"must be UTF-8 text, got other bytes on {len(lines)} lines ({_places(lines)}). "
+        "Convert it, for example with iconv -f latin1 -t utf-8."
+    )
+
+
+def _places(lines: Sequence[int]) -> str:
+    shown = ", ".join(f"line {line}" for line in lines[:_EXAMPLES])
+    return shown + (", ..." if len(lines) > _EXAMPLES else "")

@@ -1,0 +1,344 @@
+"""Entities, their texts or features, and the relations between them: immutable and checked.
+
+Columns live in Arrow memory (mapped from disk where the file allows it), relations in one numpy
+array of entity indices; a million entities are never a million Python objects. Reading and every
+`from_...` validate completely; what is dropped is dropped on request and counted in `record`.
+
+Public: `EntityGraph`. Theory: section 2.2 for `cap_degrees` and `promise_degrees`, 2.3 for
+`protected`.
+
+>>> graph = EntityGraph.from_lists([7, 8, 9], [(7, 8), (8, 9)], text=["a", "b", "c"])
+>>> graph
+EntityGraph(3 entities, 2 relations, text)
+>>> graph.relations.tolist(), graph.text([2, 0])
+([[0, 1], [1, 2]], ['c', 'a'])
+"""
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from reldp.errors import GraphError
+from reldp.graph.capped import CappedGraph, CappingReport
+from reldp.graph.capping import degrees, greedy_cap
+from reldp.graph.fingerprint import fingerprint
+from reldp.graph.keyed_hash import entity_digests, relation_hashes
+from reldp.graph.reading import GraphFiles, read_files, read_folder
+from reldp.graph.record import GraphRecord
+from reldp.graph.sources import SourceTable, drop_kinds
+from reldp.graph.validation import checked_entities, checked_relations
+from reldp.graph.writing import write_folder
+
+__all__ = ["EntityGraph"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class EntityGraph:
+    """A graph of entities, made by `read` and the `from_...`, which check everything.
+
+    Attributes:
+        entities: Arrow table: `id`, then `text`, `features`, `protected` where given, then further
+            columns.
+        relations: (m, 2) int64, read-only: entity indices, each pair once, no direction.
+        record: Where the graph comes from and what was left out.
+    """
+
+    entities: Any
+    relations: npt.NDArray[np.int64]
+    record: GraphRecord = field(default_factory=GraphRecord)
+
+    def __post_init__(self) -> None:
+        shape = self.relations.shape
+        if self.relations.dtype != np.int64 or self.relations.ndim != 2 or shape[1] != 2:
+            raise GraphError(
+                f"`relations` must be an (m, 2) int64 array, got {self.relations.dtype} {shape}."
+            )
+        self.relations.flags.writeable = False
+
+    @classmethod
+    def read(cls, path: str | PathLike[str], *, drop: Iterable[str] = ()) -> "EntityGraph":
+        """Reads a graph folder.
+
+        Args:
+            path: Folder with an entities and a relations file (`reading` lists the formats).
+            drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`).
+
+        Raises:
+            GraphError: A file is missing or damaged, or the tables do not form a graph.
+        """
+        kinds = drop_kinds(drop)
+        return cls._checked(read_folder(path, kinds), kinds)
+
+    @classmethod
+    def read_files(
+        cls,
+        entities: str | PathLike[str],
+        relations: str | PathLike[str],
+        *,
+        drop: Iterable[str] = (),
+    ) -> "EntityGraph":
+        """Reads an entities file and a relations file, wherever they are; otherwise like `read`."""
+        kinds = drop_kinds(drop)
+        return cls._checked(read_files(entities, relations, kinds), kinds)
+
+    @classmethod
+    def from_arrow(
+        cls,
+        entities: Any,
+        relations: Any,
+        *,
+        drop: Iterable[str] = (),
+        record: GraphRecord | None = None,
+    ) -> "EntityGraph":
+        """A graph from two Arrow tables.
+
+        Args:
+            entities: Columns `id`, `text` and/or `features`, optionally `protected`, and further
+                ones.
+            relations: Columns `source` and `target`, ids of entities.
+            drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`).
+            record: Where the data comes from.
+
+        Raises:
+            GraphError: The tables do not form a graph.
+        """
+        files = GraphFiles(
+            entities=SourceTable(table=entities, name="entities"),
+            relations=SourceTable(table=relations, name="relations"),
+            record=record or GraphRecord(),
+        )
+        return cls._checked(files, drop_kinds(drop))
+
+    @classmethod
+    def from_lists(
+        cls,
+        ids: Sequence[str] | Sequence[int],
+        relations: Sequence[tuple[Any, Any]],
+        *,
+        text: Sequence[str] | None = None,
+        features: Any = None,
+        protected: Sequence[bool] | None = None,
+        drop: Iterable[str] = (),
+        record: GraphRecord | None = None,
+    ) -> "EntityGraph":
+        """A graph from plain Python values; relations are pairs of ids."""
+        columns: dict[str, Any] = {"id": pa.array(ids)}
+        if text is not None:
+            columns["text"] = pa.array(text, pa.string())
+        if features is not None:
+            columns["features"] = pa.array(list(np.asarray(features, dtype=np.float32)))
+        if protected is not None:
+            columns["protected"] = pa.array(protected, pa.bool_())
+        pairs = [pa.array([pair[end] for pair in relations], columns["id"].type) for end in (0, 1)]
+        ends = pa.table({"source": pairs[0], "target": pairs[1]})
+        return cls.from_arrow(pa.table(columns), ends, drop=drop, record=record)
+
+    @classmethod
+    def _checked(cls, files: GraphFiles, drop: frozenset[str]) -> "EntityGraph":
+        entities = checked_entities(files.entities, drop)
+        relations, dropped = checked_relations(files.relations, entities, drop)
+        record = files.record.with_drops(entities.drops).with_drops(dropped)
+        return cls(entities=entities.table, relations=relations, record=record)
+
+    @property
+    def num_entities(self) -> int:
+        """How many entities there are, with or without relations."""
+        return int(self.entities.num_rows)
+
+    @property
+    def num_relations(self) -> int:
+        """How many relations there are."""
+        return len(self.relations)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the entities' columns."""
+        return list(self.entities.column_names)
+
+    @property
+    def ids(self) -> Any:
+        """Arrow array of the entities' ids: strings or 64-bit integers."""
+        return self._array("id")
+
+    @cached_property
+    def protected(self) -> npt.NDArray[np.bool_]:
+        """(n,) bool, read-only: which entities are promised privacy (all, unless told)."""
+        if "protected" in self.columns:
+            flags = self._array("protected").to_numpy(zero_copy_only=False)
+        else:
+            flags = np.ones(self.num_entities, dtype=bool)
+        flags.flags.writeable = False
+        return flags  # type: ignore[no-any-return]  # Arrow has no types
+
+    @property
+    def has_text(self) -> bool:
+        """Whether entities have texts."""
+        return "text" in self.columns
+
+    @cached_property
+    def features(self) -> npt.NDArray[np.float32] | None:
+        """(n, d) float32, read-only, or None."""
+        if "features" not in self.columns:
+            return None
+        vectors = self._array("features")
+        matrix = vectors.flatten().to_numpy().reshape(self.num_entities, -1)
+        matrix.flags.writeable = False
+        return matrix  # type: ignore[no-any-return]  # Arrow has no types
+
+    def text(self, indices: npt.ArrayLike | None = None) -> list[str]:
+        """The texts of some entities, or of all.
+
+        Args:
+            indices: Entity indices, in any order, repeats allowed.
+
+        Raises:
+            GraphError: The graph has no text, or an index is not an entity.
+        """
+        if not self.has_text:
+            raise GraphError("The graph must have a column 'text', got none. Use its features.")
+        return self._take("text", indices)
+
+    def text_batches(self, batch_size: int = 10_000) -> Iterator[list[str]]:
+        """All texts in order, a bounded number at a time."""
+        for start in range(0, self.num_entities, batch_size):
+            yield self.text(np.arange(start, min(start + batch_size, self.num_entities)))
+
+    def column(self, name: str, indices: npt.ArrayLike | None = None) -> list[Any]:
+        """The values of any column, of some entities or of all."""
+        if name not in self.columns:
+            raise GraphError(f"`name` must be one of {', '.join(self.columns)}, got {name!r}.")
+        return self._take(name, indices)
+
+    @cached_property
+    def degrees(self) -> npt.NDArray[np.int64]:
+        """(n,) int64, read-only: how many relations each entity has."""
+        counts = degrees(self.relations, self.num_entities)
+        counts.flags.writeable = False
+        return counts
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 over the content, whatever format it was read from; *not private*."""
+        return fingerprint(self.entities, self.relations)
+
+    def cap_degrees(self, max_degree: int, seed: int | bytes) -> CappedGraph:
+        """Drops relations, in an order given by a keyed hash of their ids, until the bound holds.
+
+        Args:
+            max_degree: The most relations a protected entity may keep.
+            seed: Key of the hash: an integer or bytes. The same seed gives the same relations.
+
+        Returns:
+            The capped graph, with `degree_bound="capped"`.
+        """
+        _check_max_degree(max_degree)
+        digests = entity_digests(self.ids, seed, "cap_degrees")  # (n, 2)
+        hashes = relation_hashes(digests, self.relations)
+        kept = greedy_cap(self.relations, self.protected, max_degree, hashes)
+        return self._capped(self.relations[kept], max_degree, "capped")
+
+    def promise_degrees(self, max_degree: int) -> CappedGraph:
+        """Takes the bound as a promise about the data, after checking it.
+
+        Returns:
+            The graph with `degree_bound="promised"`; "capped" if its record says that relations
+            were dropped for a bound before.
+
+        Raises:
+            GraphError: A protected entity has more relations.
+        """
+        _check_max_degree(max_degree)
+        over = np.flatnonzero(self.protected & (self.degrees > max_degree))
+        if len(over):
+            worst = over[np.argsort(-self.degrees[over], kind="stable")[:3]]
+            shown = ", ".join(f"{self.ids[int(i)].as_py()!r} with {self.degrees[i]}" for i in worst)
+            raise GraphError(
+                f"`max_degree` must be at least every protected entity's degree, got {max_degree} "
+                f"and {len(over)} entities with more ({shown}). Use cap_degrees to drop relations."
+            )
+        bound = "promised" if self.record.capped_at is None else "capped"
+        return self._capped(self.relations, max_degree, bound)
+
+    def replace(self, *, relations: npt.NDArray[np.int64], record: GraphRecord) -> "EntityGraph":
+        """The same entities with other relations between them."""
+        return dataclasses.replace(self, relations=relations, record=record)
+
+    def write(
+        self, path: str | PathLike[str], *, format: str = "parquet", overwrite: bool = False
+    ) -> None:
+        """Writes a folder that reads back as the same graph.
+
+        Args:
+            path: The folder; made if it is not there.
+            format: "parquet" (small) or "arrow" (mapped into memory when read).
+            overwrite: Replace a graph that is already in the folder.
+        """
+        write_folder(
+            path, self.entities, self.relations, self.record, format=format, overwrite=overwrite
+        )
+
+    def _capped(
+        self, relations: npt.NDArray[np.int64], max_degree: int, degree_bound: str
+    ) -> CappedGraph:
+        mine = self.degrees[self.protected]
+        report = CappingReport(
+            max_degree=max_degree,
+            num_protected=len(mine),
+            num_relations_before=self.num_relations,
+            num_relations=len(relations),
+            num_over=int(np.count_nonzero(mine > max_degree)),
+            largest_degree_before=int(mine.max(initial=0)),
+        )
+        return CappedGraph(
+            graph=self,
+            relations=relations,
+            max_degree=max_degree,
+            degree_bound=degree_bound,
+            report=report,
+        )
+
+    def _array(self, name: str) -> Any:
+        """A column as one Arrow array."""
+        column = self.entities.column(name)
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+    def _take(self, name: str, indices: npt.ArrayLike | None) -> list[Any]:
+        values = self._array(name)
+        if indices is not None:
+            rows = np.asarray(indices, dtype=np.int64).reshape(-1)
+            if rows.min(initial=0) < 0 or rows.max(initial=0) >= self.num_entities:
+                raise GraphError(
+                    f"`indices` must lie in 0..{self.num_entities - 1}, got "
+                    f"{rows.min()}..{rows.max()}."
+                )
+            values = values.take(pa.array(rows))
+        return list(values.to_pylist())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EntityGraph) and self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __repr__(self) -> str:
+        kinds = [name for name in ("text", "features") if name in self.columns]
+        return (
+            f"EntityGraph({self.num_entities:,} entities, {self.num_relations:,} relations, "
+            f"{' and '.join(kinds)})"
+        )
+
+
+def _check_max_degree(max_degree: int) -> None:
+    if (
+        isinstance(max_degree, bool)
+        or not isinstance(max_degree, int | np.integer)
+        or max_degree < 1
+    ):
+        raise GraphError(f"`max_degree` must be a positive integer, got {max_degree!r}.")

@@ -1,0 +1,202 @@
+r"""Readers of the file formats of a graph folder, each giving a `SourceTable`.
+
+Parquet, Arrow (memory-mapped), CSV, TSV and JSONL, the last three plain or gzip. CSV follows RFC
+4180; TSV has no quoting at all: a tab separates, a line end ends. Text files carry no types, so
+their columns are strings. What Arrow's readers refuse is looked at again, slowly, for an error
+that names the lines.
+
+Public: `read_table`, `EXTENSIONS`.
+
+>>> import tempfile, pathlib
+>>> with tempfile.TemporaryDirectory() as folder:
+...     path = pathlib.Path(folder) / "entities.tsv"
+...     _ = path.write_text('id\ttext\na\tsays "hello"\n')
+...     read_table(path).table.to_pylist()
+[{'id': 'a', 'text': 'says "hello"'}]
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from reldp.errors import GraphError
+from reldp.graph.diagnosis import (
+    explain_delimited,
+    explain_jsonl,
+    line_numbers,
+    open_bytes,
+    records,
+)
+from reldp.graph.sources import SourceTable
+
+__all__ = ["EXTENSIONS", "read_table"]
+
+EXTENSIONS = (
+    ".parquet",
+    ".arrow",
+    ".csv",
+    ".csv.gz",
+    ".tsv",
+    ".tsv.gz",
+    ".jsonl",
+    ".jsonl.gz",
+)
+
+_ID_COLUMNS = ("id", "source", "target")
+_BLOCK_BYTES = 1 << 24  # a JSON line must fit into a block
+
+
+def read_table(
+    path: Path, *, columns: Sequence[str] | None = None, drop: frozenset[str] = frozenset()
+) -> SourceTable:
+    """The table in a file, by its extension.
+
+    Args:
+        path: The file.
+        columns: Column names of a file without a header (CSV and TSV only).
+        drop: Kinds of damage to drop; here only "malformed_lines".
+
+    Raises:
+        GraphError: The file is damaged, empty or of no known format.
+    """
+    kind = next((end for end in EXTENSIONS if path.name.endswith(end)), None)
+    if kind is None:
+        raise GraphError(f"{path.name} must end in one of {', '.join(EXTENSIONS)}.")
+    if not path.is_file():
+        raise GraphError(f"{path.name} must be a file, got none.")
+    if path.stat().st_size == 0:
+        raise GraphError(f"{path.name} must not be empty, got 0 bytes. Write it again.")
+    if kind == ".parquet":
+        return _binary(path, "Parquet", _parquet)
+    if kind == ".arrow":
+        return _binary(path, "Arrow", _arrow)
+    if kind.startswith(".jsonl"):
+        return _jsonl(path)
+    return _delimited(path, "," if kind.startswith(".csv") else "\t", columns, drop)
+
+
+def _binary(path: Path, name: str, read: Callable[[Path], Any]) -> SourceTable:
+    try:
+        table = read(path)
+        table.validate(full=True)  # a damaged file must not send Arrow out of bounds later
+    except (pa.ArrowException, OSError) as error:
+        raise GraphError(
+            f"{path.name} must be a whole {name} file: {_first_line(error)}. Write it again."
+        ) from None
+    return SourceTable(table=table, name=path.name)
+
+
+def _parquet(path: Path) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.read_table(path, memory_map=True, partitioning=None)
+
+
+def _arrow(path: Path) -> Any:
+    with pa.memory_map(str(path)) as mapped:
+        return pa.ipc.open_file(mapped).read_all()
+
+
+def _delimited(
+    path: Path, delimiter: str, columns: Sequence[str] | None, drop: frozenset[str]
+) -> SourceTable:
+    import pyarrow.csv as pc
+
+    quoted = delimiter == ","
+    names = list(columns) if columns else _header(path, delimiter, quoted)
+    skipped: list[Any] = []
+
+    def on_malformed(row: Any) -> str:
+        skipped.append(row.number)
+        return "skip" if "malformed_lines" in drop else "error"
+
+    try:
+        with pa.input_stream(
+            str(path), compression="gzip" if path.suffix == ".gz" else None
+        ) as stream:
+            table = pc.read_csv(
+                stream,
+                read_options=pc.ReadOptions(
+                    column_names=names, skip_rows=0 if columns else 1, block_size=_BLOCK_BYTES
+                ),
+                parse_options=pc.ParseOptions(
+                    delimiter=delimiter,
+                    quote_char='"' if quoted else False,
+                    double_quote=quoted,
+                    escape_char=False,
+                    newlines_in_values=quoted,
+                    invalid_row_handler=on_malformed,
+                ),
+                convert_options=pc.ConvertOptions(
+                    column_types={name: pa.string() for name in names}, strings_can_be_null=False
+                ),
+            )
+    except (pa.ArrowException, OSError) as error:
+        what = (
+            explain_delimited(path, delimiter.encode(), quoted=quoted, num_columns=len(names))
+            or f"cannot be read: {_first_line(error)}."
+        )
+        raise GraphError(f"{path.name} {what}") from None
+    locate = partial(line_numbers, path, quoted=quoted, header=not columns)
+    drops = (("malformed_lines", len(skipped)),) if skipped else ()
+    return SourceTable(table=table, name=path.name, typed=False, locate=locate, drops=drops)
+
+
+def _header(path: Path, delimiter: str, quoted: bool) -> list[str]:
+    """The column names on the first line."""
+    with open_bytes(path) as stream:
+        first = next(records(stream, quoted), (1, b""))[1]
+    try:
+        line = first.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        line = "\x00"
+    if "\x00" in line:
+        raise GraphError(
+            f"{path.name} must be UTF-8 text, but its first line is not. It may be UTF-16: "
+            "convert it, for example with iconv -f utf-16 -t utf-8."
+        )
+    names = line.split(delimiter)
+    return [name.strip().strip('"') for name in names] if quoted else names
+
+
+def _jsonl(path: Path) -> SourceTable:
+    import pyarrow.json as pj
+
+    try:
+        with pa.input_stream(
+            str(path), compression="gzip" if path.suffix == ".gz" else None
+        ) as stream:
+            table = pj.read_json(
+                stream,
+                read_options=pj.ReadOptions(block_size=_BLOCK_BYTES),
+                parse_options=pj.ParseOptions(explicit_schema=_json_schema(path)),
+            )
+    except (pa.ArrowException, OSError) as error:
+        what = explain_jsonl(path, _ID_COLUMNS) or f"cannot be read: {_first_line(error)}."
+        raise GraphError(f"{path.name} {what}") from None
+    locate = partial(line_numbers, path, quoted=False, header=False)
+    return SourceTable(table=table, name=path.name, locate=locate)
+
+
+def _json_schema(path: Path) -> Any:
+    """Types from the first record, so that a text that looks like a date stays a text."""
+    with open_bytes(path) as stream:
+        first = next(records(stream, quoted=False), (1, b""))[1]
+    try:
+        record = json.loads(first)
+    except ValueError:
+        record = None
+    if not isinstance(record, dict):
+        what = explain_jsonl(path, _ID_COLUMNS) or "must hold one JSON object per line, got none."
+        raise GraphError(f"{path.name} {what}")
+    kinds = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
+    fields = [(key, kinds[type(value)]) for key, value in record.items() if type(value) in kinds]
+    return pa.schema(fields)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else "unreadable"

@@ -1,0 +1,106 @@
+r"""Finds and reads the files of a graph folder.
+
+A folder holds one `entities` file and one `relations` file, in any format of `formats.EXTENSIONS`;
+or `nodes.tsv.gz` and `edges.tsv.gz` (plain `.tsv` too) without a header: id and text, id and id. A
+`record.json` beside them is the graph's record.
+
+Public: `read_folder`, `read_files`. What they return is not checked yet: see `validation`.
+
+>>> import tempfile, pathlib
+>>> with tempfile.TemporaryDirectory() as folder:
+...     _ = (pathlib.Path(folder) / "entities.csv").write_text("id,text\na,x\n")
+...     read_folder(folder)
+Traceback (most recent call last):
+reldp.errors.GraphError: The graph folder must hold a relations file, got none. ...
+"""
+
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from reldp.errors import GraphError
+from reldp.graph.formats import EXTENSIONS, read_table
+from reldp.graph.record import GraphRecord
+from reldp.graph.sources import SourceTable
+
+__all__ = ["GraphFiles", "read_files", "read_folder"]
+
+_HEADERLESS = (".tsv", ".tsv.gz")
+_ROLES = {
+    "entities": ("nodes", ("id", "text")),
+    "relations": ("edges", ("source", "target")),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphFiles:
+    """Two tables and a record, as read."""
+
+    entities: SourceTable
+    relations: SourceTable
+    record: GraphRecord
+
+
+def read_folder(path: str | PathLike[str], drop: frozenset[str] = frozenset()) -> GraphFiles:
+    """Reads the files of a graph folder.
+
+    Raises:
+        GraphError: A file is missing, there twice, or damaged.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        what = "a file" if folder.exists() else "nothing"
+        raise GraphError(f"A graph must be a folder, got {what} at {str(path)!r}.")
+    found = {role: _find(folder, role) for role in _ROLES}
+    return read_files(found["entities"], found["relations"], drop, name=folder.resolve().name)
+
+
+def read_files(
+    entities: str | PathLike[str],
+    relations: str | PathLike[str],
+    drop: frozenset[str] = frozenset(),
+    name: str = "",
+) -> GraphFiles:
+    """Reads an entities file and a relations file, and a record.json beside the former."""
+    tables = {
+        role: read_table(Path(path), columns=_columns(Path(path), role), drop=drop)
+        for role, path in (("entities", entities), ("relations", relations))
+    }
+    record = _record(Path(entities).parent / "record.json", name or Path(entities).name)
+    return GraphFiles(entities=tables["entities"], relations=tables["relations"], record=record)
+
+
+def _columns(path: Path, role: str) -> tuple[str, ...] | None:
+    """Column names of a file that by its name has no header."""
+    stem, columns = _ROLES[role]
+    return columns if path.name in {stem + end for end in _HEADERLESS} else None
+
+
+def _find(folder: Path, role: str) -> Path:
+    """The one file of a role."""
+    stem, _ = _ROLES[role]
+    names = [role + end for end in EXTENSIONS] + [stem + end for end in _HEADERLESS]
+    there = [name for name in names if (folder / name).exists()]
+    if len(there) > 1:
+        raise GraphError(
+            f"The graph folder must hold one {role} file, got {there[0]} and {there[1]}. "
+            "Remove one."
+        )
+    if not there:
+        others = sorted(p.name for p in folder.iterdir() if p.name.startswith((role, stem)))
+        got = f"got {others[0]}" if others else "got none"
+        raise GraphError(
+            f"The graph folder must hold a {role} file, {got}. "
+            f"Expected {role}.{{parquet,arrow,csv,tsv,jsonl}} or {stem}.tsv.gz."
+        )
+    return folder / there[0]
+
+
+def _record(path: Path, name: str) -> GraphRecord:
+    if not path.is_file():
+        return GraphRecord(source=name)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (UnicodeDecodeError, OSError):
+        raise GraphError(f"{path.name} must be readable UTF-8 text. Write it again.") from None
+    return GraphRecord.from_json(text)

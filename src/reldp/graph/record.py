@@ -1,0 +1,125 @@
+"""Where a graph comes from and what was left out of it on the way.
+
+The record travels with the graph: into the folder it is written to (``record.json``), through
+splits and capping, and into the certificate. Counts of dropped rows are computed from private data
+without noise, so they are *not private*; sizes are treated as public (theory.md section 2.2).
+
+Public: `GraphRecord`.
+
+>>> record = GraphRecord(source="a shop").with_drops({"self_relations": 2})
+>>> record.with_drops({"self_relations": 1}).drops
+{'self_relations': 3}
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from reldp.errors import GraphError
+
+__all__ = ["GraphRecord"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphRecord:
+    """Provenance of a graph.
+
+    Attributes:
+        source: What the data is, in words; never a path on somebody's machine.
+        version: Version of the source.
+        licence: Under which terms the source may be used.
+        hashes: sha256 of the source's files, by name.
+        drops: How many rows were left out on request, by kind.
+        notes: What else was done to the data, in order, one sentence each.
+        capped_at: The smallest degree bound that relations were dropped for, if any were.
+    """
+
+    source: str = ""
+    version: str = ""
+    licence: str = ""
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    drops: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    capped_at: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("source", "version", "licence"):
+            _require(isinstance(getattr(self, name), str), name, "text", getattr(self, name))
+        _require(_is_mapping(self.hashes, str), "hashes", "text by file name", self.hashes)
+        _require(_is_mapping(self.drops, int), "drops", "counts by kind", self.drops)
+        sentences = isinstance(self.notes, tuple) and all(isinstance(n, str) for n in self.notes)
+        _require(sentences, "notes", "a tuple of sentences", self.notes)
+        cap = self.capped_at
+        valid = cap is None or (isinstance(cap, int) and not isinstance(cap, bool) and cap >= 1)
+        _require(valid, "capped_at", "a positive integer or None", cap)
+        # Copies, so that a caller who keeps changing its dict cannot change the record.
+        object.__setattr__(self, "hashes", dict(self.hashes))
+        object.__setattr__(self, "drops", dict(self.drops))
+
+    def with_drops(self, drops: Mapping[str, int]) -> "GraphRecord":
+        """The record with these counts added; kinds with a count of zero are not mentioned."""
+        total = dict(self.drops)
+        for kind, count in drops.items():
+            if count:
+                total[kind] = total.get(kind, 0) + count
+        return replace(self, drops=total)
+
+    def with_note(self, note: str) -> "GraphRecord":
+        """The record with one more sentence."""
+        return replace(self, notes=(*self.notes, note))
+
+    def with_cap(self, max_degree: int) -> "GraphRecord":
+        """The record of a graph from which relations were dropped for a degree bound."""
+        cap = max_degree if self.capped_at is None else min(self.capped_at, max_degree)
+        return replace(self, capped_at=cap)
+
+    def to_json(self) -> str:
+        """The record as one JSON object."""
+        return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "GraphRecord":
+        """The record that `to_json` wrote.
+
+        Raises:
+            GraphError: The text is not such a record.
+        """
+        try:
+            values: Any = json.loads(text)
+        except ValueError as error:
+            raise GraphError(f"record.json must hold one JSON object: {error}.") from None
+        if not isinstance(values, dict):
+            raise GraphError(f"record.json must hold one JSON object, got {_short(values)}.")
+        names = {item.name for item in fields(cls)}
+        unknown = sorted(set(values) - names)
+        if unknown:
+            raise GraphError(
+                f"record.json must hold only {', '.join(sorted(names))}, got {unknown[0]!r} too."
+            )
+        if isinstance(values.get("notes"), list):
+            values["notes"] = tuple(values["notes"])
+        return cls(**values)
+
+
+def _is_mapping(value: object, kind: type) -> bool:
+    """Whether value maps text to `kind` (an int being a count)."""
+    if not isinstance(value, Mapping):
+        return False
+    return all(
+        isinstance(key, str)
+        and isinstance(item, kind)
+        and not isinstance(item, bool)
+        and not (isinstance(item, int) and item < 0)
+        for key, item in value.items()
+    )
+
+
+def _require(valid: bool, name: str, rule: str, value: object) -> None:
+    if not valid:
+        raise GraphError(f"`{name}` of a graph's record must be {rule}, got {_short(value)}.")
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

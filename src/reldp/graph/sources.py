@@ -1,0 +1,149 @@
+"""A table together with where its rows stand, and the list of what is wrong with them.
+
+Every check names a kind of damage. What the caller asked to drop is counted and left out;
+everything else becomes one clear error that says how many, where the first ones stand, and what to
+do. Nothing is dropped unasked.
+
+Public: `DROPPABLE`, `SourceTable`, `Checklist`, `drop_kinds`.
+
+>>> import numpy as np, pyarrow as pa
+>>> source = SourceTable(table=pa.table({"id": ["a", "a"]}), name="entities")
+>>> checks = Checklist(source, frozenset())
+>>> checks.check("duplicate_ids", np.array([1]), "must not repeat an id", "repeats", "Rename one")
+>>> checks.finish()
+Traceback (most recent call last):
+reldp.errors.GraphError: entities must not repeat an id, got 1 repeats (row 2). ...
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reldp.errors import GraphError
+
+__all__ = ["DROPPABLE", "Checklist", "SourceTable", "drop_kinds"]
+
+DROPPABLE: dict[str, str] = {
+    "bad_features": "entities whose feature vector is missing or not finite",
+    "duplicate_ids": "entities that repeat an earlier id",
+    "duplicate_relations": "relations that repeat an earlier one, in either direction",
+    "empty_text": "entities without text",
+    "extra_columns": "entity columns of a type that a graph cannot keep",
+    "malformed_lines": "lines of a text file with the wrong number of columns",
+    "missing_ids": "entities and relations with a missing id",
+    "relation_columns": "relation columns other than source and target",
+    "self_relations": "relations of an entity with itself",
+    "unknown_ids": "relations that name an entity that is not there",
+}
+
+_EXAMPLES = 3
+
+
+def drop_kinds(drop: Iterable[str]) -> frozenset[str]:
+    """The kinds to drop, each checked against those there are."""
+    kinds = frozenset([drop] if isinstance(drop, str) else drop)
+    unknown = sorted(str(kind) for kind in kinds if kind not in DROPPABLE)
+    if unknown:
+        names = ", ".join(DROPPABLE)
+        raise GraphError(f"`drop` must name kinds among {names}, got {unknown[0]!r}.")
+    return kinds
+
+
+def _by_row(rows: Sequence[int]) -> list[str]:
+    return [f"row {row + 1}" for row in rows]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceTable:
+    """A table as it was read, before any check.
+
+    Attributes:
+        table: Arrow table.
+        name: What errors call it: a file's name, or "entities" and "relations" in memory.
+        typed: False for text files, whose ids are written without a type.
+        locate: Says where rows stand ("line 7"); rows count from 0.
+        drops: What reading itself left out on request.
+    """
+
+    table: Any
+    name: str
+    typed: bool = True
+    locate: Callable[[Sequence[int]], list[str]] = _by_row
+    drops: tuple[tuple[str, int], ...] = ()
+
+
+class Checklist:
+    """Collects what is wrong with the rows of one table.
+
+    Attributes:
+        drops: Count by kind of what was dropped on request.
+        alive: (rows,) which rows are still in.
+    """
+
+    def __init__(self, source: SourceTable, drop: frozenset[str]) -> None:
+        self.source = source
+        self.drop = drop
+        self.drops: dict[str, int] = dict(source.drops)
+        self.alive: npt.NDArray[np.bool_] = np.ones(source.table.num_rows, dtype=bool)
+        self._problems: list[str] = []
+
+    def check(
+        self,
+        kind: str,
+        rows: npt.NDArray[np.integer[Any]],
+        rule: str,
+        found: str,
+        fix: str,
+        describe: Callable[[int], str] | None = None,
+    ) -> None:
+        """Notes rows that break a rule: dropped where asked for, else a problem.
+
+        Args:
+            kind: One of `DROPPABLE`.
+            rows: Offending rows.
+            rule: "must not repeat an id".
+            found: What the offenders are called, in the plural.
+            fix: What the caller can do besides dropping.
+            describe: Words for one offender, such as its id.
+        """
+        rows = rows[self.alive[rows]]
+        if not len(rows):
+            return
+        if kind in self.drop:
+            self.drops[kind] = self.drops.get(kind, 0) + len(rows)
+        else:
+            self.refuse(rows, rule, found, f"{fix}, or drop them with drop={{{kind!r}}}", describe)
+        self.alive[rows] = False  # later checks look at what is left: one row, one complaint
+
+    def refuse(
+        self,
+        rows: npt.NDArray[np.integer[Any]],
+        rule: str,
+        found: str,
+        fix: str,
+        describe: Callable[[int], str] | None = None,
+    ) -> None:
+        """Notes rows that break a rule and that nobody may ask to drop."""
+        if len(rows):
+            self._problems.append(
+                f"{self.source.name} {rule}, got {len(rows)} {found} "
+                f"({self.examples(rows, describe)}). {fix}."
+            )
+
+    def examples(
+        self, rows: npt.NDArray[np.integer[Any]], describe: Callable[[int], str] | None = None
+    ) -> str:
+        """The first few offenders and where they stand."""
+        first = [int(row) for row in rows[:_EXAMPLES]]
+        places = self.source.locate(first)
+        if describe is not None:
+            places = [f"{place}: {describe(row)}" for place, row in zip(places, first, strict=True)]
+        return ", ".join(places) + (", ..." if len(rows) > _EXAMPLES else "")
+
+    def finish(self) -> None:
+        """Raises one error with every problem found, if any was."""
+        if self._problems:
+            raise GraphError(" Also: ".join(self._problems))
