@@ -1,0 +1,217 @@
+"""Text pairs of earlier systems (JSONL with ``q_text`` and ``k_text``) as a graph of entities.
+
+PvGaLM, Patton and the reference code of the entity-level paper store one linked pair of texts per
+line. A privacy guarantee speaks about entities, so the recipe must know which texts belong to the
+same one: by ids where the lines have them, else **identical text is one entity**, and the record
+says so. Then an entity whose text is spelled in two ways counts as two, and each is protected only
+on its own: give ids where you have them.
+
+Guarantees: directions are merged, repeated and self-pairs are counted in the record, a pair is
+never dropped silently, and an id with two texts is refused unless the first is asked for. Public:
+:func:`pairs`. theory.md section 2.2 states what preparing data means for the guarantee.
+
+>>> row = {"q_text": "tent", "k_text": "sleeping bag"}
+>>> find_ids([row]) is None
+True
+>>> find_ids([{**row, "q_id": 7, "k_id": 9}])
+('q_id', 'k_id')
+"""
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from reldp.errors import GraphError, InputError
+from reldp.graph.recipes.prepared import PreparedGraph, sha256_file
+from reldp.graph.record import GraphRecord
+
+__all__ = ["ID_FIELDS", "find_ids", "pairs"]
+
+ID_FIELDS = (("q_id", "k_id"), ("q_idx", "k_idx"), ("q_asin", "k_asin"), ("q_node", "k_node"))
+"""Names of id fields that are recognised without being told."""
+
+_SNIFFED = 100  # lines looked at to find id fields
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Numbered lines of a plain or gzip file."""
+    opener = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opener(path, "rt", encoding="utf-8") as stream:
+            yield from enumerate(stream, start=1)
+    except UnicodeDecodeError:
+        raise GraphError(f"`source` must be UTF-8 text, got other bytes in {path.name}.") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise GraphError(
+            f"`source` must be whole gzip data, got {path.name} damaged ({error})."
+        ) from None
+
+
+def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Rows with the words that say where each stands; empty lines are passed over."""
+    for number, line in _lines(path):
+        if not line.strip():
+            continue
+        where = f"{path.name}, line {number}"
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise GraphError(
+                f"`source` must hold one JSON object a line, got broken JSON in {where} ({error})."
+            ) from None
+        if not isinstance(row, dict):
+            raise GraphError(
+                f"`source` must hold one JSON object a line, got {type(row).__name__} in {where}."
+            )
+        yield where, row
+
+
+def find_ids(rows: Sequence[dict[str, Any]]) -> tuple[str, str] | None:
+    """The names of the id fields that every row has, or None."""
+    for query, key in ID_FIELDS:
+        if rows and all(query in row and key in row for row in rows):
+            return query, key
+    return None
+
+
+def _value(row: dict[str, Any], name: str, where: str, kinds: tuple[type, ...]) -> str:
+    value = row.get(name)
+    if not isinstance(value, kinds) or isinstance(value, bool) or not str(value).strip():
+        words = "text" if kinds == (str,) else "text or an integer"
+        got = "nothing" if value is None or value == "" else type(value).__name__
+        raise GraphError(f"`{name}` must be {words} on every line, got {got} in {where}.")
+    return str(value)
+
+
+@dataclass
+class _Gathered:
+    """What the files held: texts by entity in order of appearance, and distinct unordered pairs."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+    pairs: dict[tuple[str, str], None] = field(default_factory=dict)
+    num_rows: int = 0
+    num_self: int = 0
+    num_repeated: int = 0
+    conflicts: list[str] = field(default_factory=list)
+
+    def add(self, ends: tuple[str, str], texts: tuple[str, str], where: str) -> None:
+        self.num_rows += 1
+        for entity, text in zip(ends, texts, strict=True):
+            if self.texts.setdefault(entity, text) != text:
+                self.conflicts.append(where)
+        pair = (min(ends), max(ends))
+        if ends[0] == ends[1]:
+            self.num_self += 1
+        elif pair in self.pairs:
+            self.num_repeated += 1
+        else:
+            self.pairs[pair] = None
+
+
+def _gather(paths: Sequence[Path], ids: tuple[str, str] | None) -> _Gathered:
+    gathered = _Gathered()
+    for path in paths:
+        for where, row in _rows(path):
+            texts = (_value(row, "q_text", where, (str,)), _value(row, "k_text", where, (str,)))
+            if ids is None:
+                gathered.add(texts, texts, where)
+                continue
+            first, second = (_value(row, name, where, (str, int)) for name in ids)
+            gathered.add((first, second), texts, where)
+    return gathered
+
+
+def _ids_of(
+    paths: Sequence[Path], id_fields: tuple[str, str] | None, by_text: bool
+) -> tuple[str, str] | None:
+    """Which fields identify an entity: as told, else recognised on the first lines, else none."""
+    if by_text or id_fields is not None:
+        return id_fields
+    first: list[dict[str, Any]] = []
+    for _, row in _rows(paths[0]):
+        first.append(row)
+        if len(first) == _SNIFFED:
+            break
+    return find_ids(first)
+
+
+def pairs(
+    sources: Sequence[str | Path],
+    *,
+    id_fields: tuple[str, str] | None = None,
+    by_text: bool = False,
+    keep_first_text: bool = False,
+    licence: str = "not stated",
+) -> PreparedGraph:
+    """Makes a graph from files of text pairs.
+
+    Args:
+        sources: JSONL files, plain or gzip; several files are one graph.
+        id_fields: Names of the two fields that identify the entities; recognised
+            (:data:`ID_FIELDS`) if not given.
+        by_text: Let identical text be one entity even where ids are present.
+        keep_first_text: Let an id that comes with several texts keep the first, counted in the
+            record.
+        licence: Under which terms the data may be used; earlier systems' files do not say.
+
+    Returns:
+        Entities (``id``, ``text``), relations, and a record that says what an entity is.
+    """
+    paths = [Path(source) for source in sources]
+    if not paths:
+        raise InputError("`source` must name at least one file, got none.")
+    if by_text and id_fields is not None:
+        raise InputError("`by_text` and `id_fields` exclude one another, got both.")
+    ids = _ids_of(paths, id_fields, by_text)
+    gathered = _gather(paths, ids)
+    if gathered.conflicts and not keep_first_text:
+        raise GraphError(
+            f"`source` must give every id one text, got {len(gathered.conflicts)} lines with "
+            f"another, first in {', '.join(gathered.conflicts[:3])}. "
+            "Use --keep-first-text to take the first."
+        )
+    if not gathered.pairs:
+        raise GraphError("`source` must hold at least one pair of two entities, got none.")
+    return _prepared(gathered, ids, paths, licence)
+
+
+def _prepared(
+    gathered: _Gathered, ids: tuple[str, str] | None, paths: Sequence[Path], licence: str
+) -> PreparedGraph:
+    """Tables and record; without ids, entities are numbered in order of appearance."""
+    linked = {end for pair in gathered.pairs for end in pair}
+    names = [entity for entity in gathered.texts if entity in linked]
+    new_id = {name: name if ids else str(number) for number, name in enumerate(names)}
+    entities = pa.table(
+        {
+            "id": pa.array([new_id[name] for name in names], pa.string()),
+            "text": pa.array([gathered.texts[name] for name in names], pa.string()),
+        }
+    )
+    if ids:
+        identity = f"an entity is what {ids[0]} and {ids[1]} name"
+    else:
+        identity = "the source has no ids: identical text is one entity, each spelling another"
+    counts = {
+        "self_relations": gathered.num_self,
+        "duplicate_relations": gathered.num_repeated,
+        "texts_after_the_first_of_an_id": len(gathered.conflicts),
+    }
+    record = GraphRecord(
+        source="text pairs (q_text, k_text) from " + ", ".join(path.name for path in paths),
+        licence=licence,
+        hashes={path.name: sha256_file(path) for path in paths},
+        drops={kind: count for kind, count in counts.items() if count},
+        notes=(
+            f"made by the recipe pairs from {gathered.num_rows} lines; directions are merged",
+            identity,
+        ),
+    )
+    relations = [(new_id[source], new_id[target]) for source, target in gathered.pairs]
+    return PreparedGraph.from_pairs(entities, relations, record)

@@ -1,0 +1,123 @@
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reldp.errors import GraphError, InputError
+from reldp.graph.recipes.pairs import pairs
+
+
+def _write(path: Path, *rows: Any) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def _row(q: str, k: str, **more: Any) -> dict[str, Any]:
+    return {"q_text": q, "k_text": k, "q_n_text": ["ignored"], **more}
+
+
+def _pairs(made: Any) -> list[tuple[str, str]]:
+    columns = made.relations.to_pydict()
+    return list(zip(columns["source"], columns["target"], strict=True))
+
+
+def test_without_ids_identical_text_is_one_entity_and_the_record_says_so(tmp_path: Path) -> None:
+    path = _write(tmp_path / "train.jsonl", _row("tent", "bag"), _row("tent", "stove"))
+    made = pairs([path])
+    assert made.entities.to_pydict() == {"id": ["0", "1", "2"], "text": ["tent", "bag", "stove"]}
+    assert len(_pairs(made)) == 2
+    assert "the source has no ids: identical text is one entity, each spelling another" in (
+        made.record.notes
+    )
+
+
+def test_with_ids_equal_texts_stay_two_entities(tmp_path: Path) -> None:
+    path = _write(
+        tmp_path / "train.jsonl",
+        _row("tent", "tent", q_id=7, k_id="b"),
+        _row("tent", "stove", q_id="b", k_id=9),
+    )
+    made = pairs([path])
+    assert made.entities["id"].to_pylist() == ["7", "b", "9"]
+    assert _pairs(made) == [("7", "b"), ("9", "b")]
+    assert "an entity is what q_id and k_id name" in made.record.notes
+    assert made.entities["text"].to_pylist() == ["tent", "tent", "stove"]
+
+
+def test_id_fields_can_be_named_and_ids_can_be_ignored(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.jsonl", _row("x", "y", q_id=1, k_id=2, from_=5, to=6))
+    assert pairs([path], id_fields=("from_", "to")).entities["id"].to_pylist() == ["5", "6"]
+    assert pairs([path], by_text=True).entities["id"].to_pylist() == ["0", "1"]
+    with pytest.raises(InputError, match="exclude"):
+        pairs([path], by_text=True, id_fields=("from_", "to"))
+
+
+def test_directions_are_merged_and_repeats_and_self_pairs_counted(tmp_path: Path) -> None:
+    one = _write(tmp_path / "1.jsonl", _row("a", "b"), _row("b", "a"), _row("c", "c"))
+    two = tmp_path / "2.jsonl.gz"
+    two.write_bytes(gzip.compress((json.dumps(_row("a", "b")) + "\n\n").encode()))
+    made = pairs([one, two], licence="CC0-1.0")
+    assert made.entities["text"].to_pylist() == ["a", "b"]
+    assert made.record.drops == {"self_relations": 1, "duplicate_relations": 2}
+    assert sorted(made.record.hashes) == ["1.jsonl", "2.jsonl.gz"]
+    assert made.record.licence == "CC0-1.0"
+    assert str(tmp_path) not in made.record.to_json()
+
+
+def test_an_id_with_two_texts_is_refused_unless_the_first_is_asked_for(tmp_path: Path) -> None:
+    path = _write(
+        tmp_path / "a.jsonl", _row("x", "y", q_id=1, k_id=2), _row("X!", "z", q_id=1, k_id=3)
+    )
+    with pytest.raises(
+        GraphError, match=r"1 lines with another, first in a\.jsonl, line 2"
+    ) as caught:
+        pairs([path])
+    assert "X!" not in str(caught.value)
+    made = pairs([path], keep_first_text=True)
+    assert made.entities["text"].to_pylist() == ["x", "y", "z"]
+    assert made.record.drops == {"texts_after_the_first_of_an_id": 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"q_text": "a"', "broken JSON"),
+        ("[1, 2]", "got list"),
+        ('{"q_text": "a"}', "k_text` must be text"),
+        ('{"q_text": "a", "k_text": ""}', "got nothing"),
+        ('{"q_text": "a", "k_text": 5}', "got int"),
+    ],
+)
+def test_a_damaged_line_is_named_by_file_and_number(tmp_path: Path, line: str, words: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"q_text": "a", "k_text": "b"}\n' + line + "\n")
+    with pytest.raises(GraphError, match=words) as caught:
+        pairs([path])
+    assert "a.jsonl, line 2" in str(caught.value)
+
+
+def test_an_id_that_is_missing_later_is_named_by_its_line(tmp_path: Path) -> None:
+    rows = [_row(f"x{i}", f"y{i}", q_id=2 * i, k_id=2 * i + 1) for i in range(150)]
+    path = _write(tmp_path / "a.jsonl", *rows, _row("x", "y", q_id=1.5, k_id=True))
+    with pytest.raises(
+        GraphError, match=r"`q_id` must be text or an integer.* float in a\.jsonl, line 151"
+    ):
+        pairs([path])
+
+
+def test_files_without_a_pair_or_damaged_are_refused(tmp_path: Path) -> None:
+    empty = _write(tmp_path / "empty.jsonl")
+    with pytest.raises(GraphError, match="at least one pair"):
+        pairs([empty])
+    with pytest.raises(InputError, match="at least one file"):
+        pairs([])
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(gzip.compress(json.dumps(_row("a", "b")).encode())[:-9])
+    with pytest.raises(GraphError, match=r"cut\.jsonl\.gz damaged"):
+        pairs([cut])
+    latin = tmp_path / "latin.jsonl"
+    latin.write_bytes(b'{"q_text": "\xe9", "k_text": "b"}\n')
+    with pytest.raises(GraphError, match="UTF-8"):
+        pairs([latin])
