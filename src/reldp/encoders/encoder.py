@@ -1,0 +1,127 @@
+"""What every encoder offers the trainer and the evaluation.
+
+A *table* holds what an encoder needs of every entity, made once per graph and indexed by entity;
+entities of a public pool come after the entities of the graph. One training step is
+``embed(rows(table, entities))`` for the entities of its clip units, unit after unit.
+
+Guarantees: `module` holds every parameter that training may change and is always in evaluation
+mode (no dropout: a replayed step must give the same bits, theory.md section 6); a row's embedding
+depends on that row alone, so modules that mix rows of a batch are refused.
+
+Public: `Encoder` (the common base), `refuse_batch_mixing`.
+
+>>> from reldp.encoders.features import FeatureEncoder
+>>> issubclass(FeatureEncoder, Encoder)
+True
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from reldp.errors import EncoderError
+
+if TYPE_CHECKING:
+    from reldp.graph import CappedGraph, EntityGraph
+
+__all__ = ["Encoder", "entities_of", "refuse_batch_mixing"]
+
+
+class Encoder(ABC):
+    """Entities in, embeddings out.
+
+    Attributes:
+        module: The torch module that `embed` runs.
+    """
+
+    module: nn.Module
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """Length of an embedding."""
+
+    @abstractmethod
+    def table(self, graph: "EntityGraph | CappedGraph", *, pool: Any = None) -> Any:
+        """What `rows` needs of the graph's entities, then of a public pool's."""
+
+    @abstractmethod
+    def rows(self, table: Any, indices: Any) -> dict[str, Tensor]:
+        """Inputs of `embed` for the entities asked for, on the module's device."""
+
+    @abstractmethod
+    def encode_graph(
+        self, graph: "EntityGraph | CappedGraph", indices: Any = None, *, batch_size: int = 64
+    ) -> npt.NDArray[np.float32]:
+        """Embeddings (entities, dim) of the graph's entities, or of those asked for."""
+
+    @abstractmethod
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Writes the encoder to a folder."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """What this encoder is, as plain JSON values; equal for equal starting points."""
+
+    def embed(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Embeddings (rows, dim) of the rows, with gradients."""
+        embeddings: Tensor = self.module(**inputs)
+        return embeddings
+
+    @property
+    def device(self) -> torch.device:
+        """Where the module lives."""
+        return next(self.module.parameters()).device
+
+    def to(self, device: str | torch.device) -> Self:
+        """Moves the module; a device that is not there is refused."""
+        try:
+            self.module.to(device)
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).splitlines()[0].rstrip(".")
+            raise EncoderError(f"`device` must exist here, got {device!s}. {reason}.") from error
+        return self
+
+    def trainable(self) -> dict[str, nn.Parameter]:
+        """The parameters that training changes, by name."""
+        return {name: p for name, p in self.module.named_parameters() if p.requires_grad}
+
+    def load_trainable(self, values: Mapping[str, Tensor]) -> None:
+        """Sets the trainable parameters; names and shapes must agree exactly."""
+        parameters = self.trainable()
+        if set(values) != set(parameters):
+            odd = sorted(set(values) ^ set(parameters))[0]
+            raise EncoderError(
+                f"`values` must name exactly the trainable parameters, got a difference at {odd!r}."
+            )
+        with torch.no_grad():
+            for name, parameter in parameters.items():
+                if values[name].shape != parameter.shape:
+                    raise EncoderError(
+                        f"`values` must have the shape {tuple(parameter.shape)} for {name!r}, "
+                        f"got {tuple(values[name].shape)}."
+                    )
+                parameter.copy_(values[name])
+
+
+def entities_of(graph: "EntityGraph | CappedGraph") -> "EntityGraph":
+    """The graph that holds the entities' texts and features, behind a degree bound or not."""
+    from reldp.graph import CappedGraph
+
+    return graph.graph if isinstance(graph, CappedGraph) else graph
+
+
+def refuse_batch_mixing(module: nn.Module) -> None:
+    """Refuses batch normalisation: it lets one row change the embeddings of the others."""
+    for name, child in module.named_modules():
+        if isinstance(child, nn.modules.batchnorm._NormBase):
+            raise EncoderError(
+                f"`module` must not mix rows of a batch, got {type(child).__name__} at {name!r}. "
+                "Every clip unit must depend on itself alone; use layer normalisation."
+            )

@@ -1,0 +1,241 @@
+"""An MLP on dense features: the encoder for entities that are vectors, not texts.
+
+Features are used exactly as given. Centring or scaling them by statistics of the private graph
+would leak those statistics, so it is never done here; use public constants.
+
+A linear encoder that keeps the dimension starts as the identity, so training starts from what the
+features already know (a head on a frozen text encoder starts at that encoder's quality). All layers
+are plain ``Linear`` modules with an activation between them, so a saved head is a chain of
+sentence-transformers ``Dense`` modules.
+
+Public: `FeatureEncoder`, `FeatureTable`.
+
+>>> encoder = FeatureEncoder(2)
+>>> encoder.encode(np.array([[3.0, 4.0]]))
+array([[3., 4.]], dtype=float32)
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from reldp.encoders.encoder import Encoder, entities_of
+from reldp.encoders.folders import new_folder, read_json, state_hash, write_json
+from reldp.encoders.tokens import checked_indices
+from reldp.errors import EncoderError
+
+if TYPE_CHECKING:
+    from reldp.graph import CappedGraph, EntityGraph
+
+__all__ = ["ACTIVATIONS", "FeatureEncoder", "FeatureTable"]
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "gelu": nn.GELU}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureTable:
+    """Dense features of many entities, shape (entities, dim), float32."""
+
+    features: npt.NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """The cost of a row: the same for all."""
+        return np.ones(len(self.features), dtype=np.int64)
+
+    def order(self, units: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+        """Units in the order they came: all rows cost the same."""
+        return np.arange(len(units), dtype=np.int64)
+
+    def join(self, other: Self) -> Self:
+        """This table with the rows of the other after it."""
+        return type(self)(features=np.concatenate([self.features, other.features]))
+
+
+class FeatureMlp(nn.Module):
+    """Linear layers with an activation between them, and an optional normalisation at the end."""
+
+    def __init__(self, dims: Sequence[int], activation: str, bias: bool, normalise: bool) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.Linear(before, after, bias=bias) for before, after in pairwise(dims)
+        )
+        self.activation = ACTIVATIONS[activation]()
+        self.normalise = normalise
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Embeddings (rows, dim) of features (rows, in_dim)."""
+        for position, layer in enumerate(self.layers):
+            features = layer(self.activation(features) if position else features)
+        return functional.normalize(features, dim=-1) if self.normalise else features
+
+
+class FeatureEncoder(Encoder):
+    """An MLP on dense features."""
+
+    def __init__(
+        self,
+        in_dim: int,
+        *,
+        hidden: Sequence[int] = (),
+        dim: int | None = None,
+        activation: str = "relu",
+        bias: bool = True,
+        normalise: bool = False,
+        seed: int = 0,
+    ) -> None:
+        """Builds the MLP.
+
+        Args:
+            in_dim: Length of a feature vector.
+            hidden: Widths of the hidden layers; none makes a linear encoder.
+            dim: Length of an embedding; ``in_dim`` unless given.
+            activation: ``"relu"``, ``"tanh"`` or ``"gelu"``, between layers.
+            bias: Whether the layers have one.
+            normalise: Whether embeddings are scaled to length 1.
+            seed: Of the starting weights, which are public.
+        """
+        dims = [in_dim, *hidden, in_dim if dim is None else dim]
+        for name, width in zip(["in_dim", *["hidden"] * len(hidden), "dim"], dims, strict=True):
+            if not isinstance(width, int) or width < 1:
+                raise EncoderError(f"`{name}` must be a whole number above 0, got {width!r}.")
+        if activation not in ACTIVATIONS:
+            names = ", ".join(ACTIVATIONS)
+            raise EncoderError(f"`activation` must be one of {names}, got {activation!r}.")
+        self.settings: dict[str, Any] = {
+            "in_dim": in_dim,
+            "hidden": list(hidden),
+            "dim": dims[-1],
+            "activation": activation,
+            "bias": bias,
+            "normalise": normalise,
+        }
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            mlp = FeatureMlp(dims, activation, bias, normalise).eval()
+        self.layers = [layer for layer in mlp.layers if isinstance(layer, nn.Linear)]
+        if len(dims) == 2 and dims[0] == dims[1]:
+            _set_identity(self.layers[0])
+        self.module = mlp
+        self._start_hash = state_hash(self.module.state_dict())
+
+    @classmethod
+    def for_graph(cls, graph: "EntityGraph | CappedGraph", **settings: Any) -> Self:
+        """An encoder as wide as the graph's features."""
+        return cls(int(_features_of(graph).shape[1]), **settings)
+
+    @property
+    def dim(self) -> int:
+        """Length of an embedding."""
+        return int(self.settings["dim"])
+
+    def table(self, graph: "EntityGraph | CappedGraph", *, pool: Any = None) -> FeatureTable:
+        """The graph's features, then those of a public pool (another graph or an array)."""
+        table = self._checked(_features_of(graph))
+        return table if pool is None else table.join(self._checked(_features_of(pool)))
+
+    def rows(self, table: FeatureTable, indices: Any) -> dict[str, Tensor]:
+        """Features (rows, in_dim) of the entities asked for."""
+        chosen = table.features[checked_indices(indices, len(table))]
+        return {"features": torch.from_numpy(chosen).to(self.device)}
+
+    def encode(self, features: Any, *, batch_size: int = 4096) -> npt.NDArray[np.float32]:
+        """Embeddings (rows, dim) of feature vectors (rows, in_dim) or of a table."""
+        table = features if isinstance(features, FeatureTable) else self._checked(features)
+        out = np.empty((len(table), self.dim), dtype=np.float32)
+        with torch.inference_mode():
+            for start in range(0, len(table), batch_size):
+                stop = min(start + batch_size, len(table))
+                rows = self.rows(table, np.arange(start, stop))
+                out[start:stop] = self.embed(rows).cpu().numpy()
+        return out
+
+    def encode_graph(
+        self, graph: "EntityGraph | CappedGraph", indices: Any = None, *, batch_size: int = 4096
+    ) -> npt.NDArray[np.float32]:
+        """Embeddings of the graph's entities, or of those asked for."""
+        features = _features_of(graph)
+        if indices is not None:
+            features = features[checked_indices(indices, len(features))]
+        return self.encode(features, batch_size=batch_size)
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Writes ``encoder.json`` and ``model.safetensors``; `load` reads them."""
+        from safetensors.torch import save_file
+
+        with new_folder(folder, overwrite=overwrite) as new:
+            save_file(
+                {
+                    name: value.cpu().contiguous()
+                    for name, value in self.module.state_dict().items()
+                },
+                str(new / "model.safetensors"),
+            )
+            write_json(new / "encoder.json", {"kind": "features", **self.settings})
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """The encoder that `save` wrote."""
+        from safetensors.torch import load_file
+
+        values = read_json(Path(folder) / "encoder.json")
+        if values.pop("kind", None) != "features":
+            raise EncoderError(f"`folder` must hold a feature encoder, got {Path(folder).name!r}.")
+        try:
+            encoder = cls(values.pop("in_dim"), **values)
+            encoder.module.load_state_dict(load_file(str(Path(folder) / "model.safetensors")))
+        except (KeyError, TypeError, RuntimeError, OSError) as error:
+            reason = str(error).splitlines()[0].rstrip(".:")
+            raise EncoderError(
+                f"`folder` must hold a whole feature encoder, got {Path(folder).name!r}: {reason}."
+            ) from error
+        encoder._start_hash = state_hash(encoder.module.state_dict())
+        return encoder
+
+    def describe(self) -> dict[str, Any]:
+        """The settings and the hash of the starting weights."""
+        described = {"kind": "features", **self.settings, "base_weights_sha256": self._start_hash}
+        return dict(json.loads(json.dumps(described)))
+
+    def _checked(self, features: Any) -> FeatureTable:
+        """The features as a table, if they are finite and as wide as the first layer."""
+        array = np.ascontiguousarray(features, dtype=np.float32)
+        if array.ndim != 2 or array.shape[1] != self.settings["in_dim"]:
+            raise EncoderError(
+                f"`features` must have shape (entities, {self.settings['in_dim']}), "
+                f"got {array.shape}."
+            )
+        if not np.isfinite(array).all():
+            first = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
+            raise EncoderError(f"`features` must be finite, got a bad value in row {first}.")
+        return FeatureTable(features=array)
+
+
+def _features_of(graph: Any) -> npt.NDArray[np.float32]:
+    """The features of a graph, or an array of features as it is."""
+    features = graph if isinstance(graph, np.ndarray) else entities_of(graph).features
+    if features is None:
+        raise EncoderError(
+            "`graph` must have features, got text only. Use TextEncoder for entities with text."
+        )
+    return np.asarray(features)
+
+
+def _set_identity(layer: nn.Linear) -> None:
+    """Makes a square linear layer the identity."""
+    with torch.no_grad():
+        nn.init.eye_(layer.weight)
+        if layer.bias is not None:
+            layer.bias.zero_()

@@ -1,0 +1,104 @@
+"""A frozen text encoder with a trained head: private learning without a GPU.
+
+The frozen model encodes every text of the graph once; a training step then touches only the cached
+vectors and the head, so thousands of steps take a minute. The vectors are a public function of each
+entity's own text, so caching them changes nothing about privacy.
+
+What is saved is a whole text encoder: the head becomes Dense modules of sentence-transformers.
+
+Public: `HeadEncoder`, made by ``TextEncoder.load(..., train="head")``.
+
+>>> from reldp.encoders.text import TextEncoder
+>>> issubclass(HeadEncoder, TextEncoder)
+True
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from reldp.encoders.adaptation import Adaptation
+from reldp.encoders.features import FeatureEncoder, FeatureTable
+from reldp.encoders.loading import DenseLayer, Pretrained
+from reldp.encoders.text import TextEncoder
+
+if TYPE_CHECKING:
+    from reldp.graph import CappedGraph, EntityGraph
+
+__all__ = ["HeadEncoder"]
+
+
+class HeadEncoder(TextEncoder):
+    """A text encoder of which only a head after pooling is trained.
+
+    Attributes:
+        module: The head alone.
+    """
+
+    def __init__(
+        self,
+        pretrained: Pretrained,
+        how: Adaptation,
+        *,
+        pooling: str | None = None,
+        normalise: bool | None = None,
+        max_length: int | None = None,
+        hidden: Sequence[int] = (),
+        dim: int | None = None,
+    ) -> None:
+        """Freezes the model and puts a head on it; see ``TextEncoder.load``."""
+        normalise = pretrained.normalise if normalise is None else normalise
+        super().__init__(pretrained, how, pooling=pooling, normalise=False, max_length=max_length)
+        self._head = FeatureEncoder(
+            super().dim,
+            hidden=hidden,
+            dim=dim,
+            activation="tanh",
+            normalise=normalise,
+            seed=how.seed,
+        )
+        self.module = self._head.module
+        self._described["normalise"] = normalise
+        self._described["adaptation"] = {
+            "train": "head",
+            "hidden": list(hidden),
+            "dim": self._head.dim,
+            "activation": "tanh",
+            "seed": how.seed,
+        }
+
+    @property
+    def dim(self) -> int:
+        """Length of an embedding after the head."""
+        return self._head.dim
+
+    def to(self, device: str | torch.device) -> Self:
+        """Moves the head and the frozen model."""
+        super().to(device)
+        self._text.to(device)
+        return self
+
+    def table(self, graph: "EntityGraph | CappedGraph", *, pool: Any = None) -> FeatureTable:
+        """What the frozen model says of every text, computed once."""
+        tokens = super().table(graph, pool=pool)
+        return FeatureTable(features=self._encode_with(super()._embed_tokens, tokens, 64))
+
+    def rows(self, table: Any, indices: Any) -> dict[str, Tensor]:
+        """Cached vectors (rows, hidden size) of the entities asked for."""
+        return self._head.rows(table, indices)
+
+    def _embed_tokens(self, inputs: dict[str, Tensor]) -> Tensor:
+        """The frozen model, then the head."""
+        embeddings: Tensor = self.module(super()._embed_tokens(inputs))
+        return embeddings
+
+    def _dense_layers(self) -> list[DenseLayer]:
+        """The model's own dense layers, then the head's: an activation follows all but the last."""
+        linears = self._head.layers
+        last = len(linears) - 1
+        return super()._dense_layers() + [
+            DenseLayer(linear=linear, activation=nn.Identity() if i == last else nn.Tanh())
+            for i, linear in enumerate(linears)
+        ]

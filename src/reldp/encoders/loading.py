@@ -1,0 +1,273 @@
+r"""Pretrained text models from a folder, a hub name or a GGUF file.
+
+A folder that sentence-transformers can load brings its own pooling, maximum length, dense layers
+and normalisation; a bare Hugging Face model gets sensible ones.
+
+Guarantees: no code from the folder is ever run and no pickle is ever read (weights must be
+safetensors or GGUF); a model with missing weights is refused instead of filled with random
+numbers; nothing about this machine (such as the folder's path) goes into what is written later.
+
+Private to the package: `Pretrained`, `load_pretrained`.
+
+>>> load_pretrained("no/such/folder/here")
+Traceback (most recent call last):
+reldp.errors.EncoderError: `source` must be a folder with a model, got 'no/such/folder/here', \
+which does not exist.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from reldp.encoders.folders import read_json
+from reldp.errors import EncoderError, MissingDependency
+
+__all__ = ["Pretrained", "load_pretrained", "quiet_transformers"]
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_POOLING_KEYS = {
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_lasttoken": "last",
+}
+_POOLING_NAMES = {"mean": "mean", "cls": "cls", "lasttoken": "last"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pretrained:
+    """A loaded model and what its folder says about its use.
+
+    Attributes:
+        name: The hub name, or the folder's own name.
+        model: A transformers model without a task head.
+        tokeniser: With a padding token, padding on the right.
+        pooling: The folder's own pooling, if it has one.
+        max_length: The folder's own maximum length, if it has one.
+        dense: Settings and weights of the folder's dense layers, in order.
+        normalise: Whether the folder's embeddings have length 1.
+    """
+
+    name: str
+    model: nn.Module
+    tokeniser: Any
+    pooling: str | None = None
+    max_length: int | None = None
+    dense: tuple["DenseLayer", ...] = ()
+    normalise: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseLayer:
+    """One linear layer after pooling, with the activation that follows it."""
+
+    linear: nn.Linear
+    activation: nn.Module = field(default_factory=nn.Identity)
+
+
+def load_pretrained(
+    source: str | Path,
+    *,
+    gguf_file: str | None = None,
+    dtype: str = "float32",
+    attention: str | None = None,
+    revision: str | None = None,
+) -> Pretrained:
+    """Loads a model and its tokeniser.
+
+    Args:
+        source: A folder, a hub name, or the path of a ``.gguf`` file.
+        gguf_file: The GGUF file inside the folder or hub repository.
+        dtype: ``"float32"`` or ``"bfloat16"``.
+        attention: The transformers attention implementation; its own choice unless given.
+        revision: Of a hub repository.
+    """
+    if dtype not in DTYPES:
+        raise EncoderError(f"`dtype` must be one of {', '.join(DTYPES)}, got {dtype!r}.")
+    place, gguf_file = _place(source, gguf_file)
+    options = {"revision": revision, "gguf_file": gguf_file}
+    options = {name: value for name, value in options.items() if value is not None}
+    model = _load_model(place, DTYPES[dtype], attention, options)
+    tokeniser = _load_tokeniser(place, model, options)
+    name = Path(source).name if Path(source).exists() else str(source)
+    folder = Path(place)
+    if not (folder / "modules.json").is_file():
+        return Pretrained(name=name, model=model, tokeniser=tokeniser)
+    return Pretrained(name=name, model=model, tokeniser=tokeniser, **_sentence_settings(folder))
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """No progress bars and no log lines from transformers inside."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _place(source: str | Path, gguf_file: str | None) -> tuple[str, str | None]:
+    """Folder or hub name, and the GGUF file in it; a path that does not exist is refused."""
+    path = Path(source)
+    if path.is_file():
+        if path.suffix != ".gguf":
+            raise EncoderError(f"`source` must be a folder or a .gguf file, got {path.name!r}.")
+        return str(path.parent), path.name
+    if path.is_dir():
+        if gguf_file is None and not (path / "config.json").is_file():
+            raise EncoderError(f"`source` must hold config.json, got {path.name!r} without it.")
+        return str(path), gguf_file
+    if isinstance(source, Path) or not _HUB_NAME.fullmatch(source) or source.startswith("."):
+        raise EncoderError(
+            f"`source` must be a folder with a model, got {str(source)!r}, which does not exist."
+        )
+    return source, gguf_file
+
+
+def _load_model(
+    place: str, dtype: torch.dtype, attention: str | None, options: dict[str, Any]
+) -> nn.Module:
+    """The model without a task head, every weight really read."""
+    try:
+        from transformers import AutoModel
+    except ImportError as error:
+        raise MissingDependency(
+            "`transformers` must be installed for text encoders. Install reldp[text]."
+        ) from error
+
+    if attention is not None:
+        options = {**options, "attn_implementation": attention}
+    if "gguf_file" not in options:
+        options = {**options, "use_safetensors": True}
+    with quiet_transformers(), _as_encoder_error(place), torch.random.fork_rng(devices=[]):
+        # A head that the checkpoint lacks (a pooler) is never used, but must not differ each time.
+        torch.manual_seed(0)
+        model, info = AutoModel.from_pretrained(
+            place, dtype=dtype, trust_remote_code=False, output_loading_info=True, **options
+        )
+    missing = [name for name in info["missing_keys"] if "pooler" not in name]
+    if missing:
+        raise EncoderError(
+            f"`source` must hold every weight, got {os.path.basename(place)!r} without "
+            f"{len(missing)} of them, the first {sorted(missing)[0]!r}."
+        )
+    model.config.use_cache = False
+    frozen: nn.Module = model.eval()
+    return frozen
+
+
+def _load_tokeniser(place: str, model: nn.Module, options: dict[str, Any]) -> Any:
+    """The tokeniser, padding on the right, with a padding token the model knows."""
+    from transformers import AutoTokenizer
+
+    with quiet_transformers(), _as_encoder_error(place):
+        tokeniser = AutoTokenizer.from_pretrained(place, trust_remote_code=False, **options)
+    tokeniser.padding_side = "right"
+    if tokeniser.pad_token is None:
+        for token in (tokeniser.eos_token, tokeniser.unk_token, tokeniser.bos_token):
+            if token is not None:
+                tokeniser.pad_token = token
+                break
+        else:
+            raise EncoderError("`source` must have a padding token, got a tokeniser without any.")
+    config: Any = model.config
+    if getattr(config, "pad_token_id", None) is None:
+        config.pad_token_id = tokeniser.pad_token_id
+    return tokeniser
+
+
+@contextmanager
+def _as_encoder_error(place: str) -> Iterator[None]:
+    """Turns what transformers raises for a bad source into one clear line."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        shown = reason if len(reason) <= 200 else reason[:200] + "..."
+        name = os.path.basename(place) if os.path.isdir(place) else place
+        raise EncoderError(
+            f"`source` must be a text model that transformers can load, got {name!r}. "
+            f"It said: {shown.replace(place, name)}."
+        ) from error
+
+
+def _sentence_settings(folder: Path) -> dict[str, Any]:
+    """Pooling, maximum length, dense layers and normalisation of a sentence-transformers folder."""
+    found: dict[str, Any] = {"pooling": None, "max_length": None, "normalise": False}
+    dense: list[DenseLayer] = []
+    for entry in read_json(folder / "modules.json"):
+        kind = str(entry["type"]).rsplit(".", 1)[-1]
+        place = folder / str(entry["path"])
+        if kind == "Transformer":
+            found["max_length"] = _own_max_length(place)
+        elif kind == "Pooling":
+            found["pooling"] = _own_pooling(read_json(place / "config.json"))
+        elif kind == "Dense":
+            dense.append(_read_dense(place))
+        elif kind == "Normalize":
+            found["normalise"] = True
+        else:
+            raise EncoderError(
+                f"`source` must be made of Transformer, Pooling, Dense and Normalize, got {kind}."
+            )
+    return {**found, "dense": tuple(dense)}
+
+
+def _own_max_length(folder: Path) -> int | None:
+    """The maximum length that the folder states, if it does."""
+    path = folder / "sentence_bert_config.json"
+    stated = read_json(path).get("max_seq_length") if path.is_file() else None
+    return stated if isinstance(stated, int) and stated > 0 else None
+
+
+def _own_pooling(config: dict[str, Any]) -> str:
+    """Our word for the pooling that the folder states, in the old spelling or the new."""
+    stated = config.get("pooling_mode")
+    if stated is None:
+        modes = [word for key, word in _POOLING_KEYS.items() if config.get(key)]
+        others = [
+            key
+            for key, value in config.items()
+            if key.startswith("pooling_mode_") and value is True and key not in _POOLING_KEYS
+        ]
+        stated_words = modes + others
+    else:
+        stated_words = [_POOLING_NAMES.get(str(stated), f"unknown:{stated}")]
+    if len(stated_words) != 1 or stated_words[0] not in _POOLING_NAMES.values():
+        shown = ", ".join(stated_words) or "none"
+        raise EncoderError(f"`pooling` of the source must be mean, cls or last token, got {shown}.")
+    return stated_words[0]
+
+
+def _read_dense(folder: Path) -> DenseLayer:
+    """One sentence-transformers Dense module, from safetensors."""
+    from safetensors.torch import load_file
+
+    config = read_json(folder / "config.json")
+    activation = str(config.get("activation_function", "torch.nn.modules.activation.Tanh"))
+    known = {"Identity": nn.Identity, "ReLU": nn.ReLU, "Tanh": nn.Tanh, "GELU": nn.GELU}
+    word = activation.rsplit(".", 1)[-1]
+    weights = folder / "model.safetensors"
+    if word not in known or config.get("use_residual") or not weights.is_file():
+        raise EncoderError(
+            f"`source` must have dense layers in safetensors with one of {', '.join(known)} "
+            f"and no residual, got {word} in {folder.name!r}."
+        )
+    values = {name.removeprefix("linear."): value for name, value in load_file(weights).items()}
+    linear = nn.Linear(config["in_features"], config["out_features"], bias="bias" in values)
+    linear.load_state_dict(values)
+    return DenseLayer(linear=linear, activation=known[word]())

@@ -1,0 +1,387 @@
+r"""A text encoder: a Hugging Face model, what of it is trained, and how texts become vectors.
+
+Any model that ``AutoModel`` loads without foreign code works: BERT, MPNet and Llama types are
+tested, GGUF files too. Texts are tokenised once per graph; rows are padded on the right for every
+type, and dropout is off, so an embedding depends on its own text and the weights alone, beyond
+rounding (theory.md sections 2 and 6).
+
+Public: `TextEncoder`. ``TextEncoder.load(..., train="head")`` gives a
+`reldp.encoders.head.HeadEncoder`: the same, with everything frozen but a head on cached embeddings.
+
+    encoder = TextEncoder.load("sentence-transformers/all-MiniLM-L6-v2", lora_rank=8)
+    table = encoder.table(graph)
+    embeddings = encoder.embed(encoder.rows(table, [0, 5, 9]))  # (3, 384), with gradients
+
+>>> TextEncoder.load("no/such/folder/here")
+Traceback (most recent call last):
+reldp.errors.EncoderError: `source` must be a folder with a model, got 'no/such/folder/here', \
+which does not exist.
+"""
+
+import hashlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from reldp.encoders.adaptation import Adaptation, adapt
+from reldp.encoders.encoder import Encoder, entities_of, refuse_batch_mixing
+from reldp.encoders.folders import new_folder, state_hash
+from reldp.encoders.loading import DenseLayer, Pretrained, load_pretrained
+from reldp.encoders.pooling import POOLINGS, pool
+from reldp.encoders.saving import write_text_folder
+from reldp.encoders.tokens import TokenTable, checked_indices, tokenise
+from reldp.errors import EncoderError
+
+if TYPE_CHECKING:
+    from reldp.graph import CappedGraph, EntityGraph
+
+__all__ = ["TextEncoder"]
+
+_DEFAULT_MAX_LENGTH = 128
+_TEXTS_AT_ONCE = 8192
+
+
+class TextModule(nn.Module):
+    """Token ids to embeddings: backbone, pooling, dense layers, normalisation."""
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        *,
+        pooling: str,
+        dense: Sequence[DenseLayer],
+        normalise: bool,
+        positions: bool,
+        autocast: bool,
+    ) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.pooling = pooling
+        self.dense = nn.ModuleList(layer.linear for layer in dense)
+        self.activations = nn.ModuleList(layer.activation for layer in dense)
+        self.normalise = normalise
+        self.positions = positions
+        self.autocast = autocast
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Embeddings (rows, dim) of right-padded token ids (rows, tokens)."""
+        extra = {}
+        if self.positions:
+            # One row of positions per text, so that a position's gradient belongs to a row.
+            places = torch.arange(input_ids.shape[1], device=input_ids.device)
+            extra["position_ids"] = places.expand(len(input_ids), -1)
+        mixed = torch.autocast(input_ids.device.type, dtype=torch.bfloat16)
+        with mixed if self.autocast else nullcontext():
+            out = self.backbone(input_ids=input_ids, attention_mask=attention_mask, **extra)
+        embeddings = pool(out.last_hidden_state, attention_mask, self.pooling)
+        for linear, activation in zip(self.dense, self.activations, strict=True):
+            embeddings = activation(linear(embeddings))
+        return functional.normalize(embeddings, dim=-1) if self.normalise else embeddings
+
+
+class TextEncoder(Encoder):
+    """Texts in, embeddings out; made by `load`."""
+
+    def __init__(
+        self,
+        pretrained: Pretrained,
+        how: Adaptation,
+        *,
+        pooling: str | None = None,
+        normalise: bool | None = None,
+        max_length: int | None = None,
+    ) -> None:
+        """Adapts a loaded model; see `load` for the arguments."""
+        refuse_batch_mixing(pretrained.model)
+        config: Any = pretrained.model.config
+        self.tokeniser = pretrained.tokeniser
+        self.max_length = _checked_max_length(max_length, pretrained)
+        self._described: dict[str, Any] = {
+            "kind": "text",
+            "base_model": pretrained.name,
+            "architecture": type(pretrained.model).__name__,
+            "model_type": str(config.model_type),
+            "hidden_size": int(config.hidden_size),
+            "num_layers": int(config.num_hidden_layers),
+            "dtype": str(next(pretrained.model.parameters()).dtype).removeprefix("torch."),
+            "base_weights_sha256": _base_hash(pretrained),
+            "tokeniser_sha256": _tokeniser_hash(self.tokeniser),
+            "pooling": _checked_pooling(pooling, pretrained),
+            "normalise": pretrained.normalise if normalise is None else normalise,
+            "max_length": self.max_length,
+            "dense": [layer.linear.out_features for layer in pretrained.dense],
+        }
+        backbone, adaptation = adapt(pretrained.model, how, pretrained.name)
+        for layer in pretrained.dense:
+            layer.linear.requires_grad_(how.train == "full")
+        self._described["adaptation"] = adaptation
+        self._text = TextModule(
+            backbone,
+            pooling=self._described["pooling"],
+            dense=pretrained.dense,
+            normalise=self._described["normalise"],
+            positions=how.train == "full" and _has_plain_positions(pretrained.model),
+            autocast=self._described["dtype"] == "bfloat16" and how.train != "lora",
+        ).eval()
+        self.module: nn.Module = self._text
+
+    @classmethod
+    def load(
+        cls,
+        source: str | Path,
+        *,
+        train: str = "lora",
+        lora_rank: int = 8,
+        lora_alpha: float | None = None,
+        lora_targets: str | Sequence[str] | None = None,
+        lora_layers: int | None = None,
+        pooling: str | None = None,
+        normalise: bool | None = None,
+        max_length: int | None = None,
+        dtype: str = "float32",
+        device: str = "cpu",
+        attention: str | None = None,
+        gguf_file: str | None = None,
+        revision: str | None = None,
+        seed: int = 0,
+        head_hidden: Sequence[int] = (),
+        head_dim: int | None = None,
+    ) -> "TextEncoder":
+        """Loads a pretrained model and prepares what is to be trained.
+
+        Args:
+            source: A folder, a hub name, or the path of a ``.gguf`` file.
+            train: ``"lora"``, ``"full"``, ``"last:N"`` (layers), ``"head"`` or ``"none"``.
+            lora_rank: Rank of the adapters.
+            lora_alpha: Their scale is alpha / rank; twice the rank unless given.
+            lora_targets: Names of linear layers, ``"all-linear"``, or None: query and value.
+            lora_layers: Adapters only in the last so many layers; those before run forward only.
+            pooling: ``"mean"``, ``"cls"`` or ``"last"``; unless given, the model's own, else
+                ``"last"`` for decoders and ``"mean"`` for all others.
+            normalise: Whether embeddings have length 1; the model's own choice unless given.
+            max_length: Longer texts are cut; the model's own, or 128, unless given.
+            dtype: Of the frozen weights: ``"float32"`` or ``"bfloat16"``.
+            device: Where the model goes.
+            attention: The transformers attention implementation; its own choice unless given.
+            gguf_file: The GGUF file inside the folder or hub repository.
+            revision: Of a hub repository.
+            seed: Of the new weights, which are public.
+            head_hidden: Hidden widths of the head, for train head.
+            head_dim: Length of an embedding after the head; the model's own unless given.
+        """
+        if train == "head":
+            from reldp.encoders.head import HeadEncoder
+
+            kind: type[TextEncoder] = HeadEncoder
+            extra: dict[str, Any] = {"hidden": head_hidden, "dim": head_dim}
+        elif head_hidden or head_dim is not None:
+            raise EncoderError(f"`train` must be head for a head's settings, got {train!r}.")
+        else:
+            kind, extra = TextEncoder, {}
+        how = Adaptation(
+            train="none" if train == "head" else train,
+            lora_rank=lora_rank,
+            lora_alpha=lora_alpha,
+            lora_targets=lora_targets,
+            lora_layers=lora_layers,
+            seed=seed,
+        )
+        pretrained = load_pretrained(
+            source, gguf_file=gguf_file, dtype=dtype, attention=attention, revision=revision
+        )
+        encoder = kind(
+            pretrained, how, pooling=pooling, normalise=normalise, max_length=max_length, **extra
+        )
+        return encoder.to(device)
+
+    @property
+    def dim(self) -> int:
+        """Length of an embedding."""
+        return int([self._described["hidden_size"], *self._described["dense"]][-1])
+
+    def tokenise(self, texts: Sequence[str]) -> TokenTable:
+        """The token table of some texts."""
+        return tokenise(self.tokeniser, _batches(texts), self.max_length)
+
+    def table(self, graph: "EntityGraph | CappedGraph", *, pool: Any = None) -> Any:
+        """The token table of the graph's texts, then of a public pool (another graph or texts)."""
+        table = self._tokenise_graph(graph)
+        if pool is None:
+            return table
+        is_texts = isinstance(pool, Sequence) and not isinstance(pool, str)
+        return table.join(self.tokenise(pool) if is_texts else self._tokenise_graph(pool))
+
+    def rows(self, table: Any, indices: Any) -> dict[str, Tensor]:
+        """Token ids and attention mask (rows, longest), padded on the right."""
+        return self._token_rows(table, indices)
+
+    def encode(
+        self, texts: Sequence[str] | TokenTable, *, batch_size: int = 64
+    ) -> npt.NDArray[np.float32]:
+        """Embeddings (texts, dim), computed longest first in batches of like length."""
+        table = texts if isinstance(texts, TokenTable) else self.tokenise(texts)
+        return self._encode_with(self._embed_tokens, table, batch_size)
+
+    def encode_graph(
+        self, graph: "EntityGraph | CappedGraph", indices: Any = None, *, batch_size: int = 64
+    ) -> npt.NDArray[np.float32]:
+        """Embeddings of the graph's entities, or of those asked for, in the order asked for."""
+        return self.encode(self._tokenise_graph(graph, indices), batch_size=batch_size)
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Writes a folder for transformers, PEFT and sentence-transformers (see `saving`)."""
+        with new_folder(folder, overwrite=overwrite) as new:
+            write_text_folder(
+                new,
+                backbone=self._text.backbone,
+                tokeniser=self.tokeniser,
+                pooling=self._text.pooling,
+                max_length=self.max_length,
+                dense=self._dense_layers(),
+                normalise=self._described["normalise"],
+                described=self.describe(),
+            )
+
+    def describe(self) -> dict[str, Any]:
+        """Architecture, hashes of base weights and tokeniser, and what is trained."""
+        trained = sum(parameter.numel() for parameter in self.trainable().values())
+        return {**self._described, "num_trainable": trained}
+
+    def _token_rows(self, table: TokenTable, indices: Any) -> dict[str, Tensor]:
+        """Token ids and attention mask of the texts asked for, on the module's device."""
+        ids, mask = table.rows(indices)
+        return {
+            "input_ids": torch.from_numpy(ids).to(self.device),
+            "attention_mask": torch.from_numpy(mask).to(self.device),
+        }
+
+    def _embed_tokens(self, inputs: dict[str, Tensor]) -> Tensor:
+        """Embeddings (rows, dim) of token rows."""
+        embeddings: Tensor = self._text(**inputs)
+        return embeddings
+
+    def _encode_with(
+        self, embed: Callable[[dict[str, Tensor]], Tensor], table: TokenTable, batch_size: int
+    ) -> npt.NDArray[np.float32]:
+        """What ``embed`` makes of every text, longest first, in the table's order."""
+        if not isinstance(batch_size, int) or batch_size < 1:
+            raise EncoderError(f"`batch_size` must be a whole number above 0, got {batch_size!r}.")
+        order = np.argsort(-table.lengths, kind="stable")
+        batches: list[npt.NDArray[np.float32]] = [np.zeros((0, self.dim), np.float32)]
+        with torch.inference_mode():
+            for start in range(0, len(order), batch_size):
+                rows = self._token_rows(table, order[start : start + batch_size])
+                batches.append(embed(rows).float().cpu().numpy())
+        out = np.concatenate(batches[1:] or batches)
+        out[order] = out.copy()
+        return out
+
+    def _dense_layers(self) -> list[DenseLayer]:
+        """The layers after pooling."""
+        pairs = zip(self._text.dense, self._text.activations, strict=True)
+        return [DenseLayer(linear=_linear(a), activation=b) for a, b in pairs]
+
+    def _tokenise_graph(
+        self, graph: "EntityGraph | CappedGraph", indices: Any = None
+    ) -> TokenTable:
+        """The token table of a graph's texts, or of those asked for."""
+        entities = entities_of(graph)
+        if not entities.has_text:
+            raise EncoderError(
+                "`graph` must have text, got features only. Use FeatureEncoder for them."
+            )
+        count = entities.num_entities
+        chosen = np.arange(count) if indices is None else checked_indices(indices, count)
+        batches = (entities.text(chosen[i]) for i in _slices(len(chosen)))
+        return tokenise(self.tokeniser, batches, self.max_length)
+
+
+def _slices(count: int) -> Iterator[slice]:
+    for start in range(0, count, _TEXTS_AT_ONCE):
+        yield slice(start, start + _TEXTS_AT_ONCE)
+
+
+def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Texts in batches; one string instead of a list of them is a mistake worth naming."""
+    if isinstance(texts, str):
+        raise EncoderError("`texts` must be a list of strings, got one string.")
+    return (texts[i] for i in _slices(len(texts)))
+
+
+def _linear(module: nn.Module) -> nn.Linear:
+    assert isinstance(module, nn.Linear)
+    return module
+
+
+def _base_hash(pretrained: Pretrained) -> str:
+    """The hash of the weights before training: the model's and the dense layers'."""
+    state = dict(pretrained.model.state_dict())
+    for index, layer in enumerate(pretrained.dense):
+        state |= {f"dense.{index}.{k}": v for k, v in layer.linear.state_dict().items()}
+    return state_hash(state)
+
+
+def _tokeniser_hash(tokeniser: Any) -> str:
+    """The hash of vocabulary and rules, where the tokeniser can be written out."""
+    fast = getattr(tokeniser, "backend_tokenizer", None)
+    text = fast.to_str() if fast is not None else str(sorted(tokeniser.get_vocab().items()))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _checked_pooling(pooling: str | None, pretrained: Pretrained) -> str:
+    """The pooling asked for, or the model's own, or the usual one for its kind."""
+    if pooling is None:
+        config: Any = pretrained.model.config
+        return pretrained.pooling or ("last" if _is_decoder(config.model_type) else "mean")
+    if pooling not in POOLINGS:
+        raise EncoderError(f"`pooling` must be one of {', '.join(POOLINGS)}, got {pooling!r}.")
+    return pooling
+
+
+def _is_decoder(model_type: str) -> bool:
+    """Whether the family predicts from left to right only: its last token has seen the text."""
+    from transformers.models.auto import modeling_auto
+
+    causal = model_type in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    return causal and model_type not in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+
+
+def _checked_max_length(max_length: int | None, pretrained: Pretrained) -> int:
+    """The maximum length asked for, or the model's own; more than the model has is refused."""
+    limit = min(int(pretrained.tokeniser.model_max_length), _num_positions(pretrained.model))
+    if max_length is None:
+        return min(pretrained.max_length or _DEFAULT_MAX_LENGTH, limit)
+    if not isinstance(max_length, int) or not 1 <= max_length <= limit:
+        raise EncoderError(f"`max_length` must lie in 1..{limit} for this model, got {max_length}.")
+    return max_length
+
+
+def _num_positions(model: nn.Module) -> int:
+    """How many tokens a text may have; tables with a padding row number them after it."""
+    config: Any = model.config
+    count = getattr(config, "max_position_embeddings", None) or sys.maxsize
+    table = _position_table(model)
+    skipped = 0 if table is None or table.padding_idx is None else table.padding_idx + 1
+    return int(count) - skipped
+
+
+def _position_table(model: nn.Module) -> nn.Embedding | None:
+    """The table of absolute positions, where the model has one."""
+    for path, module in model.named_modules():
+        if path.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+            return module
+    return None
+
+
+def _has_plain_positions(model: nn.Module) -> bool:
+    """Whether positions are a table indexed 0, 1, 2, ... from the left."""
+    table = _position_table(model)
+    return table is not None and table.padding_idx is None

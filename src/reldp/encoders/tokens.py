@@ -1,0 +1,144 @@
+"""Token tables: every text of a graph tokenised once, held in two flat arrays.
+
+A million texts of 30 tokens take 120 MB and no Python object each. Rows come out padded on the
+right, for every architecture, and no wider than the longest row asked for: a text's embedding does
+not depend on the company it is encoded in, beyond rounding (theory.md section 2 needs units that
+depend on themselves alone).
+
+Public: `TokenTable`, `tokenise`. Needs numpy only; the tokeniser is handed in.
+
+>>> table = TokenTable(ids=np.array([7, 8, 9, 5]), offsets=np.array([0, 3, 4]), pad_id=0)
+>>> table.rows([1, 0])[0]
+array([[5, 0, 0],
+       [7, 8, 9]])
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from reldp.errors import EncoderError
+
+__all__ = ["TokenTable", "tokenise"]
+
+_Indices = Sequence[int] | npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenTable:
+    """Token ids of many texts, one after the other.
+
+    Attributes:
+        ids: Shape (tokens,), int32.
+        offsets: Shape (texts + 1,), int64: text i is ``ids[offsets[i]:offsets[i + 1]]``.
+        pad_id: The id that fills short rows; what stands there never reaches an embedding.
+    """
+
+    ids: npt.NDArray[np.int32]
+    offsets: npt.NDArray[np.int64]
+    pad_id: int
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """How many tokens each text has."""
+        return np.diff(self.offsets)
+
+    def rows(self, indices: _Indices) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Padded rows of the texts asked for.
+
+        Args:
+            indices: Shape (rows,); a text may be asked for more than once.
+
+        Returns:
+            The token ids and the attention mask (1 = token), both (rows, longest), int64.
+        """
+        chosen = checked_indices(indices, len(self))
+        starts = self.offsets[chosen]
+        lengths = self.offsets[chosen + 1] - starts
+        columns = np.arange(lengths.max(initial=0))
+        mask = columns < lengths[:, None]  # (rows, longest)
+        places = np.where(mask, starts[:, None] + columns, 0)
+        ids = np.where(mask, self.ids[places], self.pad_id)
+        return ids.astype(np.int64), mask.astype(np.int64)
+
+    def order(self, units: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+        """Units in the order of their longest row, longest first.
+
+        Chunks cut from this order waste the least padding, and the first one needs the most memory.
+
+        Args:
+            units: Shape (units, rows per unit): the texts of every unit.
+        """
+        longest = self.lengths[units].max(axis=1, initial=0)
+        return np.argsort(-longest, kind="stable")
+
+    def join(self, other: Self) -> Self:
+        """This table with the texts of the other after it: a public pool after the graph."""
+        if other.pad_id != self.pad_id:
+            raise EncoderError(
+                f"`pad_id` must agree, got {self.pad_id} and {other.pad_id}. "
+                "Both tables must come from the same encoder."
+            )
+        return type(self)(
+            ids=np.concatenate([self.ids, other.ids]),
+            offsets=np.concatenate([self.offsets, other.offsets[1:] + self.offsets[-1]]),
+            pad_id=self.pad_id,
+        )
+
+
+def tokenise(tokeniser: Any, batches: Iterable[Sequence[str]], max_length: int) -> TokenTable:
+    """The token table of all texts, batch after batch.
+
+    Args:
+        tokeniser: A Hugging Face tokeniser with a padding token.
+        batches: The texts, in order; a million strings need not stand in memory at once.
+        max_length: Longer texts are cut, as the model's own tokeniser cuts them.
+    """
+    ids: list[npt.NDArray[np.int32]] = []
+    lengths: list[int] = []
+    for texts in batches:
+        rows = _tokenise_batch(tokeniser, texts, len(lengths), max_length)
+        lengths += map(len, rows)
+        ids.append(np.fromiter(chain.from_iterable(rows), dtype=np.int32))
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    flat = np.concatenate([np.zeros(0, np.int32), *ids])
+    return TokenTable(ids=flat, offsets=offsets, pad_id=int(tokeniser.pad_token_id))
+
+
+def checked_indices(indices: _Indices, count: int) -> npt.NDArray[np.int64]:
+    """The indices as int64; one that is negative or too large is refused, never wrapped around."""
+    chosen = np.asarray(indices, dtype=np.int64)
+    if chosen.size and (chosen.min() < 0 or chosen.max() >= count):
+        wrong = chosen[(chosen < 0) | (chosen >= count)][0]
+        raise EncoderError(f"`indices` must lie in 0..{count - 1}, got {wrong}.")
+    return chosen
+
+
+def _tokenise_batch(
+    tokeniser: Any, texts: Sequence[Any], first: int, max_length: int
+) -> list[list[int]]:
+    """Token ids of one batch; a text without a single token becomes one neutral token."""
+    for position, text in enumerate(texts):
+        if not isinstance(text, str):
+            kind = type(text).__name__
+            raise EncoderError(f"`texts` must be strings, got {kind} at index {first + position}.")
+    if not len(texts):
+        return []
+    rows: list[list[int]] = tokeniser(
+        list(texts),
+        truncation=True,
+        max_length=max_length,
+        padding=False,
+        return_attention_mask=False,
+        return_token_type_ids=False,
+    )["input_ids"]
+    # A row of length 0 has no mean and no last token.
+    return [row or [int(tokeniser.pad_token_id)] for row in rows]
