@@ -14,9 +14,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-WORDS = (
-    "a the red blue cat dog sees likes big small house tree runs jumps over under and or".split()
-)
+SENTENCE = "a the red blue cat dog sees likes big small house tree runs jumps over under and or"
 TEXTS = [
     "the red cat sees a big dog",
     "a blue tree",
@@ -63,7 +61,7 @@ def write_model(kind: str, folder: Path) -> Path:
 
 def _word_tokeniser(special: list[str]) -> PreTrainedTokenizerFast:
     """Words split at spaces, wrapped as the architecture expects."""
-    vocabulary = {word: index for index, word in enumerate([*special, *WORDS])}
+    vocabulary = {word: index for index, word in enumerate([*special, *SENTENCE.split()])}
     unknown = next(word for word in special if "unk" in word.lower())
     tokeniser = Tokenizer(models.WordLevel(vocabulary, unk_token=unknown))
     tokeniser.pre_tokenizer = pre_tokenizers.Whitespace()

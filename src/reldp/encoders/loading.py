@@ -1,4 +1,4 @@
-r"""Pretrained text models from a folder, a hub name or a GGUF file.
+"""Pretrained text models from a folder, a hub name or a GGUF file.
 
 A folder that sentence-transformers can load brings its own pooling, maximum length, dense layers
 and normalisation; a bare Hugging Face model gets sensible ones.
@@ -9,10 +9,9 @@ numbers; nothing about this machine (such as the folder's path) goes into what i
 
 Private to the package: `Pretrained`, `load_pretrained`.
 
->>> load_pretrained("no/such/folder/here")
+>>> load_pretrained("a/b/c")
 Traceback (most recent call last):
-reldp.errors.EncoderError: `source` must be a folder with a model, got 'no/such/folder/here', \
-which does not exist.
+reldp.errors.EncoderError: `source` must be a folder with a model, got 'a/b/c', which does not exist.
 """
 
 import os

@@ -1,4 +1,4 @@
-r"""A text encoder: a Hugging Face model, what of it is trained, and how texts become vectors.
+"""A text encoder: a Hugging Face model, what of it is trained, and how texts become vectors.
 
 Any model that ``AutoModel`` loads without foreign code works: BERT, MPNet and Llama types are
 tested, GGUF files too. Texts are tokenised once per graph; rows are padded on the right for every
@@ -12,10 +12,9 @@ Public: `TextEncoder`. ``TextEncoder.load(..., train="head")`` gives a
     table = encoder.table(graph)
     embeddings = encoder.embed(encoder.rows(table, [0, 5, 9]))  # (3, 384), with gradients
 
->>> TextEncoder.load("no/such/folder/here")
+>>> TextEncoder.load("a/b/c")
 Traceback (most recent call last):
-reldp.errors.EncoderError: `source` must be a folder with a model, got 'no/such/folder/here', \
-which does not exist.
+reldp.errors.EncoderError: `source` must be a folder with a model, got 'a/b/c', which does not exist.
 """
 
 import hashlib
