@@ -1,0 +1,259 @@
+"""Gaussian noise for the clipped sum, drawn from the secure stream ahead of time.
+
+``GaussianNoise.draw(step, branch, size)`` is a function of (key, branch, step) alone: prefetching,
+the number of threads and what was drawn before change nothing, and a shorter draw is the beginning
+of a longer one. Draws are correctly rounded to the grid of 2^-30 (``reldp.noise.rounded``). The
+defence against floating-point attacks is complete only if the noise is added to a sum that lies on
+the same grid, so add it with ``add_noise`` and no other way: noise on a grid added to a value off
+the grid would leave the value's position between grid points in plain sight.
+
+Putting the sum on the grid moves every coordinate by at most one grid step (of 2^-30 standard
+deviations), so it moves two neighbouring sums apart by at most 2 * 2^-30 * sqrt(d) standard
+deviations over d parameters, and not at all if no clip unit differs. If the rule's smallest shift
+is s (in clip norms), lowering all thresholds by the share that ``rounding_slack`` returns makes
+room for this: (1 - slack) * shift + slack * s <= shift for every shift >= s (theory.md section 6).
+
+``fast_seed`` serves ``noise="fast"``: a device-side generator seeded per step from a stream of its
+own. That generator is neither cryptographic nor on a grid; the certificate says which was used.
+
+Public: ``GaussianNoise``, ``add_noise``, ``rounding_slack``, ``fast_seed``.
+
+>>> from reldp.noise.streams import Streams
+>>> with GaussianNoise(Streams(bytes(32))) as noise:
+...     total = add_noise(np.zeros(3), noise.draw(step=0, branch=0, size=3), standard_deviation=2.0)
+>>> total.round(3).tolist()
+[1.027, 1.988, 3.543]
+"""
+
+import math
+import operator
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reldp.errors import InputError
+from reldp.noise.refine import EXTRA_WORDS
+from reldp.noise.rounded import GRID, check_arithmetic, rounded_normals
+from reldp.noise.streams import Streams
+
+__all__ = ["GaussianNoise", "add_noise", "fast_seed", "rounding_slack"]
+
+_DRAWS = "noise/secure"
+_REFINEMENTS = "noise/secure/refine"
+_FAST = "noise/fast"
+# Draws per lane. Large enough that a thread seldom has to ask for the interpreter's lock (a few
+# hundred times for four million draws), small enough for the cache. Changing it changes the noise
+# of a key.
+_BLOCK = 1 << 18
+
+
+class _Array(Protocol):
+    """What `add_noise` needs of an array: numpy's or a torch tensor's arithmetic."""
+
+    dtype: Any
+    shape: Any
+
+    def __mul__(self, other: Any, /) -> Any: ...
+    def __add__(self, other: Any, /) -> Any: ...
+
+
+_A = TypeVar("_A", bound=_Array)
+
+
+def add_noise(total: _A, noise: _A, *, standard_deviation: float) -> _A:
+    """The total, put on the noise's grid, plus the noise.
+
+    Works on numpy arrays and on torch tensors of any device alike. All sums on the grid are exact
+    in float64, so the result is a function of the ideal Gaussian mechanism's output; casting it
+    down afterwards is harmless.
+
+    Args:
+        total: Clipped sum in float64, no coordinate above 2^22 standard deviations.
+        noise: ``GaussianNoise.draw`` of the same shape, float64.
+        standard_deviation: noise_multiplier * clip_norm; 0 returns the total as it is.
+    """
+    for name, array in (("total", total), ("noise", noise)):
+        if not str(array.dtype).endswith("float64"):
+            raise InputError(
+                f"`{name}` must be float64, got {array.dtype}. "
+                "Coarser types cannot hold the noise's grid."
+            )
+    if tuple(total.shape) != tuple(noise.shape):
+        raise InputError(
+            f"`noise` must have the total's shape {tuple(total.shape)}, got {tuple(noise.shape)}."
+        )
+    deviation = _finite("standard_deviation", standard_deviation)
+    if deviation == 0:
+        return total
+    result: _A = ((total * (1.0 / (deviation * GRID))).round() * GRID + noise) * deviation
+    return result
+
+
+def rounding_slack(
+    num_parameters: int, noise_multiplier: float, *, smallest_shift: float = 1.0
+) -> float:
+    """Share by which clip thresholds must be lowered to pay for putting the sum on the grid.
+
+    Args:
+        num_parameters: Trainable parameters that get noise.
+        noise_multiplier: Standard deviation divided by the clip norm.
+        smallest_shift: The least that one entity moves the sum, in clip norms, when it moves it
+            at all: 1 for tuples, 2/k for pairs under replacement with more than two negatives.
+    """
+    multiplier = _finite("noise_multiplier", noise_multiplier)
+    shift = _finite("smallest_shift", smallest_shift)
+    if shift == 0:
+        raise InputError("`smallest_shift` must be positive, got 0.")
+    return 2.0 * GRID * multiplier * math.sqrt(_count("num_parameters", num_parameters)) / shift
+
+
+def fast_seed(streams: Streams, step: int, branch: int) -> int:
+    """Seed of 63 bits for a device-side generator at one step, from a purpose of its own."""
+    return int(streams.stream(_FAST, branch, step).integers(1 << 63, 1)[0])
+
+
+def _finite(name: str, value: float) -> float:
+    """The value, refused unless finite and not negative."""
+    number = float(value)
+    if not (math.isfinite(number) and number >= 0):
+        raise InputError(f"`{name}` must be finite and not negative, got {value!r}.")
+    return number
+
+
+def _count(name: str, value: int, least: int = 0) -> int:
+    """The value as an int, refused if it is no integer or too small."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise InputError(f"`{name}` must be an integer of at least {least}, got {value!r}.")
+    return number
+
+
+class _Address(NamedTuple):
+    step: int
+    branch: int
+    size: int
+
+
+def _address(step: int, branch: int, size: int) -> _Address:
+    return _Address(_count("step", step), _count("branch", branch), _count("size", size))
+
+
+class _Job(NamedTuple):
+    """Noise under way: the array, and what still writes into it."""
+
+    out: NDArray[np.float64]
+    parts: list[Future[None]]
+
+    def cancel(self) -> None:
+        for part in self.parts:
+            part.cancel()
+
+    def result(self) -> NDArray[np.float64]:
+        for part in self.parts:
+            part.result()
+        return self.out
+
+
+class GaussianNoise:
+    """N(0, 1) draws per step, prefetched.
+
+    Args:
+        streams: The run's streams.
+        mode: ``"secure"``. Device-side noise is made where the device is, from ``fast_seed``.
+        prefetch: How many steps to draw ahead after each ``draw``; 0 draws only when asked, on the
+            caller's thread.
+        workers: Background threads. Like ``prefetch``, it changes speed and nothing else.
+    """
+
+    def __init__(
+        self, streams: Streams, mode: str = "secure", *, prefetch: int = 1, workers: int = 1
+    ) -> None:
+        if mode != "secure":
+            raise InputError(
+                f"`mode` must be 'secure', got {mode!r}. Seed device-side noise with fast_seed()."
+            )
+        check_arithmetic()
+        self.mode = mode
+        self._streams = streams
+        self._ahead = _count("prefetch", prefetch)
+        num_threads = _count("workers", workers, least=1)
+        self._pool = (
+            ThreadPoolExecutor(num_threads, thread_name_prefix="reldp-noise") if prefetch else None
+        )
+        self._jobs: dict[_Address, _Job] = {}
+
+    def __enter__(self) -> "GaussianNoise":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stops the background threads. Later draws are made on the caller's thread."""
+        self._keep(set())
+        if self._pool is not None:
+            self._pool.shutdown(wait=True)
+            self._pool = None
+
+    def prefetch(self, step: int, branch: int, size: int) -> None:
+        """Starts drawing in the background, e.g. the first step's noise before its gradients."""
+        self._start(_address(step, branch, size))
+
+    def draw(self, step: int, branch: int, size: int) -> NDArray[np.float64]:
+        """The noise of one step, and a start on the steps after it.
+
+        Returns:
+            A fresh float64 array of independent N(0, 1), multiples of 2^-30; shape (size,).
+        """
+        first = _address(step, branch, size)
+        wanted = [first._replace(step=first.step + ahead) for ahead in range(self._ahead + 1)]
+        self._keep(set(wanted))
+        if self._pool is None:
+            return self._now(first)
+        for address in wanted:
+            self._start(address)
+        return self._jobs.pop(first).result()
+
+    def _keep(self, wanted: set[_Address]) -> None:
+        """Drops what nobody will ask for, e.g. after a change of branch."""
+        for address in [a for a in self._jobs if a not in wanted]:
+            self._jobs.pop(address).cancel()
+
+    def _start(self, address: _Address) -> None:
+        if self._pool is None or address in self._jobs:
+            return
+        out = np.empty(address.size)
+        parts = [self._pool.submit(task) for task in self._tasks(address, out)]
+        self._jobs[address] = _Job(out, parts)
+
+    def _now(self, address: _Address) -> NDArray[np.float64]:
+        out = np.empty(address.size)
+        for task in self._tasks(address, out):
+            task()
+        return out
+
+    def _tasks(self, address: _Address, out: NDArray[np.float64]) -> list[Callable[[], None]]:
+        """One task per lane, each filling its own part of ``out``."""
+
+        def task(lane: int) -> Callable[[], None]:
+            part = out[lane * _BLOCK : (lane + 1) * _BLOCK]
+            return lambda: self._fill(address, lane, part)
+
+        return [task(lane) for lane in range(-(-address.size // _BLOCK))]
+
+    def _fill(self, address: _Address, lane: int, part: NDArray[np.float64]) -> None:
+        step, branch, _ = address
+        words = self._streams.stream(_DRAWS, branch, step, lane).uint64(part.size + part.size % 2)
+
+        def more(pair: int) -> list[int]:
+            place = lane * (_BLOCK // 2) + pair
+            stream = self._streams.stream(_REFINEMENTS, branch, step, place)
+            return [int(word) for word in stream.uint64(EXTRA_WORDS)]
+
+        part[:] = rounded_normals(words, more)[: part.size]

@@ -1,0 +1,207 @@
+import threading
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from reldp.errors import InputError
+from reldp.noise import gaussian
+from reldp.noise.gaussian import GaussianNoise, add_noise, fast_seed, rounding_slack
+from reldp.noise.rounded import GRID
+from reldp.noise.streams import Streams
+
+STREAMS = Streams(bytes(range(32)))
+ALARM = 1e-6  # false-alarm rate of every statistical test below; the key is fixed
+
+
+def draws(step=0, branch=0, size=1 << 18):
+    return GaussianNoise(STREAMS, prefetch=0).draw(step, branch, size)
+
+
+def test_distribution_is_standard_normal_and_five_percent_wrong_scale_is_rejected():
+    sample = draws()
+    assert stats.kstest(sample, "norm").pvalue > ALARM
+    assert stats.kstest(sample * 1.05, "norm").pvalue < ALARM
+    assert stats.kstest(sample / 1.05, "norm").pvalue < ALARM
+
+
+def test_tails_hold_as_many_draws_as_they_should():
+    sample = np.abs(np.concatenate([draws(step) for step in range(4)]))
+    for bound in (3.0, 4.0, 4.5):
+        count = int((sample > bound).sum())
+        chance = 2 * stats.norm.sf(bound)
+        assert stats.binomtest(count, sample.size, chance).pvalue > ALARM
+    # Control: tails cut at 4 standard deviations.
+    assert stats.binomtest(0, sample.size, 2 * stats.norm.sf(4.0)).pvalue < ALARM
+
+
+def test_cosine_and_sine_draws_are_uncorrelated_also_in_size():
+    sample = draws().reshape(-1, 2)
+    for power in (1, 2):
+        left, right = sample[:, 0] ** power, sample[:, 1] ** power
+        assert stats.pearsonr(left, right).pvalue > ALARM
+        assert stats.pearsonr(left, right + 0.05 * left).pvalue < ALARM
+
+
+def test_steps_branches_and_parameters_are_independent():
+    base = draws(step=3, size=100_000)
+    others = {
+        "next step": draws(step=4, size=100_000),
+        "other branch": draws(step=3, branch=1, size=100_000),
+        "next parameter": np.roll(base, 1),
+        "next pair": np.roll(base, 2),
+        "half way": np.roll(base, 50_000),
+    }
+    for name, other in others.items():
+        assert stats.pearsonr(base, other).pvalue > ALARM, name
+    assert stats.pearsonr(base, base).pvalue < ALARM
+
+
+def test_blocks_of_one_draw_are_independent():
+    sample = draws(size=3 * gaussian._BLOCK)
+    blocks = sample.reshape(3, -1)
+    for left, right in ((0, 1), (0, 2), (1, 2)):
+        assert stats.pearsonr(blocks[left], blocks[right]).pvalue > ALARM
+
+
+def test_noise_is_a_function_of_key_branch_and_step_alone():
+    expected = draws(step=5, branch=2, size=1001)
+    assert (draws(step=5, branch=2, size=1001) == expected).all()
+    assert not (draws(step=6, branch=2, size=1001) == expected).any()
+    assert not (draws(step=5, branch=1, size=1001) == expected).any()
+    other = GaussianNoise(Streams(bytes(32)), prefetch=0).draw(5, 2, 1001)
+    assert not (other == expected).any()
+
+
+def test_noise_of_a_key_is_the_same_on_every_machine():
+    # Correct rounding leaves no room for the mathematical library. Source of the numbers: the
+    # integer half alone, reldp.noise.refine.
+    steps = (draws(step=1, branch=0, size=4) / GRID).astype(np.int64)
+    assert steps.tolist() == [-96868277, 1057454037, 60997554, 1450690150]
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 777, gaussian._BLOCK - 1, gaussian._BLOCK + 3])
+def test_a_shorter_draw_is_the_beginning_of_a_longer_one(size):
+    assert (draws(size=gaussian._BLOCK + 4)[:size] == draws(size=size)).all()
+
+
+@pytest.mark.parametrize(("prefetch", "workers"), [(0, 1), (1, 1), (3, 2)])
+def test_prefetching_and_threads_change_nothing(prefetch, workers):
+    size = gaussian._BLOCK + 11
+    with GaussianNoise(STREAMS, prefetch=prefetch, workers=workers) as noise:
+        noise.prefetch(0, 0, size)
+        order = [(0, 0), (1, 0), (2, 0), (7, 0), (8, 0), (3, 1), (4, 1), (0, 0)]
+        got = [noise.draw(step, branch, size) for step, branch in order]
+    for (step, branch), array in zip(order, got, strict=True):
+        assert (array == draws(step, branch, size)).all()
+
+
+def test_prefetched_arrays_are_fresh_and_writable():
+    with GaussianNoise(STREAMS) as noise:
+        first = noise.draw(0, 0, 100)
+        first[:] = 0.0
+        assert (noise.draw(0, 0, 100) == draws(size=100)).all()
+
+
+def test_next_step_is_drawn_in_the_background():
+    with GaussianNoise(STREAMS, prefetch=2) as noise:
+        noise.draw(0, 0, 5000)
+        assert sorted(address.step for address in noise._jobs) == [1, 2]
+        assert any(t.name.startswith("reldp-noise") for t in threading.enumerate())
+        noise.draw(9, 1, 5000)  # another branch: what was drawn ahead for the old one is dropped
+        assert sorted(noise._jobs) == [(10, 1, 5000), (11, 1, 5000)]
+    assert not noise._jobs
+    assert not any(t.name.startswith("reldp-noise") for t in threading.enumerate())
+    assert (noise.draw(1, 0, 50) == draws(1, 0, 50)).all()
+
+
+def test_noise_is_added_to_an_empty_batch_too():
+    noise = draws(size=1000)
+    assert (add_noise(np.zeros(1000), noise, standard_deviation=0.7) == noise * 0.7).all()
+
+
+def test_variance_after_accumulating_chunks_is_that_of_one_noise():
+    # The sum of the chunks gets noise once. Control: noise on each of four chunks.
+    size, deviation = 100_000, 1.7
+    chunks = [np.full(size, value) for value in (0.3, -0.2, 0.5, 1.1)]
+    once = add_noise(sum(chunks), draws(size=size), standard_deviation=deviation) - 1.7
+    each = sum(
+        add_noise(chunk, draws(step, size=size), standard_deviation=deviation)
+        for step, chunk in enumerate(chunks)
+    )
+    low, high = stats.chi2.ppf([ALARM / 2, 1 - ALARM / 2], size)
+    assert low < (once**2).sum() / deviation**2 < high
+    assert not low < ((each - 1.7) ** 2).sum() / deviation**2 < high
+
+
+def test_sum_leaves_on_the_grid_so_low_bits_carry_nothing():
+    # Added the ordinary way, a total off the grid leaves its trace between the grid points.
+    noise = draws(size=1000)
+    for total in (0.1, 0.1 + 1e-14):
+        values = np.full(1000, total)
+        released = add_noise(values, noise, standard_deviation=1.0)
+        assert (np.rint(released / GRID) == released / GRID).all()
+        plain = values + noise
+        assert not (np.rint(plain / GRID) == plain / GRID).any()
+
+
+def test_putting_the_sum_on_the_grid_moves_it_less_than_the_slack_pays_for():
+    rng = np.random.default_rng(0)
+    for deviation in (1e-3, 1.0, 37.0):
+        total = rng.normal(size=10_000) * 50
+        zero = np.zeros(total.size)
+        moved = add_noise(total, zero, standard_deviation=deviation) - total
+        paid = rounding_slack(total.size, deviation)  # clip norm 1
+        assert np.linalg.norm(moved) < paid / 2  # each of two neighbours may move by half
+        assert np.linalg.norm(moved) > paid / 20  # and the bound is not idle
+
+
+def test_torch_tensors_get_bitwise_the_same_noise():
+    total = np.random.default_rng(1).normal(size=500)
+    noise = draws(size=500)
+    expected = add_noise(total, noise, standard_deviation=0.3)
+    got = add_noise(torch.from_numpy(total), torch.from_numpy(noise), standard_deviation=0.3)
+    assert (got.numpy() == expected).all()
+
+
+def test_no_noise_returns_the_sum():
+    total = np.random.default_rng(2).normal(size=10)
+    assert (add_noise(total, draws(size=10), standard_deviation=0.0) == total).all()
+
+
+def test_slack_is_small_and_scales_as_stated():
+    assert rounding_slack(4_200_000, 1.0) == pytest.approx(3.8e-6, rel=0.01)
+    assert rounding_slack(100, 3.0) == 3 * rounding_slack(100, 1.0)
+    assert rounding_slack(100, 1.0, smallest_shift=0.5) == 2 * rounding_slack(100, 1.0)
+
+
+def test_fast_seeds_differ_by_step_and_share_nothing_with_the_secure_noise():
+    seeds = {fast_seed(STREAMS, step, branch) for step in range(50) for branch in range(2)}
+    assert len(seeds) == 100
+    assert all(0 <= seed < 2**63 for seed in seeds)
+    secure = STREAMS.stream("noise/secure", 0, 0).integers(2**63, 1)[0]
+    assert fast_seed(STREAMS, 0, 0) != secure
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("mode", lambda: GaussianNoise(STREAMS, "sloppy")),
+        ("prefetch", lambda: GaussianNoise(STREAMS, prefetch=-1)),
+        ("workers", lambda: GaussianNoise(STREAMS, workers=0)),
+        ("step", lambda: draws(step=-1)),
+        ("branch", lambda: draws(branch=0.5)),
+        ("size", lambda: draws(size=-1)),
+        ("total", lambda: add_noise(np.zeros(1, "f4"), np.zeros(1), standard_deviation=1.0)),
+        ("noise", lambda: add_noise(np.zeros(1), np.zeros(1, "f4"), standard_deviation=1.0)),
+        ("noise", lambda: add_noise(np.zeros(2), np.zeros(1), standard_deviation=1.0)),
+        ("standard_deviation", lambda: add_noise(np.zeros(1), np.zeros(1), standard_deviation=-1)),
+        ("noise_multiplier", lambda: rounding_slack(1, float("nan"))),
+        ("num_parameters", lambda: rounding_slack(-1, 1.0)),
+        ("smallest_shift", lambda: rounding_slack(1, 1.0, smallest_shift=0.0)),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(name, call):
+    with pytest.raises(InputError, match=f"`{name}`"):
+        call()
