@@ -17,7 +17,7 @@ for the guarantee.
 import hashlib
 import re
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,9 +49,9 @@ PARTS: dict[str, str] = {"noun": "n", "verb": "v", "adjective": "a", "adverb": "
 """Parts of speech, and the letter that starts the ids of their synsets."""
 
 LEFT_OUT: dict[str, str] = {
-    "!": "antonym",
-    "+": "derivationally related form",
-    "\\": "pertainym, or adjective of an adverb",
+    "!": "antonyms",
+    "+": "derivationally related forms",
+    "\\": "pertainyms",
 }
 """Pointer symbols that make no relation."""
 
@@ -284,17 +284,19 @@ def wordnet(
         hashes={
             _FILES[part]: hashlib.sha256(source.files[_FILES[part]]).hexdigest() for part in chosen
         },
-        notes=(
-            f"made by the recipe wordnet from {_names(chosen)}, "
-            f"{_names(sorted(domains) or ['every domain'])}",
-            "relations are WordNet's pointers between synsets, directions merged, without "
-            + _names(LEFT_OUT.values()),
-            f"{len(synsets) - len(ids)} of {len(synsets)} synsets have no relation inside this "
-            "choice and are not entities",
-        ),
+        notes=_notes(chosen, domains, len(ids), len(synsets)),
     )
     return PreparedGraph.from_pairs(entities, pairs, record, notice=source.notice)
 
 
-def _names(values: Iterable[str]) -> str:
-    return " and ".join(values)
+def _notes(
+    parts: Sequence[str], domains: Collection[str], num_entities: int, num_synsets: int
+) -> tuple[str, ...]:
+    chosen = ", ".join(sorted(domains)) or "every domain"
+    left_out = ", ".join(LEFT_OUT.values())
+    unrelated = num_synsets - num_entities
+    return (
+        f"made by the recipe wordnet from {', '.join(parts)}, {chosen}",
+        f"relations are WordNet's pointers, directions merged, without {left_out}",
+        f"{unrelated} of {num_synsets} synsets have no relation among the chosen and are left out",
+    )
