@@ -13,7 +13,7 @@ EntityGraph(13,639 entities, 15,145 relations, text)
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from os import PathLike
@@ -101,8 +101,12 @@ def notice(name: str) -> str:
     return (files("reldp.graph") / "data" / name / NOTICE).read_text(encoding="utf-8")
 
 
-def open_graph(path_or_name: str | PathLike[str]) -> EntityGraph:
+def open_graph(path_or_name: str | PathLike[str], *, drop: Iterable[str] = ()) -> EntityGraph:
     """A graph folder, or a bundled graph by its name; a folder that exists always wins.
+
+    Args:
+        path_or_name: Where it is, or what it is called.
+        drop: Kinds of damage in a folder to drop and count, as in `EntityGraph.read`.
 
     Raises:
         GraphError: It is neither.
@@ -112,10 +116,10 @@ def open_graph(path_or_name: str | PathLike[str]) -> EntityGraph:
         if name in BUNDLED:
             return load(name)
         raise GraphError(
-            f"`graph` must be a graph folder or one of {', '.join(BUNDLED)}, got {name!r}, "
+            f"The graph must be a folder or one of {', '.join(BUNDLED)}, got {name!r}, "
             "which is neither."
         )
-    return EntityGraph.read(path_or_name)
+    return EntityGraph.read(path_or_name, drop=drop)
 
 
 def _write_compact(prepared: PreparedGraph, folder: Path) -> None:

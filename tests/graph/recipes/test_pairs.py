@@ -85,7 +85,9 @@ def test_an_id_with_two_texts_is_refused_unless_the_first_is_asked_for(tmp_path:
     [
         ('{"q_text": "a"', "broken JSON"),
         ("[1, 2]", "got list"),
-        ('{"q_text": "a"}', "k_text` must be text"),
+        ("[" * 100_000, "broken JSON"),
+        ('{"q_text": "\\ud800", "k_text": "b"}', "lone surrogate"),
+        ('{"q_text": "a"}', "k_text must be text"),
         ('{"q_text": "a", "k_text": ""}', "got nothing"),
         ('{"q_text": "a", "k_text": 5}', "got int"),
     ],
@@ -102,7 +104,7 @@ def test_an_id_that_is_missing_later_is_named_by_its_line(tmp_path: Path) -> Non
     rows = [_row(f"x{i}", f"y{i}", q_id=2 * i, k_id=2 * i + 1) for i in range(150)]
     path = _write(tmp_path / "a.jsonl", *rows, _row("x", "y", q_id=1.5, k_id=True))
     with pytest.raises(
-        GraphError, match=r"`q_id` must be text or an integer.* float in a\.jsonl, line 151"
+        GraphError, match=r"a\.jsonl, line 151: q_id must be text or an integer, got float"
     ):
         pairs([path])
 
@@ -115,7 +117,7 @@ def test_files_without_a_pair_or_damaged_are_refused(tmp_path: Path) -> None:
         pairs([])
     cut = tmp_path / "cut.jsonl.gz"
     cut.write_bytes(gzip.compress(json.dumps(_row("a", "b")).encode())[:-9])
-    with pytest.raises(GraphError, match=r"cut\.jsonl\.gz damaged"):
+    with pytest.raises(GraphError, match=r"cut\.jsonl\.gz must be whole"):
         pairs([cut])
     latin = tmp_path / "latin.jsonl"
     latin.write_bytes(b'{"q_text": "\xe9", "k_text": "b"}\n')

@@ -46,11 +46,9 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         with opener(path, "rt", encoding="utf-8") as stream:
             yield from enumerate(stream, start=1)
     except UnicodeDecodeError:
-        raise GraphError(f"`source` must be UTF-8 text, got other bytes in {path.name}.") from None
+        raise GraphError(f"{path.name} must be UTF-8 text, got other bytes.") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise GraphError(
-            f"`source` must be whole gzip data, got {path.name} damaged ({error})."
-        ) from None
+        raise GraphError(f"{path.name} must be whole gzip data, got damage ({error}).") from None
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -61,14 +59,13 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         where = f"{path.name}, line {number}"
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
             raise GraphError(
-                f"`source` must hold one JSON object a line, got broken JSON in {where} ({error})."
+                f"{where} must be one JSON object, got broken JSON ({reason})."
             ) from None
         if not isinstance(row, dict):
-            raise GraphError(
-                f"`source` must hold one JSON object a line, got {type(row).__name__} in {where}."
-            )
+            raise GraphError(f"{where} must be one JSON object, got {type(row).__name__}.")
         yield where, row
 
 
@@ -85,7 +82,13 @@ def _value(row: dict[str, Any], name: str, where: str, kinds: tuple[type, ...]) 
     if not isinstance(value, kinds) or isinstance(value, bool) or not str(value).strip():
         words = "text" if kinds == (str,) else "text or an integer"
         got = "nothing" if value is None or value == "" else type(value).__name__
-        raise GraphError(f"`{name}` must be {words} on every line, got {got} in {where}.")
+        raise GraphError(f"{where}: {name} must be {words}, got {got}.")
+    try:
+        str(value).encode("utf-8")
+    except UnicodeEncodeError:
+        raise GraphError(
+            f"{where}: {name} must be valid Unicode, got half a character (a lone surrogate)."
+        ) from None
     return str(value)
 
 
@@ -165,19 +168,19 @@ def pairs(
     """
     paths = [Path(source) for source in sources]
     if not paths:
-        raise InputError("`source` must name at least one file, got none.")
+        raise InputError("`sources` must name at least one file, got none.")
     if by_text and id_fields is not None:
         raise InputError("`by_text` and `id_fields` exclude one another, got both.")
     ids = _ids_of(paths, id_fields, by_text)
     gathered = _gather(paths, ids)
     if gathered.conflicts and not keep_first_text:
         raise GraphError(
-            f"`source` must give every id one text, got {len(gathered.conflicts)} lines with "
+            f"The source must give every id one text, got {len(gathered.conflicts)} lines with "
             f"another, first in {', '.join(gathered.conflicts[:3])}. "
             "Use --keep-first-text to take the first."
         )
     if not gathered.pairs:
-        raise GraphError("`source` must hold at least one pair of two entities, got none.")
+        raise GraphError("The source must hold at least one pair of two entities, got none.")
     return _prepared(gathered, ids, paths, licence)
 
 
