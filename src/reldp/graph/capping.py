@@ -8,19 +8,23 @@ are promised nothing and always have room.
 The loop below *is* the sequential greedy. It is fast because numpy takes away beforehand the
 relations that no cap can touch, and block by block those that have already lost an end.
 
-Public: `greedy_cap`, `degrees`. Theory: section 2.2.
+Public: `kept_relations`, `degrees`. Theory: section 2.2.
 
->>> import numpy as np
->>> star = np.array([[0, 1], [0, 2], [0, 3]])
->>> everyone = np.ones(4, dtype=bool)
->>> greedy_cap(star, everyone, 2, np.array([9, 4, 5], dtype=np.uint64)).tolist()
-[False, True, True]
+>>> import numpy as np, pyarrow as pa
+>>> star, everyone = np.array([[0, 1], [0, 2], [0, 3]]), np.ones(4, dtype=bool)
+>>> kept_relations(pa.array(["hub", "a", "b", "c"]), star, everyone, 2, seed=1).sum()
+np.int64(2)
 """
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-__all__ = ["degrees", "greedy_cap"]
+from reldp.graph.keyed_hash import entity_digests, priority_order
+
+__all__ = ["degrees", "kept_relations"]
 
 _BLOCK = 1 << 17  # relations per block: bounds the Python integers alive at once
 
@@ -40,45 +44,47 @@ def degrees(relations: npt.NDArray[np.int64], num_entities: int) -> npt.NDArray[
     return counts.astype(np.int64, copy=False)
 
 
-def greedy_cap(
+def kept_relations(
+    ids: Any,
     relations: npt.NDArray[np.int64],
     protected: npt.NDArray[np.bool_],
     max_degree: int,
-    hashes: npt.NDArray[np.uint64],
-    ties: npt.NDArray[np.uint64] | None = None,
+    seed: int | bytes,
 ) -> npt.NDArray[np.bool_]:
     """Which relations the sequential greedy keeps.
 
     Args:
+        ids: Arrow array of the n entities' ids.
         relations: (m, 2) entity indices.
         protected: (n,) whose degree is bounded.
         max_degree: The bound, at least 1.
-        hashes: (m,) priorities; the smallest comes first.
-        ties: (m, w) further words that order relations of equal hash; without them, rows do.
+        seed: Key of the hash that orders relations.
 
     Returns:
         (m,) bool.
     """
     over = protected & (degrees(relations, len(protected)) > max_degree)
-    kept = np.ones(len(relations), dtype=bool)
     contested = np.flatnonzero(over[relations[:, 0]] | over[relations[:, 1]])
-    kept[contested] = False
+    pairs = relations[contested]
+    order = priority_order(_digests_of(ids, pairs, seed), pairs)
     # An entity at or below the bound never runs out of room, so only the others are counted.
     room = np.where(over, max_degree, np.iinfo(np.int64).max)
-    rows = contested[_order(hashes[contested], None if ties is None else ties[contested])]
-    kept[rows[_fill(relations[rows], room)]] = True
+    kept = np.ones(len(relations), dtype=bool)
+    kept[contested] = False
+    kept[contested[order[_fill(pairs[order], room)]]] = True
     return kept
 
 
-def _order(
-    hashes: npt.NDArray[np.uint64], ties: npt.NDArray[np.uint64] | None
-) -> npt.NDArray[np.intp]:
-    """The order of the hashes; equal ones by the tie words."""
-    order = np.argsort(hashes, kind="stable")
-    ordered = hashes[order]
-    if ties is not None and bool(np.any(ordered[1:] == ordered[:-1])):
-        order = np.lexsort((*ties.T[::-1], hashes))
-    return order
+def _digests_of(
+    ids: Any, pairs: npt.NDArray[np.int64], seed: int | bytes
+) -> npt.NDArray[np.uint64]:
+    """(2, n) digests, of the entities in these pairs; the others' are zero and never looked at."""
+    involved = np.zeros(len(ids), dtype=bool)
+    involved[pairs] = True
+    rows = np.flatnonzero(involved)
+    digests = np.zeros((2, len(ids)), dtype=np.uint64)
+    digests[:, rows] = entity_digests(ids.take(pa.array(rows)), seed, "cap_degrees")
+    return digests
 
 
 def _fill(relations: npt.NDArray[np.int64], room: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
@@ -89,9 +95,10 @@ def _fill(relations: npt.NDArray[np.int64], room: npt.NDArray[np.int64]) -> npt.
     kept: list[npt.NDArray[np.intp]] = [np.empty(0, dtype=np.intp)]
     for start in range(0, len(relations), _BLOCK):
         block = relations[start : start + _BLOCK]
-        open_rows = np.flatnonzero(~(is_full[block[:, 0]] | is_full[block[:, 1]]))
+        block_rows = start + np.flatnonzero(~(is_full[block[:, 0]] | is_full[block[:, 1]]))
+        ends = relations[block_rows].T.tolist()
         accepted = []
-        for row, (one, other) in zip(open_rows.tolist(), block[open_rows].tolist(), strict=True):
+        for row, one, other in zip(block_rows.tolist(), *ends, strict=True):
             if full[one] or full[other]:
                 continue
             accepted.append(row)
@@ -99,5 +106,5 @@ def _fill(relations: npt.NDArray[np.int64], room: npt.NDArray[np.int64]) -> npt.
             left[other] -= 1
             full[one] = left[one] == 0
             full[other] = left[other] == 0
-        kept.append(start + np.array(accepted, dtype=np.intp))
+        kept.append(np.array(accepted, dtype=np.intp))
     return np.concatenate(kept)

@@ -21,7 +21,16 @@ import pyarrow.compute as pc
 
 from reldp.errors import GraphError
 
-__all__ = ["extra_column", "features_column", "id_column", "protected_column", "text_column"]
+__all__ = [
+    "extra_column",
+    "features_column",
+    "id_column",
+    "is_text",
+    "protected_column",
+    "single",
+    "text_column",
+    "vectors",
+]
 
 _INT32_LIMIT = 2**31 - 1  # bytes that offsets of 32 bits can address
 _TRUE = pa.array(["true", "1", "yes"])
@@ -72,6 +81,14 @@ def id_column(column: Any, table: str, name: str) -> Any:
     )
 
 
+def vectors(matrix: npt.ArrayLike) -> Any:
+    """An (n, d) matrix as an Arrow array of n vectors."""
+    values = np.ascontiguousarray(matrix, dtype=np.float32)
+    if values.ndim != 2 or not values.shape[1]:
+        raise GraphError(f"`features` must be an (n, d) matrix, got shape {values.shape}.")
+    return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
+
+
 def text_column(column: Any, table: str) -> tuple[Any, Rows]:
     """Text, and the rows where there is none but spaces."""
     column = _decoded(column, table, "text")
@@ -91,19 +108,19 @@ def features_column(column: Any, table: str) -> tuple[Any, Rows, Rows]:
         The array (rows without a usable vector hold zeros); the rows that are missing or not
         finite; the rows of another length than the first (then the array is None).
     """
-    vectors = single(column)
-    if is_text(vectors.type):
-        vectors = _parsed_vectors(vectors, table)
-    if not (pa.types.is_fixed_size_list(vectors.type) or _is_list(vectors.type)):
+    lists = single(column)
+    if is_text(lists.type):
+        lists = _parsed_vectors(lists, table)
+    if not (pa.types.is_fixed_size_list(lists.type) or _is_list(lists.type)):
         raise GraphError(
-            f"{table} must hold lists of numbers in column 'features', got {vectors.type}."
+            f"{table} must hold lists of numbers in column 'features', got {lists.type}."
         )
-    inner = vectors.type.value_type
+    inner = lists.type.value_type
     if not (
         pa.types.is_floating(inner) or pa.types.is_integer(inner) or pa.types.is_boolean(inner)
     ):
         raise GraphError(f"{table} must hold numbers in column 'features', got lists of {inner}.")
-    lengths = pc.fill_null(pc.list_value_length(vectors), -1).to_numpy(zero_copy_only=False)
+    lengths = pc.fill_null(pc.list_value_length(lists), -1).to_numpy(zero_copy_only=False)
     present = np.flatnonzero(lengths > 0)
     if not len(present):
         raise GraphError(f"{table} must hold a vector per entity in column 'features', got none.")
@@ -111,10 +128,10 @@ def features_column(column: Any, table: str) -> tuple[Any, Rows, Rows]:
     ragged = np.flatnonzero((lengths > 0) & (lengths != dim))
     if len(ragged):
         return None, np.empty(0, np.int64), ragged
-    matrix = _matrix(vectors, present, dim)  # (n, d)
+    matrix = _matrix(lists, present, dim)  # (n, d)
     finite = np.isfinite(matrix.sum(axis=1, dtype=np.float64))
     bad = np.flatnonzero((lengths <= 0) | ~finite)
-    return pa.FixedSizeListArray.from_arrays(pa.array(matrix.reshape(-1)), dim), bad, ragged
+    return vectors(matrix), bad, ragged
 
 
 def protected_column(column: Any, table: str) -> tuple[Any, Rows]:
@@ -184,13 +201,13 @@ def _parsed_vectors(texts: Any, table: str) -> Any:
     return pa.ListArray.from_arrays(pieces.offsets, numbers, mask=pc.is_null(pieces))
 
 
-def _matrix(vectors: Any, present: Rows, dim: int) -> npt.NDArray[np.float32]:
+def _matrix(lists: Any, present: Rows, dim: int) -> npt.NDArray[np.float32]:
     """(n, d) float32; rows that are not present are zero. A view where Arrow's memory allows it."""
-    flat = vectors.flatten()
+    flat = lists.flatten()
     values = flat.cast(pa.float32(), safe=False).to_numpy(zero_copy_only=False)
     values = values.astype(np.float32, copy=False).reshape(-1, dim)
-    if len(present) == len(vectors):
+    if len(present) == len(lists):
         return values  # type: ignore[no-any-return]
-    matrix = np.zeros((len(vectors), dim), dtype=np.float32)
+    matrix = np.zeros((len(lists), dim), dtype=np.float32)
     matrix[present] = values
     return matrix

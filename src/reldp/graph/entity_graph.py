@@ -27,9 +27,9 @@ import pyarrow as pa
 
 from reldp.errors import GraphError
 from reldp.graph.capped import CappedGraph, CappingReport
-from reldp.graph.capping import degrees, greedy_cap
+from reldp.graph.capping import degrees, kept_relations
+from reldp.graph.columns import vectors
 from reldp.graph.fingerprint import fingerprint
-from reldp.graph.keyed_hash import entity_digests, relation_hashes
 from reldp.graph.reading import GraphFiles, read_files, read_folder
 from reldp.graph.record import GraphRecord
 from reldp.graph.sources import SourceTable, drop_kinds
@@ -133,7 +133,7 @@ class EntityGraph:
         if text is not None:
             columns["text"] = pa.array(text, pa.string())
         if features is not None:
-            columns["features"] = pa.array(list(np.asarray(features, dtype=np.float32)))
+            columns["features"] = vectors(features)
         if protected is not None:
             columns["protected"] = pa.array(protected, pa.bool_())
         pairs = [pa.array([pair[end] for pair in relations], columns["id"].type) for end in (0, 1)]
@@ -239,9 +239,7 @@ class EntityGraph:
             The capped graph, with `degree_bound="capped"`.
         """
         _check_max_degree(max_degree)
-        digests = entity_digests(self.ids, seed, "cap_degrees")  # (n, 2)
-        hashes = relation_hashes(digests, self.relations)
-        kept = greedy_cap(self.relations, self.protected, max_degree, hashes)
+        kept = kept_relations(self.ids, self.relations, self.protected, max_degree, seed)
         return self._capped(self.relations[kept], max_degree, "capped")
 
     def promise_degrees(self, max_degree: int) -> CappedGraph:
@@ -270,6 +268,39 @@ class EntityGraph:
         """The same entities with other relations between them."""
         return dataclasses.replace(self, relations=relations, record=record)
 
+    def select_entities(self, mask: npt.NDArray[np.bool_]) -> "EntityGraph":
+        """The entities in a mask and the relations among them; indices are counted anew.
+
+        Args:
+            mask: (n,) bool.
+
+        Returns:
+            A graph whose record counts the relations that lost an end as "relations_across_parts".
+        """
+        if mask.dtype != np.bool_ or mask.shape != (self.num_entities,):
+            raise GraphError(f"`mask` must be {self.num_entities} booleans, got {mask.shape}.")
+        if not mask.any():
+            raise GraphError("`mask` must select at least one entity, got none.")
+        rows = np.flatnonzero(mask)
+        new_index = np.full(self.num_entities, -1, dtype=np.int64)
+        new_index[rows] = np.arange(len(rows))
+        relations = new_index[self.relations]
+        inside = (relations >= 0).all(axis=1)
+        cut = int(np.count_nonzero((relations >= 0).any(axis=1) & ~inside))
+        return EntityGraph(
+            entities=self.entities.take(pa.array(rows)).combine_chunks(),
+            relations=np.ascontiguousarray(relations[inside]),
+            record=self.record.with_drops({"relations_across_parts": cut}),
+        )
+
+    def to_arrow(self) -> tuple[Any, Any]:
+        """The entities and the relations (`source` and `target`, by id) as Arrow tables."""
+        columns = {
+            name: self.ids.take(pa.array(self.relations[:, end]))
+            for end, name in enumerate(("source", "target"))
+        }
+        return self.entities, pa.table(columns)
+
     def write(
         self, path: str | PathLike[str], *, format: str = "parquet", overwrite: bool = False
     ) -> None:
@@ -280,9 +311,7 @@ class EntityGraph:
             format: "parquet" (small) or "arrow" (mapped into memory when read).
             overwrite: Replace a graph that is already in the folder.
         """
-        write_folder(
-            path, self.entities, self.relations, self.record, format=format, overwrite=overwrite
-        )
+        write_folder(path, *self.to_arrow(), self.record, format=format, overwrite=overwrite)
 
     def _capped(
         self, relations: npt.NDArray[np.int64], max_degree: int, degree_bound: str

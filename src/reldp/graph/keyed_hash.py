@@ -9,7 +9,7 @@ Guarantees: deterministic across machines and versions; purposes never share coi
 digests is a strong mixer, not a cryptographic function: whoever lacks the seed cannot steer it,
 and nothing secret is at stake.
 
-Public: `entity_digests`, `relation_hashes`, `unit_interval`. Theory: section 2.2.
+Public: `entity_digests`, `relation_hashes`, `priority_order`, `unit_interval`. Theory: section 2.2.
 
 >>> import numpy as np, pyarrow as pa
 >>> digests = entity_digests(pa.array(["ann", "bob"]), seed=7, purpose="example")
@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from reldp.errors import GraphError
 
-__all__ = ["entity_digests", "relation_hashes", "unit_interval"]
+__all__ = ["entity_digests", "priority_order", "relation_hashes", "unit_interval"]
 
 _SLICE = 1 << 16  # ids hashed at a time: bounds the Python objects alive at once
 
@@ -41,17 +41,18 @@ def entity_digests(ids: Any, seed: int | bytes, purpose: str) -> npt.NDArray[np.
         purpose: What the coins are for; different purposes give unrelated coins.
 
     Returns:
-        (n, 2) uint64: 128 bits per id.
+        (2, n) uint64: 128 bits per id.
     """
     keyed = hashlib.blake2b(digest_size=16, key=_key(seed, purpose))
     digests = bytearray(16 * len(ids))
     for start in range(0, len(ids), _SLICE):
-        names = ids.slice(start, _SLICE).cast(pa.large_binary() if _is_text(ids) else pa.string())
-        for offset, name in enumerate(names.cast(pa.large_binary()).to_pylist(), start):
+        names = ids.slice(start, _SLICE).cast(pa.large_string()).cast(pa.large_binary())
+        for offset, name in enumerate(names.to_pylist(), start):
             state = keyed.copy()
             state.update(name)
             digests[16 * offset : 16 * offset + 16] = state.digest()
-    return np.frombuffer(bytes(digests), dtype="<u8").astype(np.uint64, copy=False).reshape(-1, 2)
+    words = np.frombuffer(digests, dtype="<u8").reshape(-1, 2)
+    return np.ascontiguousarray(words.T, dtype=np.uint64)
 
 
 def relation_hashes(
@@ -60,26 +61,51 @@ def relation_hashes(
     """One hash per relation, from the digests of its two ends in either order.
 
     Args:
-        digests: (n, 2) from `entity_digests`.
+        digests: (2, n) from `entity_digests`.
         relations: (m, 2) entity indices.
 
     Returns:
         (m,) uint64.
     """
-    first, second = digests[relations[:, 0]], digests[relations[:, 1]]  # (m, 2) each
-    swap = first[:, 0] > second[:, 0]
-    swap |= (first[:, 0] == second[:, 0]) & (first[:, 1] > second[:, 1])
-    low = np.where(swap[:, None], second, first)
-    high = np.where(swap[:, None], first, second)
-    state = _mix(low[:, 0])
-    for word in (low[:, 1], high[:, 0], high[:, 1]):
+    state = np.zeros(len(relations), dtype=np.uint64)
+    for word in _symmetric_words(digests, relations):
         state = _mix(state ^ word)
     return state
+
+
+def priority_order(
+    digests: npt.NDArray[np.uint64], relations: npt.NDArray[np.int64]
+) -> npt.NDArray[np.intp]:
+    """The order of relations by their hash; equal hashes by the digests themselves, never by row.
+
+    Args:
+        digests: (2, n) from `entity_digests`.
+        relations: (m, 2) entity indices.
+
+    Returns:
+        (m,) rows, the one of highest priority first.
+    """
+    hashes = relation_hashes(digests, relations)
+    order = np.argsort(hashes)
+    ordered = hashes[order]
+    if bool(np.any(ordered[1:] == ordered[:-1])):
+        order = np.lexsort((*_symmetric_words(digests, relations), hashes))
+    return order
 
 
 def unit_interval(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
     """Hashes as numbers in [0, 1), from their top 53 bits."""
     return (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _symmetric_words(
+    digests: npt.NDArray[np.uint64], relations: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.uint64], ...]:
+    """Three words per relation, (m,) each, that do not depend on which end is named first."""
+    one, other = relations[:, 0], relations[:, 1]
+    head, tail = digests
+    first, second = head[one], head[other]
+    return np.minimum(first, second), np.maximum(first, second), tail[one] + tail[other]
 
 
 def _key(seed: int | bytes, purpose: str) -> bytes:
@@ -90,10 +116,6 @@ def _key(seed: int | bytes, purpose: str) -> bytes:
     named = b"int:" + str(seed).encode() if isinstance(seed, int) else b"bytes:" + seed
     purpose_key = hashlib.blake2b(b"reldp/graph/" + purpose.encode()).digest()
     return hashlib.blake2b(named, key=purpose_key).digest()
-
-
-def _is_text(ids: Any) -> bool:
-    return bool(pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type))
 
 
 def _mix(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -290,8 +290,9 @@ def _check_pairs(
 
 def _repeats(relations: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
     """Rows that repeat an earlier pair, whichever end comes first."""
-    low, high = relations.min(axis=1, initial=2**62), relations.max(axis=1, initial=-1)
-    keys = low * (np.int64(high.max(initial=0)) + 1) + high
+    low = np.minimum(relations[:, 0], relations[:, 1])
+    high = np.maximum(relations[:, 0], relations[:, 1])
+    keys = low * (high.max(initial=0) + 1) + high  # below 2**63 up to 3 billion entities
     ordered = np.sort(keys)
     if not bool(np.any(ordered[1:] == ordered[:-1])):
         return np.empty(0, dtype=np.intp)

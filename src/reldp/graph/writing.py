@@ -5,6 +5,14 @@ into memory when read, so text that does not fit is paged in by the system. File
 0600) and appear whole or not at all.
 
 Public: `write_folder`.
+
+>>> import tempfile, pathlib
+>>> entities = pa.table({"id": [1, 2], "text": ["x", "y"]})
+>>> relations = pa.table({"source": [1], "target": [2]})
+>>> with tempfile.TemporaryDirectory() as folder:
+...     write_folder(folder, entities, relations, GraphRecord(source="an example"))
+...     sorted(path.name for path in pathlib.Path(folder).iterdir())
+['entities.parquet', 'record.json', 'relations.parquet']
 """
 
 import os
@@ -12,8 +20,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from reldp.errors import GraphError
@@ -27,7 +33,7 @@ _STEMS = ("entities", "relations", "nodes", "edges", "record")
 def write_folder(
     path: str | PathLike[str],
     entities: Any,
-    relations: npt.NDArray[np.int64],
+    relations: Any,
     record: GraphRecord,
     *,
     format: str = "parquet",
@@ -38,7 +44,7 @@ def write_folder(
     Args:
         path: The folder; made if it is not there.
         entities: Arrow table of the graph's entities.
-        relations: (m, 2) rows of that table.
+        relations: Arrow table with columns `source` and `target`.
         record: The graph's record.
         format: "parquet" or "arrow".
         overwrite: Replace a graph that is already in the folder.
@@ -58,11 +64,7 @@ def write_folder(
             f"The folder must not hold a graph already, got {old[0].name}. "
             "Choose another folder or overwrite=True."
         )
-    ids = entities.column("id").combine_chunks()
-    ends = pa.table(
-        {n: ids.take(pa.array(relations[:, i])) for i, n in enumerate(("source", "target"))}
-    )
-    parts = {f"entities.{format}": entities, f"relations.{format}": ends}
+    parts = {f"entities.{format}": entities, f"relations.{format}": relations}
     for name, table in parts.items():
         _write_table(_private(folder / f".{name}.partial"), table, format)
     _private(folder / ".record.json.partial").write_text(record.to_json(), encoding="utf-8")

@@ -1,0 +1,160 @@
+"""Parts of a graph for training, validation and test: no leakage, and a seed gives them again.
+
+Coins are keyed hashes of ids, so the part of a relation or an entity depends on its own ids and
+the seed alone: it does not change when rows are shuffled or other entities come and go. Sizes of
+parts are therefore random around the shares asked for.
+
+* By relation: every part has all entities; no relation is in two parts.
+* By entity: no entity is in two parts; relations between parts are left out and counted.
+* By a column (a domain): the same, with parts given by values of the column.
+
+Cap degrees after splitting: the bound is about the graph that is trained on (theory.md section
+2.2).
+
+Public: `split_relations`, `split_entities`, `split_by_column`.
+
+>>> from reldp.graph import EntityGraph
+>>> graph = EntityGraph.from_lists(range(100), [(i, i + 1) for i in range(99)], text=["x"] * 100)
+>>> parts = split_relations(graph, {"train": 0.8, "test": 0.2}, seed=1)
+>>> parts["train"].num_relations + parts["test"].num_relations
+99
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reldp.errors import GraphError
+from reldp.graph.entity_graph import EntityGraph
+from reldp.graph.keyed_hash import entity_digests, relation_hashes, unit_interval
+
+__all__ = ["split_by_column", "split_entities", "split_relations"]
+
+
+def split_relations(
+    graph: EntityGraph, shares: Mapping[str, float], seed: int | bytes
+) -> dict[str, EntityGraph]:
+    """Splits the relations; every part keeps all entities, at the same indices.
+
+    Args:
+        graph: The graph.
+        shares: Name of each part and its share; shares sum to 1.
+        seed: Key of the hash: an integer or bytes.
+    """
+    _check_shares(shares)
+    digests = entity_digests(graph.ids, seed, "split_relations")
+    part = _assign(unit_interval(relation_hashes(digests, graph.relations)), shares)
+    return {
+        name: graph.replace(
+            relations=graph.relations[part == index],
+            record=graph.record.with_note(
+                f"Part {name!r} of a split by relation {_words(shares)}."
+            ),
+        )
+        for index, name in enumerate(shares)
+    }
+
+
+def split_entities(
+    graph: EntityGraph, shares: Mapping[str, float], seed: int | bytes, *, together: str = "id"
+) -> dict[str, EntityGraph]:
+    """Splits the entities; a relation stays where both its ends are in one part.
+
+    Args:
+        graph: The graph.
+        shares: Name of each part and its share of the entities; shares sum to 1.
+        seed: Key of the hash: an integer or bytes.
+        together: Column whose equal values never part: "id", or "text" to keep entities of
+            identical text in one part.
+
+    Raises:
+        GraphError: A share or the column is wrong, or a part gets no entity.
+    """
+    _check_shares(shares)
+    if together not in graph.columns or together in ("features", "protected"):
+        raise GraphError(f"`together` must be a column of text or numbers, got {together!r}.")
+    values = pc.fill_null(graph.entities.column(together).cast(pa.large_string()), "")
+    digests = entity_digests(values.combine_chunks(), seed, "split_entities")
+    part = _assign(unit_interval(digests[0]), shares)
+    masks = {name: part == index for index, name in enumerate(shares)}
+    return _select(graph, masks, f"a split by entity {_words(shares)}")
+
+
+def split_by_column(
+    graph: EntityGraph, column: str, parts: Mapping[str, Iterable[Any]] | None = None
+) -> dict[str, EntityGraph]:
+    """Splits the entities by the values of a column, such as a domain.
+
+    Args:
+        graph: The graph.
+        column: The column.
+        parts: Values of each part; entities of other values are left out and counted. By default
+            each value is a part.
+
+    Raises:
+        GraphError: There is no such column, a value is missing or unknown, or is in two parts.
+    """
+    if column not in graph.columns or column in ("features", "text"):
+        raise GraphError(f"`column` must be one of {', '.join(graph.columns)}, got {column!r}.")
+    values = graph.entities.column(column).combine_chunks()
+    missing = values.null_count
+    if missing:
+        raise GraphError(f"`column` must have a value for every entity, got {missing} without.")
+    known = values.unique().to_pylist()
+    chosen = {str(value): [value] for value in known} if parts is None else _listed(parts, known)
+    masks = {
+        name: pc.is_in(values, value_set=pa.array(wanted, values.type)).to_numpy(
+            zero_copy_only=False
+        )
+        for name, wanted in chosen.items()
+    }
+    return _select(graph, masks, f"a split by the column {column!r}")
+
+
+def _select(
+    graph: EntityGraph, masks: Mapping[str, npt.NDArray[np.bool_]], what: str
+) -> dict[str, EntityGraph]:
+    """One graph per mask; what is in no mask is counted in every record."""
+    left_out = graph.num_entities - sum(int(np.count_nonzero(mask)) for mask in masks.values())
+    result = {}
+    for name, mask in masks.items():
+        if not mask.any():
+            raise GraphError(f"Part {name!r} must get at least one entity, got none. Enlarge it.")
+        chosen = graph.select_entities(mask)
+        record = chosen.record.with_note(f"Part {name!r} of {what}.")
+        record = record.with_drops({"entities_of_no_part": left_out})
+        result[name] = chosen.replace(relations=chosen.relations, record=record)
+    return result
+
+
+def _assign(coins: npt.NDArray[np.float64], shares: Mapping[str, float]) -> npt.NDArray[np.intp]:
+    """The part of each coin in [0, 1)."""
+    edges = np.cumsum(list(shares.values()))[:-1]
+    return np.searchsorted(edges, coins, side="right")
+
+
+def _check_shares(shares: Mapping[str, float]) -> None:
+    positive = all(isinstance(share, float | int) and share > 0 for share in shares.values())
+    if not positive or not math.isclose(sum(shares.values()), 1.0, abs_tol=1e-9):
+        raise GraphError(f"`shares` must be positive and sum to 1, got {dict(shares)}.")
+
+
+def _listed(parts: Mapping[str, Iterable[Any]], known: list[Any]) -> dict[str, list[Any]]:
+    """The values of each part, each known and in one part only."""
+    chosen = {name: list(values) for name, values in parts.items()}
+    every = [value for values in chosen.values() for value in values]
+    for value in every:
+        if value not in known:
+            raise GraphError(f"`parts` must name values of the column, got {value!r}.")
+        if every.count(value) > 1:
+            raise GraphError(f"`parts` must not share a value, got {value!r} twice.")
+    return chosen
+
+
+def _words(shares: Mapping[str, float]) -> str:
+    return "(" + ", ".join(f"{name} {share:g}" for name, share in shares.items()) + ")"
