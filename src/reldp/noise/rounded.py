@@ -98,7 +98,7 @@ def _margin(first: NDArray[np.uint64]) -> NDArray[np.float64]:
 def _open_draws(
     words: NDArray[np.uint64], draws: NDArray[np.float64], whole: NDArray[np.float64], bits: int
 ) -> list[tuple[int, int]]:
-    """(pair, end) of draws whose rounding is open; draws (used up) and whole: (p, 2), grid units."""
+    """(pair, end) of draws whose rounding is open; draws (used up), whole: (p, 2), grid units."""
     # Two looks: a cheap one at all draws, and a sharp one at the few that it leaves.
     draws -= whole
     np.abs(draws, out=draws)  # distance from the grid point

@@ -1,0 +1,114 @@
+"""A batch of tuples, as entity indices only: no text, no tensors.
+
+A tuple is one positive relation with its negatives (theory.md section 1). ``TupleBatch`` is what
+a sampler gives and what clipping and encoders read.
+
+Guarantees: shapes and types are checked on construction; the mask is computed from the tuple alone,
+never given; ``chunks`` cuts the batch in order and changes nothing else. An empty batch is an
+ordinary batch, with zero rows and zero chunks. Batches are private: never log their content or size
+without marking them so.
+
+Public: ``TupleBatch``.
+
+>>> batch = TupleBatch(positives=np.array([[4, 7]]), negatives=np.array([[2, 7, 9]]),
+...                    ends=np.array([[0, 1, 1]]), relation_ids=np.array([31]))
+>>> batch.num_tuples, batch.num_negatives, batch.mask.tolist()
+(1, 3, [[False, True, False]])
+>>> batch.entities.tolist()
+[[4, 7, 2, 7, 9]]
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reldp.errors import InputError
+
+__all__ = ["TupleBatch"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TupleBatch:
+    """l tuples with k negatives each.
+
+    Attributes:
+        positives: Both ends of each positive relation; (l, 2) int64.
+        negatives: Negative entities of each tuple; (l, k) int64. Entities of a public pool are
+            numbered on from the graph's own.
+        ends: Which end of the positive each negative is paired with; (l, k) int8 in {0, 1}.
+        relation_ids: Row of each positive in the capped graph's relations; (l,) int64.
+        overflow: The batch could not be drawn, because it would have needed more negatives than
+            there are; it is empty instead, and the ledger must say so.
+        mask: Where a negative is an end of its own positive and is left out of the loss;
+            (l, k) bool.
+    """
+
+    positives: NDArray[np.int64]
+    negatives: NDArray[np.int64]
+    ends: NDArray[np.int8]
+    relation_ids: NDArray[np.int64]
+    overflow: bool = False
+    mask: NDArray[np.bool_] = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name, kind in (("positives", np.int64), ("negatives", np.int64), ("ends", np.int8)):
+            self._store(name, kind)
+        self._store("relation_ids", np.int64)
+        num_tuples = self.relation_ids.size
+        shapes = {
+            "relation_ids": (num_tuples,),
+            "positives": (num_tuples, 2),
+            "negatives": (num_tuples, *self.negatives.shape[1:2]),
+            "ends": self.negatives.shape,
+        }
+        for name, shape in shapes.items():
+            got = getattr(self, name).shape
+            if got != shape or (name == "negatives" and len(got) != 2):
+                raise InputError(f"`{name}` must have shape {shape}, got {got}.")
+        if self.ends.size and not 0 <= self.ends.min() <= self.ends.max() <= 1:
+            raise InputError("`ends` must be 0 or 1, got other values.")
+        if self.overflow and num_tuples:
+            raise InputError(f"`overflow` must mean an empty batch, got {num_tuples} tuples.")
+        left, right = self.positives[:, :1], self.positives[:, 1:]  # (l, 1)
+        object.__setattr__(self, "mask", (self.negatives == left) | (self.negatives == right))
+
+    def _store(self, name: str, kind: type[np.signedinteger]) -> None:
+        """Keeps the field as an array of the right integer type; fractions are refused."""
+        array = np.asarray(getattr(self, name))
+        if array.size and array.dtype.kind not in "iu":
+            raise InputError(f"`{name}` must be integers, got {array.dtype}.")
+        object.__setattr__(self, name, array.astype(kind, copy=False))
+
+    def __repr__(self) -> str:
+        note = ", overflow" if self.overflow else ""
+        return f"TupleBatch(num_tuples={self.num_tuples}, num_negatives={self.num_negatives}{note})"
+
+    @property
+    def num_tuples(self) -> int:
+        """l, the realised batch size: private."""
+        return int(self.positives.shape[0])
+
+    @property
+    def num_negatives(self) -> int:
+        """k, negatives per tuple."""
+        return int(self.negatives.shape[1])
+
+    @property
+    def entities(self) -> NDArray[np.int64]:
+        """Every tuple's rows in order: end 0, end 1, negatives; (l, k + 2)."""
+        return np.concatenate([self.positives, self.negatives], axis=1)
+
+    def chunks(self, size: int) -> Iterator["TupleBatch"]:
+        """The batch in consecutive parts of at most ``size`` tuples."""
+        if size < 1:
+            raise InputError(f"`size` must be at least 1, got {size}.")
+        for start in range(0, self.num_tuples, size):
+            part = slice(start, start + size)
+            yield TupleBatch(
+                positives=self.positives[part],
+                negatives=self.negatives[part],
+                ends=self.ends[part],
+                relation_ids=self.relation_ids[part],
+            )

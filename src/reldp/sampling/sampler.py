@@ -1,0 +1,122 @@
+"""From a capped graph to batches of tuples, step by step.
+
+One direction only: the sampler takes a ``CappedGraph``, whose degrees are bounded, and nothing
+else; the accountant's numbers hold for this sampler (theory.md sections 1, 2.3 and 3). A step's
+batch is a function of (key, branch, step), so it is the same whether the step was reached by
+running or by resuming, and costs O(batch), not O(graph).
+
+Negatives come from one of three pools: ``"entities"``, all n entities of the graph;
+``"unprotected"``, those of them that are promised nothing; ``"public"``, a separate pool whose
+entities are numbered n, n + 1, ...
+
+Public: ``TupleSampler``, ``NEGATIVE_POOLS``.
+
+>>> from reldp.graph import EntityGraph
+>>> from reldp.noise.streams import Streams
+>>> ring = [(i, (i + 1) % 50) for i in range(50)]
+>>> graph = EntityGraph.from_lists(list(range(50)), ring, text=[f"entity {i}" for i in range(50)])
+>>> sampler = TupleSampler(graph.promise_degrees(2), sample_rate=0.1, num_negatives=3,
+...                        streams=Streams(bytes(32)))
+>>> sampler.sample(step=0)
+TupleBatch(num_tuples=2, num_negatives=3)
+"""
+
+import numpy as np
+
+from reldp.errors import PlanError
+from reldp.graph import CappedGraph
+from reldp.noise.streams import Streams
+from reldp.sampling.batch import TupleBatch
+from reldp.sampling.indices import IndexSampler
+
+__all__ = ["NEGATIVE_POOLS", "TupleSampler"]
+
+NEGATIVE_POOLS = ("entities", "unprotected", "public")
+
+
+class TupleSampler:
+    """Poisson positives with negatives drawn without replacement.
+
+    Args:
+        capped: The training graph, its degrees bounded.
+        sample_rate: Probability that one relation enters one batch, in (0, 1]. A fixed public
+            number: never recompute it from a batch size and the graph at hand.
+        num_negatives: Negatives per relation.
+        streams: The run's streams.
+        negatives: The pool: ``"entities"``, ``"unprotected"`` or ``"public"``.
+        public_pool_size: Size of the public pool; needed for ``"public"`` and refused otherwise.
+    """
+
+    def __init__(
+        self,
+        capped: CappedGraph,
+        *,
+        sample_rate: float,
+        num_negatives: int,
+        streams: Streams,
+        negatives: str = "entities",
+        public_pool_size: int | None = None,
+    ) -> None:
+        if not isinstance(capped, CappedGraph):
+            raise PlanError(
+                f"`capped` must be a CappedGraph, got {type(capped).__name__}. "
+                "Call cap_degrees(max_degree, seed) or promise_degrees(max_degree) on the graph."
+            )
+        if negatives not in NEGATIVE_POOLS:
+            raise PlanError(
+                f"`negatives` must be one of {', '.join(NEGATIVE_POOLS)}, got {negatives!r}."
+            )
+        if (public_pool_size is None) == (negatives == "public"):
+            raise PlanError(
+                "`public_pool_size` must be given with negatives='public' and only then, "
+                f"got {public_pool_size!r} with {negatives!r}."
+            )
+        self.negatives = negatives
+        self._relations = capped.relations
+        self._first_public = capped.num_entities
+        self._unprotected = (
+            np.flatnonzero(~capped.protected) if negatives == "unprotected" else None
+        )
+        self._indices = IndexSampler(
+            num_relations=capped.num_relations,
+            pool_size=self._size_of_pool(capped.num_entities, public_pool_size),
+            sample_rate=sample_rate,
+            num_negatives=num_negatives,
+            streams=streams,
+        )
+
+    def _size_of_pool(self, num_entities: int, public_pool_size: int | None) -> int:
+        if public_pool_size is not None:
+            return public_pool_size
+        return num_entities if self._unprotected is None else self._unprotected.size
+
+    @property
+    def pool_size(self) -> int:
+        """Number of entities that negatives are drawn from."""
+        return self._indices.pool_size
+
+    @property
+    def num_negatives(self) -> int:
+        """Negatives per relation."""
+        return self._indices.num_negatives
+
+    @property
+    def sample_rate(self) -> float:
+        """Probability that one relation enters one batch."""
+        return self._indices.sample_rate
+
+    def sample(self, step: int, branch: int = 0) -> TupleBatch:
+        """The batch of one step, possibly empty; if it overflows, it is empty and says so."""
+        draw = self._indices.draw(step, branch)
+        places = draw.places  # (l, k)
+        if self._unprotected is not None:
+            places = self._unprotected[places]
+        elif self.negatives == "public":
+            places = places + self._first_public
+        return TupleBatch(
+            positives=self._relations[draw.relation_ids],  # (l, 2)
+            negatives=places,
+            ends=draw.ends,
+            relation_ids=draw.relation_ids,
+            overflow=draw.overflow,
+        )
