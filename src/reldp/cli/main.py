@@ -20,6 +20,8 @@ __all__ = ["main"]
 COMMANDS = {
     "account": "epsilon of a plan",
     "calibrate": "the noise a target epsilon needs",
+    "inspect": "what a graph holds, and a plan to start from",
+    "prepare": "graphs from real sources",
     "demo": "the main job on the bundled graph",
 }
 

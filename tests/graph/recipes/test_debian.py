@@ -77,6 +77,7 @@ def test_a_domain_is_an_archive_section(lists: PackageLists) -> None:
     made = debian(lists, domains=["sound"])
     assert _pairs(made) == {("player", "server-a")}
     assert set(made.entities["domain"].to_pylist()) == {"sound"}
+    assert made.record.drops == {"packages_of_other_sections": 4}
     with pytest.raises(InputError, match="libs, net, sound, got 'audio'"):
         debian(lists, domains=["audio"])
 

@@ -251,15 +251,12 @@ def _pairs(binaries: Sequence[Binary]) -> set[tuple[str, str]]:
     }
 
 
-def _without_hubs(
-    pairs: set[tuple[str, str]], hub_degree: int | None
-) -> tuple[set[tuple[str, str]], int]:
-    """The pairs that touch no hub, and the number of hubs, by degree in the whole graph."""
+def _hubs(pairs: set[tuple[str, str]], hub_degree: int | None) -> set[str]:
+    """Sources with more relations than ``hub_degree`` in the whole graph."""
     if hub_degree is None:
-        return pairs, 0
+        return set()
     degree = Counter(end for pair in pairs for end in pair)
-    hubs = {name for name, count in degree.items() if count > hub_degree}
-    return {pair for pair in pairs if hubs.isdisjoint(pair)}, len(hubs)
+    return {name for name, count in degree.items() if count > hub_degree}
 
 
 def debian(
@@ -290,31 +287,38 @@ def debian(
     for binary in lists.binaries:
         built[binary.source].append(binary)
     face = {source: representative(source, binaries) for source, binaries in built.items()}
-    pairs, num_hubs = _without_hubs(_pairs(lists.binaries), hub_degree)
-    if domains:
-        _check_domains(domains, face)
-        pairs = {pair for pair in pairs if all(face[end].section in domains for end in pair)}
+    _check_domains(domains, face)
+    every_pair = _pairs(lists.binaries)
+    hubs = _hubs(every_pair, hub_degree)
+    chosen = {source for source in face if not domains or face[source].section in domains}
+    open_to = chosen - hubs
+    pairs = {pair for pair in every_pair if open_to.issuperset(pair)}
     texts = {end: describe(face[end].description, max_words) for pair in pairs for end in pair}
     # A package without any description has no text to learn from.
     kept = sorted(pair for pair in pairs if all(texts[end] for end in pair))
     ids = sorted({end for pair in kept for end in pair})
     if not ids:
         raise GraphError("`source` must leave at least one relation, got a choice with none.")
-    entities = pa.table(
-        {
-            "id": pa.array(ids, pa.string()),
-            "text": pa.array([texts[i] for i in ids], pa.string()),
-            "domain": pa.array([face[i].section for i in ids], pa.string()),
-        }
-    )
+    columns = {
+        "id": ids,
+        "text": [texts[i] for i in ids],
+        "domain": [face[i].section for i in ids],
+    }
+    drops = {
+        "packages_of_other_sections": len(face) - len(chosen),
+        "hub_packages": len(chosen & hubs),
+        "packages_without_relation": len(open_to) - len(ids),
+        "relations_without_text": len(pairs) - len(kept),
+    }
     record = GraphRecord(
         source="Debian package lists, binaries merged into their source packages",
         version=lists.release,
         licence=LICENCE,
         hashes=lists.hashes,
-        drops=_drops(num_hubs, len(face) - num_hubs - len(ids), len(pairs) - len(kept)),
+        drops={kind: count for kind, count in drops.items() if count},
         notes=_notes(lists, hub_degree, max_words, domains),
     )
+    entities = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
     return PreparedGraph.from_pairs(entities, kept, record)
 
 
@@ -323,15 +327,6 @@ def _check_domains(domains: Collection[str], face: Mapping[str, Binary]) -> None
     for domain in domains:
         if domain not in known:
             raise InputError(f"`domain` must be one of {', '.join(known)}, got {domain!r}.")
-
-
-def _drops(hubs: int, unrelated: int, undescribed: int) -> dict[str, int]:
-    counts = {
-        "hub_packages": hubs,
-        "packages_without_relation": unrelated,
-        "relations_without_text": undescribed,
-    }
-    return {kind: count for kind, count in counts.items() if count}
 
 
 def _notes(
@@ -343,7 +338,7 @@ def _notes(
     return (
         f"made by the recipe debian from {chosen}, {hubs}",
         f"relations are {', '.join(FIELDS)}: first alternatives; virtual packages of one provider",
-        f"texts are the short description and {max_words} words of the long one; {described} of "
-        f"{len(lists.binaries)} binary packages have a long one",
-        f"{lists.num_repeated} entries of further lists repeat a package and were passed over",
+        f"texts are the short description and {max_words} words of the long one; {described:,} of "
+        f"{len(lists.binaries):,} binary packages have a long one",
+        f"{lists.num_repeated:,} entries of further lists repeat a package and were passed over",
     )

@@ -298,5 +298,5 @@ def _notes(
     return (
         f"made by the recipe wordnet from {', '.join(parts)}, {chosen}",
         f"relations are WordNet's pointers, directions merged, without {left_out}",
-        f"{unrelated} of {num_synsets} synsets have no relation among the chosen and are left out",
+        f"{unrelated:,} of {num_synsets:,} synsets have no relation in this choice: left out",
     )
