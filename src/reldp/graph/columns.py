@@ -34,6 +34,7 @@ __all__ = [
 
 _INT32_LIMIT = 2**31 - 1  # bytes that offsets of 32 bits can address
 _TRUE = pa.array(["true", "1", "yes"])
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _FALSE = pa.array(["false", "0", "no"])
 
 Rows = npt.NDArray[np.int64]
@@ -110,7 +111,7 @@ def features_column(column: Any, table: str) -> tuple[Any, Rows, Rows]:
     """
     lists = single(column)
     if is_text(lists.type):
-        lists = _parsed_vectors(lists, table)
+        lists = _parsed_vectors(lists)
     if not (pa.types.is_fixed_size_list(lists.type) or _is_list(lists.type)):
         raise GraphError(
             f"{table} must hold lists of numbers in column 'features', got {lists.type}."
@@ -162,19 +163,23 @@ def extra_column(column: Any, table: str, name: str) -> Any | None:
 
 
 def _decoded(column: Any, table: str, name: str) -> Any:
-    """A column without dictionary encoding, binary read as UTF-8."""
+    """A column without dictionary encoding; strings, and bytes taken for strings, are UTF-8."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if pa.types.is_string_view(column.type):
-        column = column.cast(pa.large_string())
-    if not (pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)):
-        return column
     try:
-        return column.cast(pa.large_string())
+        if pa.types.is_string_view(column.type) or _is_binary(column.type):
+            return column.cast(pa.large_string())
+        if is_text(column.type):
+            column.validate(full=True)
     except pa.ArrowInvalid:
         raise GraphError(
-            f"{table} must be UTF-8 text in column {name!r}, got other bytes."
+            f"{table} must be UTF-8 text in column {name!r}, got other bytes. Convert it."
         ) from None
+    return column
+
+
+def _is_binary(kind: Any) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def _is_list(kind: Any) -> bool:
@@ -186,18 +191,13 @@ def _rows(mask: Any) -> Rows:
     return np.flatnonzero(mask.to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
 
 
-def _parsed_vectors(texts: Any, table: str) -> Any:
-    """Vectors written as text: numbers between spaces, commas or brackets."""
+def _parsed_vectors(texts: Any) -> Any:
+    """Vectors written as text, numbers between spaces, commas or brackets; NaN for other words."""
     plain = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, r"[\[\](),;]", " "))
     plain = pc.if_else(pc.equal(plain, ""), pa.scalar(None, plain.type), plain)
     pieces = pc.utf8_split_whitespace(plain)
-    try:
-        numbers = pieces.values.cast(pa.float32())
-    except pa.ArrowInvalid as error:
-        detail = str(error).split(":")[0]
-        raise GraphError(
-            f"{table} must hold numbers in column 'features'. {detail or 'A value is no number'}."
-        ) from None
+    readable = pc.match_substring_regex(pieces.values, _NUMBER)
+    numbers = pc.if_else(readable, pieces.values, "nan").cast(pa.float32())
     return pa.ListArray.from_arrays(pieces.offsets, numbers, mask=pc.is_null(pieces))
 
 

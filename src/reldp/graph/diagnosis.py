@@ -4,7 +4,8 @@ Works on bytes, record by record, so that a damaged file is described exactly ho
 encoded. Only runs when something is wrong, or when an error message needs the line numbers of a
 few rows.
 
-Public: `open_bytes`, `records`, `line_numbers`, `explain_delimited`, `explain_jsonl`.
+Public: `open_bytes`, `records`, `open_quote`, `well_formed`, `line_numbers`, `explain_delimited`,
+`explain_jsonl`.
 
 >>> import io
 >>> [line for line, _ in records(io.BytesIO(b'id,text\na,"two\nlines"\nb,c\n'), quoted=True)]
@@ -21,7 +22,15 @@ from pathlib import Path
 
 from reldp.errors import GraphError
 
-__all__ = ["explain_delimited", "explain_jsonl", "line_numbers", "open_bytes", "records"]
+__all__ = [
+    "explain_delimited",
+    "explain_jsonl",
+    "line_numbers",
+    "open_bytes",
+    "open_quote",
+    "records",
+    "well_formed",
+]
 
 _EXAMPLES = 3
 
@@ -42,56 +51,94 @@ def open_bytes(path: Path) -> Iterator[BufferedIOBase]:
 
 
 def records(stream: BufferedIOBase, quoted: bool) -> Iterator[tuple[int, bytes]]:
-    """Non-empty records and the line each starts on (from 1); a quoted field may hold line ends."""
-    start, quotes = 0, 0
+    """Non-empty records and the line each starts on (from 1); a quoted field may hold line ends.
+
+    The last record may lack its closing quote: see `open_quote`.
+    """
+    start, inside = 0, False
     parts: list[bytes] = []
     for number, line in enumerate(_lines(stream), 1):
         if not parts:
             start = number
         parts.append(line)
-        quotes += line.count(b'"') if quoted else 0
-        if quotes % 2:
+        inside = quoted and _inside_after(line, inside)
+        if inside:
             continue
         record = b"".join(parts).rstrip(b"\r\n")
         if record:
             yield start, record
-        parts, quotes = [], 0
+        parts = []
     if parts:
         yield start, b"".join(parts)
 
 
-def line_numbers(path: Path, rows: Sequence[int], *, quoted: bool, header: bool) -> list[str]:
-    """Where rows (from 0) of a text file stand: "line 7"."""
+def open_quote(path: Path) -> int:
+    """The line of a CSV file on which a quote is opened and never closed; 0 if there is none."""
+    start, inside = 0, False
+    with open_bytes(path) as stream:
+        for number, line in enumerate(_lines(stream), 1):
+            start = start if inside else number
+            inside = _inside_after(line, inside)
+    return start if inside else 0
+
+
+def line_numbers(
+    path: Path, rows: Sequence[int], *, delimiter: bytes = b"", header: bool, num_columns: int = 0
+) -> list[str]:
+    """Where rows (from 0) of a text file stand: "line 7".
+
+    Args:
+        path: The file.
+        rows: Rows of the table that was read from it.
+        delimiter: Of a CSV or TSV file.
+        header: Whether the first record names the columns.
+        num_columns: Records of another number of columns were left out; 0 if none was.
+    """
+    quoted = delimiter == b","
     wanted = {row + header for row in rows}
     places: dict[int, int] = {}
+    index = 0
     with open_bytes(path) as stream:
-        for index, (line, _) in enumerate(records(stream, quoted)):
+        for line, record in records(stream, quoted):
+            if num_columns and _columns(record, delimiter, quoted) != num_columns:
+                continue
             if index in wanted:
                 places[index] = line
             if len(places) == len(wanted):
                 break
+            index += 1
     return [f"line {places[row + header]}" for row in rows]
 
 
-def explain_delimited(path: Path, delimiter: bytes, *, quoted: bool, num_columns: int) -> str:
+def well_formed(path: Path, delimiter: bytes, num_columns: int) -> tuple[bytes, int]:
+    """The records of a CSV or TSV file with that many columns, and how many others there are."""
+    quoted, kept, others = delimiter == b",", [], 0
+    with open_bytes(path) as stream:
+        for _, record in records(stream, quoted):
+            if _columns(record, delimiter, quoted) == num_columns:
+                kept.append(record)
+            else:
+                others += 1
+    return b"\n".join(kept) + b"\n", others
+
+
+def explain_delimited(path: Path, delimiter: bytes, num_columns: int) -> str:
     """What is wrong with a CSV or TSV file, as the end of a sentence that starts with its name."""
-    wrong, encoding, open_quote = [], [], 0
+    quoted = delimiter == b","
+    wrong, encoding = [], []
     with open_bytes(path) as stream:
         for line, record in records(stream, quoted):
             if not _is_utf8(record):
                 encoding.append(line)
-            elif quoted and record.count(b'"') % 2:
-                open_quote = line
             elif _columns(record, delimiter, quoted) != num_columns:
                 wrong.append(line)
     if encoding:
         return _encoding(encoding)
-    if open_quote:
-        return (
-            f"must close every quote, but the one opened on line {open_quote} stays open. Close it."
-        )
+    opened = open_quote(path) if quoted else 0
+    if opened:
+        return f"must close every quote, but the one opened on line {opened} stays open. Close it."
     if wrong:
-        name = {b"\t": "tabs", b",": "commas"}[delimiter]
+        name = "commas" if quoted else "tabs"
         return (
             f"must have {num_columns} columns on every line, got another number on {len(wrong)} "
             f"lines ({_places(wrong)}). Look for stray {name}, or drop them with "
@@ -156,10 +203,35 @@ def _lines(stream: BufferedIOBase) -> Iterator[bytes]:
         yield from line.splitlines(keepends=True)
 
 
+def _inside_after(line: bytes, inside: bool) -> bool:
+    """Whether a quoted field is open after a line, given whether one was before it."""
+    at = 0 if inside else _opening(line, 0)
+    while at >= 0:
+        close = line.find(b'"', at)
+        if close < 0:
+            return True
+        doubled = line[close + 1 : close + 2] == b'"'  # a quote in the text
+        at = close + 2 if doubled else _opening(line, close + 1)
+    return False
+
+
+def _opening(line: bytes, start: int) -> int:
+    """Where the next quoted field's content starts, or -1; only a field's first byte opens it."""
+    if start == 0 and line.startswith(b'"'):
+        return 1
+    found = line.find(b',"', start)
+    return found + 2 if found >= 0 else -1
+
+
 def _columns(record: bytes, delimiter: bytes, quoted: bool) -> int:
-    """Number of fields; delimiters between quotes do not count."""
-    outside = record.split(b'"')[::2] if quoted else [record]
-    return 1 + sum(part.count(delimiter) for part in outside)
+    """Number of fields; delimiters inside quotes do not count."""
+    if not quoted or b'"' not in record:
+        return 1 + record.count(delimiter)
+    fields, inside = 0, False
+    for piece in record.split(delimiter):
+        inside = _inside_after(piece, inside)
+        fields += not inside
+    return fields + inside
 
 
 def _is_utf8(record: bytes) -> bool:

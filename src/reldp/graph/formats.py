@@ -29,7 +29,9 @@ from reldp.graph.diagnosis import (
     explain_jsonl,
     line_numbers,
     open_bytes,
+    open_quote,
     records,
+    well_formed,
 )
 from reldp.graph.sources import SourceTable
 
@@ -83,9 +85,10 @@ def _binary(path: Path, name: str, read: Callable[[Path], Any]) -> SourceTable:
     try:
         table = read(path)
         table.validate(full=True)  # a damaged file must not send Arrow out of bounds later
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = _first_line(error, path)
         raise GraphError(
-            f"{path.name} must be a whole {name} file: {_first_line(error)}. Write it again."
+            f"{path.name} must be a whole {name} file: {reason}. Write it again."
         ) from None
     return SourceTable(table=table, name=path.name)
 
@@ -104,46 +107,53 @@ def _arrow(path: Path) -> Any:
 def _delimited(
     path: Path, delimiter: str, columns: Sequence[str] | None, drop: frozenset[str]
 ) -> SourceTable:
+    quoted, separator = delimiter == ",", delimiter.encode()
+    names = list(columns) if columns else _header(path, delimiter, quoted)
+    others = 0
+    try:
+        if "malformed_lines" in drop:
+            kept, others = well_formed(path, separator, len(names))
+            table = _parse_delimited(pa.BufferReader(kept), delimiter, names, header=not columns)
+        else:
+            with _stream(path) as stream:
+                table = _parse_delimited(stream, delimiter, names, header=not columns)
+    except (pa.ArrowException, OSError) as error:
+        what = explain_delimited(path, separator, len(names)) or _unreadable(error, path)
+        raise GraphError(f"{path.name} {what}") from None
+    if quoted and open_quote(path):  # Arrow takes the rest of the file for one field
+        raise GraphError(f"{path.name} {explain_delimited(path, separator, len(names))}")
+    locate = partial(
+        line_numbers,
+        path,
+        delimiter=separator,
+        header=not columns,
+        num_columns=len(names) if others else 0,
+    )
+    drops = (("malformed_lines", others),) if others else ()
+    return SourceTable(table=table, name=path.name, typed=False, locate=locate, drops=drops)
+
+
+def _parse_delimited(stream: Any, delimiter: str, names: list[str], *, header: bool) -> Any:
+    """Arrow's reader; every column is text."""
     import pyarrow.csv as pc
 
     quoted = delimiter == ","
-    names = list(columns) if columns else _header(path, delimiter, quoted)
-    skipped: list[Any] = []
-
-    def on_malformed(row: Any) -> str:
-        skipped.append(row.number)
-        return "skip" if "malformed_lines" in drop else "error"
-
-    try:
-        with pa.input_stream(
-            str(path), compression="gzip" if path.suffix == ".gz" else None
-        ) as stream:
-            table = pc.read_csv(
-                stream,
-                read_options=pc.ReadOptions(
-                    column_names=names, skip_rows=0 if columns else 1, block_size=_BLOCK_BYTES
-                ),
-                parse_options=pc.ParseOptions(
-                    delimiter=delimiter,
-                    quote_char='"' if quoted else False,
-                    double_quote=quoted,
-                    escape_char=False,
-                    newlines_in_values=quoted,
-                    invalid_row_handler=on_malformed,
-                ),
-                convert_options=pc.ConvertOptions(
-                    column_types={name: pa.string() for name in names}, strings_can_be_null=False
-                ),
-            )
-    except (pa.ArrowException, OSError) as error:
-        what = (
-            explain_delimited(path, delimiter.encode(), quoted=quoted, num_columns=len(names))
-            or f"cannot be read: {_first_line(error)}."
-        )
-        raise GraphError(f"{path.name} {what}") from None
-    locate = partial(line_numbers, path, quoted=quoted, header=not columns)
-    drops = (("malformed_lines", len(skipped)),) if skipped else ()
-    return SourceTable(table=table, name=path.name, typed=False, locate=locate, drops=drops)
+    return pc.read_csv(
+        stream,
+        read_options=pc.ReadOptions(
+            column_names=names, skip_rows=int(header), block_size=_BLOCK_BYTES
+        ),
+        parse_options=pc.ParseOptions(
+            delimiter=delimiter,
+            quote_char='"' if quoted else False,
+            double_quote=quoted,
+            escape_char=False,
+            newlines_in_values=quoted,
+        ),
+        convert_options=pc.ConvertOptions(
+            column_types={name: pa.string() for name in names}, strings_can_be_null=False
+        ),
+    )
 
 
 def _header(path: Path, delimiter: str, quoted: bool) -> list[str]:
@@ -167,18 +177,18 @@ def _jsonl(path: Path) -> SourceTable:
     import pyarrow.json as pj
 
     try:
-        with pa.input_stream(
-            str(path), compression="gzip" if path.suffix == ".gz" else None
-        ) as stream:
+        with _stream(path) as stream:
             table = pj.read_json(
                 stream,
                 read_options=pj.ReadOptions(block_size=_BLOCK_BYTES),
                 parse_options=pj.ParseOptions(explicit_schema=_json_schema(path)),
             )
-    except (pa.ArrowException, OSError) as error:
-        what = explain_jsonl(path, _ID_COLUMNS) or f"cannot be read: {_first_line(error)}."
+        table.validate(full=True)
+        table.column_names  # noqa: B018  # raises where a name is no text
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        what = explain_jsonl(path, _ID_COLUMNS) or _unreadable(error, path)
         raise GraphError(f"{path.name} {what}") from None
-    locate = partial(line_numbers, path, quoted=False, header=False)
+    locate = partial(line_numbers, path, header=False)
     return SourceTable(table=table, name=path.name, locate=locate)
 
 
@@ -198,5 +208,15 @@ def _json_schema(path: Path) -> Any:
     return pa.schema(fields)
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else "unreadable"
+def _stream(path: Path) -> Any:
+    return pa.input_stream(str(path), compression="gzip" if path.suffix == ".gz" else None)
+
+
+def _unreadable(error: Exception, path: Path) -> str:
+    return f"cannot be read: {_first_line(error, path)}. Write it again."
+
+
+def _first_line(error: Exception, path: Path) -> str:
+    """The first line of Arrow's message, without where on this machine the file is."""
+    lines = str(error).replace(str(path), path.name).strip().splitlines()
+    return lines[0].rstrip(".") if lines else "no reason given"

@@ -11,7 +11,7 @@ Public: `read_folder`, `read_files`. What they return is not checked yet: see `v
 ...     _ = (pathlib.Path(folder) / "entities.csv").write_text("id,text\na,x\n")
 ...     read_folder(folder)
 Traceback (most recent call last):
-reldp.errors.GraphError: The graph folder must hold a relations file, got none. ...
+reldp.errors.GraphError: The graph folder must hold one relations file, got none. ...
 """
 
 from dataclasses import dataclass
@@ -90,7 +90,7 @@ def _find(folder: Path, role: str) -> Path:
         others = sorted(p.name for p in folder.iterdir() if p.name.startswith((role, stem)))
         got = f"got {others[0]}" if others else "got none"
         raise GraphError(
-            f"The graph folder must hold a {role} file, {got}. "
+            f"The graph folder must hold one {role} file, {got}. "
             f"Expected {role}.{{parquet,arrow,csv,tsv,jsonl}} or {stem}.tsv.gz."
         )
     return folder / there[0]

@@ -72,7 +72,7 @@ def checked_entities(source: SourceTable, drop: frozenset[str]) -> Entities:
         raise GraphError(f"{source.name} must name at least one entity, got none.")
     checks = Checklist(source, drop)
     ids = id_column(source.table.column("id"), source.name, "id")
-    _check_utf8(checks, ids, "id")
+    _check_plain(checks, ids, "id")
     missing = _blank(ids)
     checks.check(
         "missing_ids", missing, "must give every entity an id", "missing ids", "Fill them in"
@@ -130,7 +130,7 @@ def checked_relations(
     }
     codes = np.empty((source.table.num_rows, 2), dtype=np.int64)
     for end, (name, column) in enumerate(columns.items()):
-        _check_utf8(checks, column, name)
+        _check_plain(checks, column, name)
         checks.check(
             "missing_ids",
             _blank(column),
@@ -183,7 +183,7 @@ def _contents(source: SourceTable, checks: Checklist, ids: Any) -> dict[str, Any
     table, columns = source.table, {}
     if "text" in table.column_names:
         columns["text"], empty = text_column(table.column("text"), source.name)
-        _check_utf8(checks, columns["text"], "text")
+        _check_plain(checks, columns["text"], "text")
         checks.check(
             "empty_text",
             empty,
@@ -219,7 +219,7 @@ def _features(source: SourceTable, checks: Checklist, ids: Any) -> dict[str, Any
         "bad_features",
         bad,
         "must have finite features",
-        "vectors that are missing or hold NaN or infinity",
+        "vectors that are missing, infinite or no numbers",
         "Fill them in",
         partial(_show, ids),
     )
@@ -234,7 +234,7 @@ def _extras(source: SourceTable, checks: Checklist) -> dict[str, Any]:
             continue
         extra = extra_column(source.table.column(name), source.name, name)
         if extra is not None:
-            _check_utf8(checks, extra, name)
+            _check_plain(checks, extra, name)
             columns[name] = extra
         elif "extra_columns" in checks.drop:
             checks.drops["extra_columns"] = checks.drops.get("extra_columns", 0) + 1
@@ -344,17 +344,10 @@ def _blank(ids: Any) -> npt.NDArray[np.int64]:
     return np.flatnonzero(blank.to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
 
 
-def _check_utf8(checks: Checklist, column: Any, name: str) -> None:
-    """Strings must be UTF-8 without NUL; Parquet and Arrow files do not ensure it."""
+def _check_plain(checks: Checklist, column: Any, name: str) -> None:
+    """Strings hold no NUL character: no text does, and much software stops there."""
     if not is_text(column.type):
         return
-    try:
-        column.validate(full=True)
-    except pa.ArrowInvalid:
-        raise GraphError(
-            f"{checks.source.name} must be UTF-8 text in column {name!r}, got other bytes. "
-            "Write the file again as UTF-8."
-        ) from None
     nul = pc.fill_null(pc.match_substring(column, "\x00"), False)
     checks.refuse(
         np.flatnonzero(nul.to_numpy(zero_copy_only=False)),
