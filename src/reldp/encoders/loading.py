@@ -11,7 +11,7 @@ Private to the package: `Pretrained`, `load_pretrained`.
 
 >>> load_pretrained("a/b/c")
 Traceback (most recent call last):
-reldp.errors.EncoderError: `source` must be a folder with a model, got 'a/b/c', which does not exist.
+reldp.errors.EncoderError: `source` must be a model's folder, got 'a/b/c', which does not exist.
 """
 
 import os
@@ -132,7 +132,7 @@ def _place(source: str | Path, gguf_file: str | None) -> tuple[str, str | None]:
         return str(path), gguf_file
     if isinstance(source, Path) or not _HUB_NAME.fullmatch(source) or source.startswith("."):
         raise EncoderError(
-            f"`source` must be a folder with a model, got {str(source)!r}, which does not exist."
+            f"`source` must be a model's folder, got {str(source)!r}, which does not exist."
         )
     return source, gguf_file
 

@@ -14,7 +14,7 @@ Public: `TextEncoder`. ``TextEncoder.load(..., train="head")`` gives a
 
 >>> TextEncoder.load("a/b/c")
 Traceback (most recent call last):
-reldp.errors.EncoderError: `source` must be a folder with a model, got 'a/b/c', which does not exist.
+reldp.errors.EncoderError: `source` must be a model's folder, got 'a/b/c', which does not exist.
 """
 
 import hashlib

@@ -1,0 +1,195 @@
+"""Where the true partner of each relation stands among candidates, by the score of embeddings.
+
+Both protocols ask both ends: for the relation (u, v), u is asked for v and v for u. The query
+itself and the answer again are never candidates. Filtered ranking also leaves out the query's
+other known partners, which are right answers too.
+
+Scores closer than 1e-6 of the two lengths' product are a tie: that is rounding, not an opinion.
+Memory is bounded by blocks; the result does not depend on their size.
+
+Public: `in_batch_ranks` (the paper's protocol), `full_ranks`, `Neighbours`.
+
+>>> vectors = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]], dtype=np.float32)
+>>> full_ranks(vectors, np.array([[0, 1], [2, 3]]), known=None).better.tolist()
+[[0, 0], [0, 0]]
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reldp.errors import InputError
+from reldp.evaluation.metrics import Ranks
+
+__all__ = ["Neighbours", "full_ranks", "in_batch_ranks", "prepared"]
+
+_TIE = 1e-6
+
+_Vectors = npt.NDArray[np.float32]
+_Indices = npt.NDArray[np.int64]
+
+
+class Neighbours:
+    """Known partners of every entity, in two flat arrays."""
+
+    def __init__(self, relations: _Indices, num_entities: int) -> None:
+        """Takes relations (m, 2) as entity indices, without direction."""
+        sources = np.concatenate([relations[:, 0], relations[:, 1]])
+        targets = np.concatenate([relations[:, 1], relations[:, 0]])
+        self._partners = targets[np.argsort(sources, kind="stable")]
+        counts = np.bincount(sources, minlength=num_entities)
+        self._offsets = np.concatenate([[0], np.cumsum(counts)])
+
+    def of(self, entities: _Indices) -> tuple[_Indices, _Indices]:
+        """All (position in ``entities``, partner) pairs."""
+        starts = self._offsets[entities]
+        counts = self._offsets[entities + 1] - starts
+        rows = np.repeat(np.arange(len(entities)), counts)
+        within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return rows, self._partners[np.repeat(starts, counts) + within]
+
+
+def prepared(embeddings: npt.NDArray[Any], score: str) -> _Vectors:
+    """Embeddings (entities, dim) whose dot product is the score; bad values are refused.
+
+    A comparison with NaN is never true, so a broken encoder would seem to rank perfectly.
+    """
+    vectors = np.asarray(embeddings, dtype=np.float32)
+    if vectors.ndim != 2 or not np.isfinite(vectors).all():
+        raise InputError(
+            f"`embeddings` must be finite with shape (entities, dim), got {_shown(vectors)}."
+        )
+    if score == "dot":
+        return vectors
+    if score == "cosine":
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit: _Vectors = vectors / np.maximum(norms, np.float32(1e-30))
+        return unit
+    raise InputError(f"`score` must be cosine or dot, got {score!r}.")
+
+
+def in_batch_ranks(
+    vectors: _Vectors, relations: _Indices, *, candidates: int, known: Neighbours | None
+) -> Ranks:
+    """Ranks among the partners of the other relations in the same batch.
+
+    Args:
+        vectors: Shape (entities, dim).
+        relations: Shape (batches * candidates, 2), in the order of the batches.
+        candidates: Relations per batch.
+        known: Partners to leave out; None leaves out the query and the answer only.
+
+    Returns:
+        Shape (relations, 2): the second end asked for, then the first.
+    """
+    better = np.empty(relations.shape, dtype=np.int64)
+    ties = np.empty(relations.shape, dtype=np.int64)
+    for start in range(0, len(relations), candidates):
+        rows = slice(start, start + candidates)
+        for direction in (0, 1):
+            queries, answers = relations[rows, direction], relations[rows, 1 - direction]
+            scores = vectors[queries] @ vectors[answers].T  # (candidates, candidates)
+            own = scores.diagonal().copy()
+            hidden = _hidden_in_batch(queries, answers, known)
+            tolerance = _tolerance(vectors, queries, answers)
+            better[rows, direction], ties[rows, direction] = _count(
+                np.where(hidden, -np.inf, scores), own, tolerance
+            )
+    return Ranks(better=better, ties=ties)
+
+
+def full_ranks(
+    vectors: _Vectors,
+    relations: _Indices,
+    *,
+    known: Neighbours | None,
+    query_block: int = 256,
+    candidate_block: int = 16_384,
+) -> Ranks:
+    """Ranks among all entities.
+
+    Args:
+        vectors: Shape (entities, dim).
+        relations: Shape (m, 2).
+        known: Partners to leave out; None leaves out the query and the answer only.
+        query_block: Queries scored at once.
+        candidate_block: Candidates scored at once.
+
+    Returns:
+        Shape (m, 2): the second end asked for, then the first.
+    """
+    queries = relations.T.reshape(-1)  # (2 m,): all first ends, then all second ends
+    answers = relations[:, ::-1].T.reshape(-1)
+    better, ties = np.zeros(len(queries), np.int64), np.zeros(len(queries), np.int64)
+    for start in range(0, len(queries), query_block):
+        block = slice(start, start + query_block)
+        counts = _full_block(vectors, queries[block], answers[block], known, candidate_block)
+        better[block], ties[block] = counts
+    return Ranks(better=better.reshape(2, -1).T, ties=ties.reshape(2, -1).T)
+
+
+def _full_block(
+    vectors: _Vectors, queries: _Indices, answers: _Indices, known: Neighbours | None, width: int
+) -> tuple[_Indices, _Indices]:
+    """Better and tied candidates of a block of queries, over all entities."""
+    better, ties = np.zeros(len(queries), np.int64), np.zeros(len(queries), np.int64)
+    asked = vectors[queries]
+    own = np.einsum("qd,qd->q", asked, vectors[answers])
+    tolerance = _tolerance(vectors, queries, answers)
+    rows, entities = _left_out(queries, answers, known)
+    for start in range(0, len(vectors), width):
+        scores = asked @ vectors[start : start + width].T  # (queries, width)
+        inside = (entities >= start) & (entities < start + width)
+        scores[rows[inside], entities[inside] - start] = -np.inf
+        more = _count(scores, own, tolerance)
+        better += more[0]
+        ties += more[1]
+    return better, ties
+
+
+def _left_out(
+    queries: _Indices, answers: _Indices, known: Neighbours | None
+) -> tuple[_Indices, _Indices]:
+    """(row, entity) pairs that are no candidates: query, answer, and known partners."""
+    rows = np.arange(len(queries))
+    pairs = [(rows, queries), (rows, answers)]
+    if known is not None:
+        pairs.append(known.of(queries))
+    return np.concatenate([p[0] for p in pairs]), np.concatenate([p[1] for p in pairs])
+
+
+def _hidden_in_batch(
+    queries: _Indices, answers: _Indices, known: Neighbours | None
+) -> npt.NDArray[np.bool_]:
+    """Shape (queries, answers): True where the other answer is no candidate."""
+    distinct, column = np.unique(answers, return_inverse=True)
+    rows, entities = _left_out(queries, answers, known)
+    place = np.minimum(np.searchsorted(distinct, entities), len(distinct) - 1)
+    found = distinct[place] == entities
+    hidden = np.zeros((len(queries), len(distinct)), dtype=bool)
+    hidden[rows[found], place[found]] = True
+    return hidden[:, column]
+
+
+def _count(scores: _Vectors, own: _Vectors, tolerance: _Vectors) -> tuple[_Indices, _Indices]:
+    """How many scores of each row are above its own score, and how many beside it."""
+    above = scores > (own + tolerance)[:, None]
+    not_below = scores >= (own - tolerance)[:, None]
+    better = above.sum(axis=1, dtype=np.int64)
+    return better, not_below.sum(axis=1, dtype=np.int64) - better
+
+
+def _tolerance(vectors: _Vectors, queries: _Indices, answers: _Indices) -> _Vectors:
+    """The difference below which two scores are the same."""
+    lengths = np.linalg.norm(vectors[queries], axis=1) * np.linalg.norm(vectors[answers], axis=1)
+    tolerance: _Vectors = (_TIE * lengths).astype(np.float32)
+    return tolerance
+
+
+def _shown(vectors: _Vectors) -> str:
+    """What is wrong with some embeddings."""
+    if vectors.ndim != 2:
+        return f"shape {vectors.shape}"
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    return f"{len(bad)} rows with NaN or infinity, the first {int(bad[0])}"
