@@ -1,0 +1,19 @@
+"""What private relational learning costs: events, Renyi and PLD accountants, calibration, the ledger."""
+
+from reldp.accounting.calibration import least_noise, most_steps
+from reldp.accounting.events import Composition, CoupledStep
+from reldp.accounting.pld import PLDAccountant
+from reldp.accounting.price import Accountant, Price
+from reldp.accounting.rdp import RenyiAccountant, renyi_epsilon
+
+__all__ = [
+    "Accountant",
+    "Composition",
+    "CoupledStep",
+    "PLDAccountant",
+    "Price",
+    "RenyiAccountant",
+    "least_noise",
+    "most_steps",
+    "renyi_epsilon",
+]

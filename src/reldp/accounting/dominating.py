@@ -1,0 +1,209 @@
+"""The dominating pair of one step: the worst two output distributions that neighbouring graphs can give.
+
+theory.md 3.1 and 3.2 both have one form. Given the number l of positives that do not touch the entity, the
+step with it is a measure  M_l = sum_c p_c(l) N(v_c, sigma^2)  and the step without it is  N(0, sigma^2), and
+the weights p_c(l) are affine in l:
+
+    replacement:  (1 - kl/n) Bin(i; K, gamma) at v = i     and  (kl/n) Bin(i; K, gamma)            at v = i + 2j
+    anchored:     (1 - kl/n) Bin(i; K, gamma) at v = i     and  (m - l) g' (k/n) Bin(i; K, gamma)  at v = i + 1
+
+(the anchored total is rho_l). Every divergence used here is a convex function of M_l, so of l. Therefore
+spreading l onto a few nodes with its mean kept (chords instead of the curve) can only raise it: that is
+how thousands of batch sizes become a few dozen nodes, every error upwards and of second order.
+Tails are kept as well: the mass of l outside its window is counted at both ends of l's range, and the tail of i
+at shifts rounded up.
+
+>>> from reldp.accounting.events import CoupledStep
+>>> step = CoupledStep(num_relations=1000, pool_size=500, max_degree=2, num_negatives=4, sample_rate=0.01,
+...                    noise_multiplier=1.0)
+>>> pair = dominating_pair(step, "anchored", log_tail=-60.0)
+>>> pair.shifts.tolist()
+[0.0, 1.0, 2.0, 3.0]
+>>> round(float(pair.node_weights @ np.exp(pair.log_weights).sum(axis=1)), 9)
+1.0
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reldp.accounting.binomial import binomial_window, log_upper_tail
+from reldp.accounting.events import CoupledStep
+
+__all__ = ["DominatingPair", "dominating_pair"]
+
+Array = npt.NDArray[np.floating[Any]]
+
+MAX_COMPONENTS = 256
+TAIL_GROWTH = 1.1
+
+
+@dataclass(frozen=True)
+class DominatingPair:
+    """Measures M_r = sum_c exp(log_weights[r, c]) N(shifts[c], sigma^2), one per node r, against N(0, sigma^2).
+
+    Attributes:
+        shifts: Increasing, in units of the clip norm; shifts[0] is 0.  (C,)
+        log_weights: Natural logs; -inf where a component is absent.  (R, C)
+        node_weights: Probabilities of the nodes of l, which both sides share.  (R,)
+        sigma: Noise multiplier.
+        tail_shifts: Shifts that the far tail of i is rounded up to.  (G,)
+        tail_log_weights: Logs of upper bounds on the tail's masses, the same for every node.  (G,)
+    """
+
+    shifts: Array
+    log_weights: Array
+    node_weights: Array
+    sigma: float
+    tail_shifts: Array
+    tail_log_weights: Array
+
+
+def _log(values: npt.ArrayLike) -> Array:
+    """Natural log that takes zero to -inf in silence."""
+    with np.errstate(divide="ignore"):
+        return np.log(np.asarray(values, dtype=np.float64))
+
+
+def _relation_counts(
+    degree: int, rate: float, log_tail: float
+) -> tuple[Array, Array, Array, Array]:
+    """Shifts and log weights of i ~ Bin(degree, rate), then those of its far tail, rounded up."""
+    window = binomial_window(degree, rate, log_tail)
+    shifts, weights = window.values, window.probabilities.copy()
+    if len(shifts) > MAX_COMPONENTS:  # groups of neighbouring counts, each moved up to its largest
+        group = -(-len(shifts) // MAX_COMPONENTS)
+        starts = np.arange(0, len(shifts), group)
+        weights = np.add.reduceat(weights, starts)
+        shifts = shifts[np.minimum(starts + group - 1, len(shifts) - 1)]
+    tail_shifts, tail_logs = [], []
+    edge = window.high
+    while edge < degree:
+        top = min(degree, max(edge + 1, math.ceil(edge * TAIL_GROWTH)))
+        tail_shifts.append(float(top))
+        tail_logs.append(log_upper_tail(degree, rate, edge))
+        edge = top
+    if window.low > 0:  # what lies below the window is moved up into it
+        weights[0] += math.exp(window.log_tail)
+    return shifts, _log(weights), np.array(tail_shifts), np.array(tail_logs)
+
+
+def _nodes(
+    size: int, rate: float, largest: float, log_tail: float, spacing: float
+) -> tuple[Array, Array]:
+    """Nodes and weights of l ~ Bin(size, rate), its mean kept between neighbouring nodes."""
+    window = binomial_window(size, rate, log_tail)
+    high = min(float(window.high), largest)
+    inside = window.values <= high
+    values, weights = window.values[inside], window.probabilities[inside]
+    deviation = math.sqrt(size * rate * (1 - rate))
+    mean = size * rate
+    steps = np.concatenate(
+        [[-18, -13, -9.5, -7.5, -6], np.arange(-5, 5.01, spacing), [6, 7.5, 9.5, 13, 18]]
+    )
+    nodes = mean + deviation * steps
+    nodes = nodes[(nodes > max(window.low, 0)) & (nodes < high)]
+    nodes = np.unique(np.concatenate([[0.0], [float(window.low)], nodes, [high], [largest]]))
+    if len(values) <= len(nodes):
+        nodes = np.unique(np.concatenate([[0.0], values, [largest]]))
+    if len(nodes) == 1:
+        return nodes, np.ones(1)
+    right = np.clip(np.searchsorted(nodes, values, side="left"), 1, len(nodes) - 1)
+    share = (values - nodes[right - 1]) / (nodes[right] - nodes[right - 1])
+    spread = np.zeros(len(nodes))
+    np.add.at(spread, right, weights * share)
+    np.add.at(spread, right - 1, weights * (1 - share))
+    # Outside the window a convex function is at most its value at 0 plus its value at the largest l.
+    outside = math.exp(window.log_tail)
+    spread[0] += outside
+    spread[-1] += outside
+    keep = spread > 0
+    return nodes[keep], spread[keep]
+
+
+def dominating_pair(
+    event: CoupledStep, analysis: str, log_tail: float, node_spacing: float = 0.25
+) -> DominatingPair:
+    """The dominating pair of one step under one analysis.
+
+    Args:
+        event: The step.
+        analysis: ``"replacement"`` (theory.md 3.1) or ``"anchored"`` (3.2).
+        log_tail: Log of the probability beyond which i and l are handled by tail bounds.
+        node_spacing: Distance of the nodes of l in standard deviations; a wider one errs upwards.
+    """
+    shifts, log_counts, tail_shifts, tail_logs = _relation_counts(
+        event.max_degree, event.sample_rate, log_tail
+    )
+    if event.claimed_constant:
+        return _claimed_pair(event, log_tail, node_spacing)
+    weights: Array = np.ones(1)
+    log_without: Array = np.zeros(1)
+    log_with: Array = np.full(1, -np.inf)
+    jump = 0.0
+    if event.num_negatives:
+        k, n, m = event.num_negatives, event.pool_size, event.num_relations
+        nodes, weights = _nodes(m, event.sample_rate, min(m, n // k), log_tail, node_spacing)
+        with np.errstate(divide="ignore"):
+            log_without = np.log1p(-np.minimum(k * nodes / n, 1.0))
+        if analysis == "replacement":
+            log_with, jump = _log(k * nodes / n), event.negative_replacement
+            tail_scale = 0.0
+        else:
+            odds = event.sample_rate / (1 - event.sample_rate)
+            jump = event.negative_removal or 0.0
+            log_with = _log((m - nodes) * odds * k / n)
+            tail_scale = float(np.logaddexp(log_without, log_with).max())
+        tail_shifts, tail_logs = tail_shifts + jump, tail_logs + max(tail_scale, 0.0)
+    return _assemble(
+        shifts, log_counts, log_without, log_with, jump, weights, event, (tail_shifts, tail_logs)
+    )
+
+
+def _claimed_pair(event: CoupledStep, log_tail: float, spacing: float) -> DominatingPair:
+    """The frequency rule's claim: shift 1 with probability Gamma_l = 1 - (1-gamma)^K (1 - kl/n)."""
+    k, n = event.num_negatives, event.pool_size
+    if k:
+        m = event.num_relations
+        nodes, weights = _nodes(m, event.sample_rate, min(m, n // k), log_tail, spacing)
+    else:
+        nodes, weights = np.zeros(1), np.ones(1)
+    with np.errstate(divide="ignore"):
+        log_still = event.max_degree * np.log1p(-event.sample_rate) + np.log1p(
+            -np.minimum(k * nodes / n, 1.0)
+        )
+    log_moved = _log(-np.expm1(log_still))
+    log_weights = np.stack([log_still, log_moved], axis=1)
+    none = np.zeros(0)
+    return DominatingPair(
+        np.array([0.0, 1.0]), log_weights, weights, event.noise_multiplier, none, none
+    )
+
+
+def _assemble(
+    counts: Array,
+    log_counts: Array,
+    log_without: Array,
+    log_with: Array,
+    jump: float,
+    weights: Array,
+    event: CoupledStep,
+    tail: tuple[Array, Array],
+) -> DominatingPair:
+    """Puts both mixtures on one list of shifts that starts with 0."""
+    shifts = np.unique(np.concatenate([[0.0], counts, counts + jump]))
+    log_weights = np.full((len(weights), len(shifts)), -np.inf)
+    still = np.searchsorted(shifts, counts)
+    log_weights[:, still] = log_without[:, None] + log_counts[None, :]
+    moved = np.searchsorted(shifts, counts + jump)
+    log_weights[:, moved] = np.logaddexp(
+        log_weights[:, moved], log_with[:, None] + log_counts[None, :]
+    )
+    present = np.isfinite(log_weights).any(axis=0)
+    present[0] = True
+    return DominatingPair(
+        shifts[present], log_weights[:, present], weights, event.noise_multiplier, *tail
+    )

@@ -1,0 +1,42 @@
+"""What an accountant answers: an epsilon, at a delta, by which accountant and analysis.
+
+>>> Price(0.5, 1e-6, "pld", "anchored").epsilon
+0.5
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from reldp.accounting.events import Composition
+from reldp.errors import PlanError
+
+__all__ = ["Accountant", "Price", "check_delta"]
+
+
+@dataclass(frozen=True)
+class Price:
+    """Epsilon of a composition at delta, and which accountant and analysis gave it."""
+
+    epsilon: float
+    delta: float
+    accountant: str
+    analysis: str
+
+
+class Accountant(Protocol):
+    """Anything that prices a composition."""
+
+    @property
+    def name(self) -> str:
+        """The word used in plans, flags and certificates."""
+        ...
+
+    def epsilon(self, composition: Composition, delta: float) -> Price:
+        """Epsilon of the composition at delta."""
+        ...
+
+
+def check_delta(delta: float) -> None:
+    """Refuses a delta outside (0, 1)."""
+    if not 0 < delta < 1:
+        raise PlanError(f"`delta` must lie strictly between 0 and 1, got {delta!r}.")

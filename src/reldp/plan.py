@@ -1,0 +1,310 @@
+"""PrivacyPlan: sampler, clipping rule, noise and accountant event, made together and checked together.
+
+Everything in a plan is public. It is frozen, validated on construction, writes and reads itself as JSON and has a
+stable hash; only a plan may join the parts that decide the guarantee (theory.md sections 1 to 3).
+
+>>> plan = PrivacyPlan(num_entities=10_000, num_relations=20_000, max_degree=5, num_negatives=4,
+...                    expected_batch_size=32, num_steps=500, noise_multiplier=0.8, delta=1e-5)
+>>> plan.sample_rate, plan.status
+(0.0016, 'proven')
+>>> PrivacyPlan.from_json(plan.to_json()) == plan
+True
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reldp.clipping import ClippingRule, get_rule
+from reldp.errors import PlanError
+
+if TYPE_CHECKING:
+    from reldp.accounting import Accountant, CoupledStep, Price
+    from reldp.graph import CappedGraph
+
+__all__ = ["PrivacyPlan"]
+
+NEGATIVES = ("entities", "unprotected", "public")
+UNITS = ("entity", "relation")
+ANALYSES = ("best", "anchored", "replacement")
+ACCOUNTANTS = ("pld", "rdp")
+LARGEST = 10**13
+
+
+def _check(condition: bool, name: str, rule: str, value: object, fix: str = "") -> None:
+    if not condition:
+        raise PlanError(f"`{name}` must be {rule}, got {value!r}.{' ' + fix if fix else ''}")
+
+
+def _missing(value: object) -> bool:
+    """Whether a field that is filled in on construction was left out."""
+    return value is None
+
+
+def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    _check(value in choices, name, "one of " + ", ".join(choices), value)
+
+
+def _check_integer(name: str, value: object, low: int, high: int) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    _check(whole and low <= value <= high, name, f"an integer from {low} to {high}", value)  # type: ignore[operator]
+
+
+def _check_number(name: str, value: object, rule: str, low: float, high: float) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    _check(number and math.isfinite(value) and low <= value <= high, name, rule, value)  # type: ignore[operator, arg-type]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyPlan:
+    """Everything that decides the privacy of a run.
+
+    Attributes:
+        num_entities: n of the capped training graph.
+        num_relations: m of the capped training graph.
+        max_degree: K, the largest degree of a protected entity.
+        num_negatives: k, negatives per positive relation.
+        sample_rate: gamma; give this or expected_batch_size, never both.
+        expected_batch_size: b = gamma * m, the divisor of the noisy sum.
+        num_steps: T.
+        clipping: ``"tuple"``, ``"pair"`` or ``"frequency"`` (theory.md section 2).
+        negatives: ``"entities"``, or a pool without protected entities: ``"unprotected"``, ``"public"``.
+        pool_size: Size of the pool that negatives come from; num_entities unless the pool is another.
+        unit: ``"entity"``, or ``"relation"`` for the weaker relation-level promise (theory.md 2.3).
+        analysis: ``"best"``, ``"anchored"`` (theory.md 3.2) or ``"replacement"`` (3.1).
+        clip_norm: C; scales gradients and noise alike and never changes epsilon.
+        noise_multiplier: sigma, noise standard deviation divided by clip_norm.
+        delta: The delta of (epsilon, delta).
+    """
+
+    num_entities: int
+    num_relations: int
+    max_degree: int
+    num_negatives: int
+    num_steps: int
+    delta: float
+    sample_rate: float = None  # type: ignore[assignment]  # filled from expected_batch_size
+    expected_batch_size: float = None  # type: ignore[assignment]  # filled from sample_rate
+    clipping: str = "tuple"
+    negatives: str = "entities"
+    pool_size: int = None  # type: ignore[assignment]  # filled from num_entities
+    unit: str = "entity"
+    analysis: str = "best"
+    clip_norm: float = 1.0
+    noise_multiplier: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("num_entities", "num_relations"):
+            _check_integer(name, getattr(self, name), 1, LARGEST)
+        _check_integer("max_degree", self.max_degree, 1, 10**6)
+        _check_integer("num_negatives", self.num_negatives, 0, 10**6)
+        _check_integer("num_steps", self.num_steps, 0, 10**12)
+        self._fill_rate()
+        if _missing(self.pool_size):
+            _check(
+                self.negatives != "public",
+                "pool_size",
+                "given when negatives are public",
+                None,
+                "It is the number of public entities.",
+            )
+            object.__setattr__(self, "pool_size", self.num_entities)
+        _check_integer("pool_size", self.pool_size, 1, LARGEST)
+        _check_number("clip_norm", self.clip_norm, "a finite number above 0", 5e-324, math.inf)
+        _check_number(
+            "noise_multiplier", self.noise_multiplier, "a finite number, 0 or more", 0.0, math.inf
+        )
+        _check_number("delta", self.delta, "a number strictly between 0 and 1", 1e-300, 1 - 1e-12)
+        _check_choice("negatives", self.negatives, NEGATIVES)
+        _check_choice("unit", self.unit, UNITS)
+        _check_choice("analysis", self.analysis, ANALYSES)
+        get_rule(self.clipping)
+        if self.clipping == "pair":
+            _check(self.num_negatives >= 1, "num_negatives", "at least 1 for the pair rule", 0)
+        if self.analysis == "anchored" and not self.rule.local:
+            raise PlanError(
+                f"`analysis` anchored needs a local clipping rule, got {self.clipping!r}. Use best."
+            )
+        _ = self.event  # refuses what cannot be drawn
+
+    def _fill_rate(self) -> None:
+        given = [
+            n for n in ("sample_rate", "expected_batch_size") if not _missing(getattr(self, n))
+        ]
+        if len(given) == 0:
+            raise PlanError(
+                "`sample_rate` or `expected_batch_size` must be given. The rate is b / m."
+            )
+        if len(given) == 2:
+            same = math.isclose(
+                self.sample_rate * self.num_relations, self.expected_batch_size, rel_tol=1e-12
+            )
+            if not same:
+                raise PlanError(
+                    "`sample_rate` and `expected_batch_size` must not both be given unless they agree, got "
+                    f"{self.sample_rate!r} and {self.expected_batch_size!r}. Leave one out."
+                )
+        elif given == ["sample_rate"]:
+            _check_number(
+                "sample_rate", self.sample_rate, "a number above 0, at most 1", 5e-324, 1.0
+            )
+            object.__setattr__(self, "expected_batch_size", self.sample_rate * self.num_relations)
+        else:
+            size = self.expected_batch_size
+            rule = "a number above 0, at most the number of relations"
+            _check_number("expected_batch_size", size, rule, 5e-324, float(self.num_relations))
+            object.__setattr__(self, "sample_rate", size / self.num_relations)
+        _check_number("sample_rate", self.sample_rate, "a number above 0, at most 1", 5e-324, 1.0)
+
+    @property
+    def rule(self) -> ClippingRule:
+        """The clipping rule with its stated sensitivity."""
+        return get_rule(self.clipping)
+
+    @property
+    def status(self) -> str:
+        """``"proven"``, or ``"claimed"`` for a rule whose published claim is false in the worst case."""
+        return self.rule.status
+
+    @property
+    def event(self) -> "CoupledStep":
+        """What one step does, for an accountant (theory.md 2.3 for units and pools)."""
+        from reldp.accounting.events import CoupledStep
+
+        protected_pool = self.negatives == "entities" and self.unit == "entity"
+        return CoupledStep(
+            num_relations=self.num_relations,
+            pool_size=self.pool_size,
+            max_degree=self.max_degree if self.unit == "entity" else 1,
+            num_negatives=self.num_negatives if protected_pool else 0,
+            sample_rate=self.sample_rate,
+            noise_multiplier=self.noise_multiplier,
+            negative_replacement=self.rule.replacement_shift(self.num_negatives),
+            negative_removal=self.rule.removal_shift(),
+            claimed_constant=not self.rule.local,
+            drawn_negatives=self.num_negatives,
+            pool_shrinks=protected_pool,
+        )
+
+    def _accountant(self, name: str) -> "Accountant":
+        _check_choice("accountant", name, ACCOUNTANTS)
+        from reldp.accounting import PLDAccountant, RenyiAccountant
+
+        return (PLDAccountant if name == "pld" else RenyiAccountant)(analysis=self.analysis)
+
+    def price(self, accountant: str = "pld", num_steps: int | None = None) -> "Price":
+        """Epsilon with the accountant and the analysis that gave it."""
+        steps = self.num_steps if num_steps is None else num_steps
+        _check_integer("num_steps", steps, 0, 10**12)
+        return self._accountant(accountant).epsilon(self.event * steps, self.delta)
+
+    def epsilon(self, accountant: str = "pld", num_steps: int | None = None) -> float:
+        """Epsilon at delta after num_steps steps (all of them if None); infinite without noise."""
+        return self.price(accountant, num_steps).epsilon
+
+    def rdp(self, orders: Sequence[float]) -> npt.NDArray[np.float64]:
+        """Renyi epsilon of one step at the given orders, the smaller of the analyses at each."""
+        from reldp.accounting import renyi_epsilon
+
+        for order in orders:
+            _check_number("orders", order, "finite numbers above 1", 1 + 1e-9, math.inf)
+        analyses = (self.event * 1).analyses(self.analysis)
+        each = [renyi_epsilon(self.event, name, orders) for name in analyses]
+        return np.asarray(np.min(each, axis=0), dtype=np.float64)
+
+    def calibrate(self, target_epsilon: float, accountant: str = "pld") -> "PrivacyPlan":
+        """This plan with the least noise, to 0.1 %, whose epsilon is at most the target."""
+        from reldp.accounting import least_noise
+
+        noise, _ = least_noise(
+            lambda sigma: replace(self, noise_multiplier=sigma).epsilon(accountant), target_epsilon
+        )
+        return replace(self, noise_multiplier=noise)
+
+    def extend(self, target_epsilon: float, accountant: str = "pld") -> "PrivacyPlan":
+        """This plan with the largest number of steps whose epsilon is at most the target."""
+        from reldp.accounting import most_steps
+
+        steps, _ = most_steps(
+            lambda count: self.epsilon(accountant, count), target_epsilon, max(self.num_steps, 1)
+        )
+        return replace(self, num_steps=steps)
+
+    @classmethod
+    def for_graph(
+        cls, capped: "CappedGraph", *, target_epsilon: float | None = None, **settings: Any
+    ) -> "PrivacyPlan":
+        """A plan with a capped graph's sizes; with a target the noise is calibrated to it.
+
+        Args:
+            capped: The training graph, capped or promised.
+            target_epsilon: Epsilon to calibrate noise_multiplier to; then noise_multiplier is not given.
+            **settings: The other fields of the plan. delta defaults to a tenth of 1/n.
+        """
+        unknown = sorted(set(settings) - {field.name for field in fields(cls)})
+        if unknown:
+            raise PlanError(f"`{unknown[0]}` must be a field of PrivacyPlan. Is it misspelt?")
+        if target_epsilon is not None and "noise_multiplier" in settings:
+            raise PlanError(
+                "`noise_multiplier` must not be given with a target epsilon. Leave one out."
+            )
+        pool = capped.num_entities
+        if settings.get("negatives") == "unprotected":
+            pool = int(np.count_nonzero(~capped.protected))
+            _check(
+                pool > 0, "negatives", "another pool", "unprotected", "Every entity is protected."
+            )
+        if settings.get("negatives") != "public":
+            settings.setdefault("pool_size", pool)
+        settings.setdefault("delta", 0.1 / capped.num_entities)
+        plan = cls(
+            num_entities=capped.num_entities,
+            num_relations=capped.num_relations,
+            max_degree=capped.max_degree,
+            **settings,
+        )
+        return plan if target_epsilon is None else plan.calibrate(target_epsilon)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain values; expected_batch_size follows from the others and is left out."""
+        values = asdict(self)
+        del values["expected_batch_size"]
+        return values
+
+    def to_json(self) -> str:
+        """The plan as one JSON object with sorted keys; floats round-trip exactly."""
+        return json.dumps(self.to_dict(), sort_keys=True, indent=2)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "PrivacyPlan":
+        """The plan of a dictionary; unknown and missing names are refused."""
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(set(values) - known)
+        if unknown:
+            raise PlanError(f"`{unknown[0]}` must be a field of PrivacyPlan. Is it misspelt?")
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise PlanError(f"a plan lacks a field: {error}.") from None
+
+    @classmethod
+    def from_json(cls, text: str) -> "PrivacyPlan":
+        """The plan that `to_json` wrote."""
+        try:
+            values = json.loads(text)
+        except ValueError as error:
+            raise PlanError(f"a plan must be JSON: {error}.") from None
+        _check(isinstance(values, dict), "plan", "a JSON object", type(values).__name__)
+        return cls.from_dict(values)
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the plan's canonical JSON, the same on every machine and version of Python."""
+        canonical = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
