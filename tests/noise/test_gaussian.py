@@ -104,6 +104,18 @@ def test_prefetched_arrays_are_fresh_and_writable():
         assert (noise.draw(0, 0, 100) == draws(size=100)).all()
 
 
+def test_draws_can_be_written_where_the_caller_wants_them():
+    made = []
+
+    def allocate(size):
+        made.append(torch.empty(size, dtype=torch.float64))
+        return made[-1].numpy()
+
+    with GaussianNoise(STREAMS, allocate=allocate) as noise:
+        noise.draw(0, 0, 100)
+    assert (made[0].numpy() == draws(size=100)).all()
+
+
 def test_next_step_is_drawn_in_the_background():
     with GaussianNoise(STREAMS, prefetch=2) as noise:
         noise.draw(0, 0, 5000)

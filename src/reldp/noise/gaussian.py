@@ -169,10 +169,18 @@ class GaussianNoise:
         prefetch: How many steps to draw ahead after each ``draw``; 0 draws only when asked, on the
             caller's thread.
         workers: Background threads. Like ``prefetch``, it changes speed and nothing else.
+        allocate: Makes the float64 array of a given size that a draw is written into, e.g. in
+            page-locked memory for the way to a device.
     """
 
     def __init__(
-        self, streams: Streams, mode: str = "secure", *, prefetch: int = 1, workers: int = 1
+        self,
+        streams: Streams,
+        mode: str = "secure",
+        *,
+        prefetch: int = 1,
+        workers: int = 1,
+        allocate: Callable[[int], NDArray[np.float64]] = np.empty,
     ) -> None:
         if mode != "secure":
             raise InputError(
@@ -181,6 +189,7 @@ class GaussianNoise:
         check_arithmetic()
         self.mode = mode
         self._streams = streams
+        self._allocate = allocate
         self._ahead = _count("prefetch", prefetch)
         num_threads = _count("workers", workers, least=1)
         self._pool = (
@@ -228,12 +237,12 @@ class GaussianNoise:
     def _start(self, address: _Address) -> None:
         if self._pool is None or address in self._jobs:
             return
-        out = np.empty(address.size)
+        out = self._allocate(address.size)
         parts = [self._pool.submit(task) for task in self._tasks(address, out)]
         self._jobs[address] = _Job(out, parts)
 
     def _now(self, address: _Address) -> NDArray[np.float64]:
-        out = np.empty(address.size)
+        out = self._allocate(address.size)
         for task in self._tasks(address, out):
             task()
         return out
