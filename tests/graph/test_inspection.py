@@ -106,17 +106,13 @@ def test_counts_equal_those_of_a_slow_program(
 
 
 @pytest.mark.parametrize(
-    ("num_relations", "batch", "steps", "delta"),
-    [(1, 1, 4, 0.1), (1000, 4, 1000, 1e-4), (9000, 32, 1100, 1e-4), (60_000, 256, 940, 1e-5)],
+    ("num_relations", "batch", "steps"),
+    [(1, 1, 4), (1000, 4, 1000), (9000, 32, 1100), (60_000, 256, 940)],
 )
-def test_suggested_settings_follow_the_size(
-    num_relations: int, batch: int, steps: int, delta: float
-) -> None:
+def test_suggested_settings_follow_the_size(num_relations: int, batch: int, steps: int) -> None:
     ids = list(range(num_relations + 1))
     path = EntityGraph.from_lists(ids, list(pairwise(ids)), text=["t"] * len(ids))
     suggested = suggest_settings(path.promise_degrees(2))
     assert (suggested.max_degree, suggested.num_negatives) == (2, 4)
     assert suggested.expected_batch_size == batch
     assert suggested.num_steps == steps
-    assert suggested.delta == pytest.approx(delta, rel=1e-9)
-    assert suggested.delta <= 1 / len(ids)

@@ -23,6 +23,7 @@ from reldp.errors import GraphError
 from reldp.graph.entity_graph import EntityGraph
 from reldp.graph.recipes.prepared import NOTICE, PreparedGraph, sha256_file
 from reldp.graph.recipes.wordnet import WordNetSource, wordnet
+from reldp.graph.sources import drop_kinds
 
 __all__ = ["BUNDLED", "BundledGraph", "load", "notice", "open_graph", "remake"]
 
@@ -111,7 +112,7 @@ def open_graph(path_or_name: str | PathLike[str], *, drop: Iterable[str] = ()) -
     Raises:
         GraphError: It is neither.
     """
-    name = str(path_or_name)
+    name, kinds = str(path_or_name), drop_kinds(drop)
     if not Path(path_or_name).exists():
         if name in BUNDLED:
             return load(name)
@@ -119,7 +120,7 @@ def open_graph(path_or_name: str | PathLike[str], *, drop: Iterable[str] = ()) -
             f"The graph must be a folder or one of {', '.join(BUNDLED)}, got {name!r}, "
             "which is neither."
         )
-    return EntityGraph.read(path_or_name, drop=drop)
+    return EntityGraph.read(path_or_name, drop=kinds)
 
 
 def _write_compact(prepared: PreparedGraph, folder: Path) -> None:

@@ -153,14 +153,12 @@ class SuggestedSettings:
         num_negatives: Negatives per positive.
         expected_batch_size: Relations per step on average.
         num_steps: Steps, about four passes over the capped relations.
-        delta: The power of ten at or below one over the number of entities and of relations.
     """
 
     max_degree: int
     num_negatives: int
     expected_batch_size: int
     num_steps: int
-    delta: float
 
 
 def _bars(counts: npt.NDArray[np.int64]) -> tuple[DegreeBar, ...]:
@@ -255,5 +253,4 @@ def suggest_settings(capped: CappedGraph) -> SuggestedSettings:
         num_negatives=4,
         expected_batch_size=batch,
         num_steps=round(steps / scale) * scale,
-        delta=10.0 ** -math.ceil(math.log10(max(capped.num_entities, size))),
     )

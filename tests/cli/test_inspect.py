@@ -1,0 +1,115 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from reldp.cli.main import main
+from reldp.graph import EntityGraph, bundled
+from reldp.graph.inspection import suggest_settings
+from reldp.plan import PrivacyPlan
+
+
+def _ring(size: int) -> EntityGraph:
+    """A ring of entities, in which neighbours in rows share a text two by two."""
+    pairs = [(i, (i + 1) % size) for i in range(size)]
+    return EntityGraph.from_lists(
+        list(range(size)), pairs, text=[f"t{i // 2}" for i in range(size)]
+    )
+
+
+def test_the_page_shows_sizes_a_picture_caps_and_a_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _ring(4000).write(tmp_path / "ring")
+    assert main(["inspect", str(tmp_path / "ring"), "--target-epsilon", "8"]) == 0
+    printed = capsys.readouterr().out
+    assert "4,000, all protected" in printed
+    assert "4,000 entities (100.0%) share their text" in " ".join(printed.split())
+    assert "█" * 40 in printed
+    assert "What capping keeps" in printed
+    assert "No protected entity has more than 2 relations" in printed
+    assert "max degree 5, 4 negatives, batch 16, 1,000 steps" in printed
+    noise = [line.split() for line in printed.splitlines() if line.split()[:2] == ["8", "2.5e-05"]]
+    assert len(noise) == 1
+    assert float(noise[0][2]) / 16 == pytest.approx(float(noise[0][3]), abs=1e-4)
+    assert "not private" in printed
+
+
+def test_json_holds_the_histogram_the_caps_and_noise_that_meets_the_target(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["inspect", "wordnet-verbs", "--target-epsilon", "4", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["num_entities"], found["num_relations"]) == (13_639, 15_145)
+    assert sum(bar["num_entities"] for bar in found["degrees"]["bars"]) == 13_639
+    assert [cap["max_degree"] for cap in found["caps"]] == [2, 5, 10, 20]
+    assert found["not_private"] is True
+    capped = bundled.load("wordnet-verbs").cap_degrees(5, seed=0)
+    settings = suggest_settings(capped)
+    (row,) = found["suggestion"]["plans"]
+    plan = PrivacyPlan(
+        num_entities=capped.num_entities,
+        num_relations=capped.num_relations,
+        max_degree=5,
+        num_negatives=settings.num_negatives,
+        expected_batch_size=settings.expected_batch_size,
+        num_steps=settings.num_steps,
+        delta=row["delta"],
+        noise_multiplier=row["noise_multiplier"],
+    )
+    assert 0.98 * 4 <= plan.epsilon() <= 4
+
+
+def test_a_target_that_cannot_be_met_is_said_and_not_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Two entities: a batch of one relation already needs four distinct negatives.
+    EntityGraph.from_lists(["a", "b"], [("a", "b")], text=["x", "y"]).write(tmp_path / "pair")
+    assert main(["inspect", str(tmp_path / "pair")]) == 0
+    assert capsys.readouterr().out.count("cannot be met") == 3
+
+
+def test_the_suggestion_covers_epsilon_1_4_and_10_unless_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["inspect", "--help"]) == 0
+    assert "[default: 1.0, 4.0, 10.0]" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_plan_can_be_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _ring(10).write(tmp_path / "ring")
+    assert main(["inspect", str(tmp_path / "ring"), "--no-plan"]) == 0
+    assert "epsilon" not in capsys.readouterr().out
+    assert main(["inspect", str(tmp_path / "ring"), "--no-plan", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["suggestion"] is None
+
+
+def test_damage_is_refused_and_can_be_dropped_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "entities.csv").write_text("id,text\na,x\nb,y\n")
+    (tmp_path / "relations.csv").write_text("source,target\na,b\nb,a\n")
+    common = ["inspect", str(tmp_path), "--no-plan"]
+    assert main(common) == 2
+    assert "duplicate" in capsys.readouterr().err
+    assert main([*common, "--drop", "duplicate_relations"]) == 0
+    assert "1 duplicate relations" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "GRAPH"),
+        (["nowhere"], "one of wordnet-nouns, wordnet-verbs"),
+        (["wordnet-verbs", "--max-degree", "0"], "--max-degree"),
+        (["wordnet-verbs", "--drop", "everything"], "--drop"),
+    ],
+)
+def test_bad_input_is_one_clear_line_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert main(["inspect", *arguments]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert words in printed.err
+    assert printed.err.count("\n") == 1
