@@ -27,7 +27,7 @@ def test_the_page_shows_sizes_a_picture_caps_and_a_plan(
     assert "4,000 entities (100.0%) share their text" in " ".join(printed.split())
     assert "█" * 40 in printed
     assert "What capping keeps" in printed
-    assert "No protected entity has more than 2 relations" in printed
+    assert "The largest degree of a protected entity is 2." in printed
     assert "max degree 5, 4 negatives, batch 16, 1,000 steps" in printed
     noise = [line.split() for line in printed.splitlines() if line.split()[:2] == ["8", "2.5e-05"]]
     assert len(noise) == 1
@@ -66,14 +66,13 @@ def test_a_target_that_cannot_be_met_is_said_and_not_an_error(
     # Two entities: a batch of one relation already needs four distinct negatives.
     EntityGraph.from_lists(["a", "b"], [("a", "b")], text=["x", "y"]).write(tmp_path / "pair")
     assert main(["inspect", str(tmp_path / "pair")]) == 0
-    assert capsys.readouterr().out.count("cannot be met") == 3
-
-
-def test_the_suggestion_covers_epsilon_1_4_and_10_unless_told(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["inspect", "--help"]) == 0
-    assert "[default: 1.0, 4.0, 10.0]" in " ".join(capsys.readouterr().out.split())
+    printed = capsys.readouterr().out
+    assert printed.count("cannot be met") == 3
+    assert "num_negatives" in printed
+    assert main(["inspect", str(tmp_path / "pair"), "--json"]) == 0
+    plans = json.loads(capsys.readouterr().out)["suggestion"]["plans"]
+    assert [plan["target_epsilon"] for plan in plans] == [1, 4, 10]
+    assert all(plan["noise_multiplier"] is None for plan in plans)
 
 
 def test_the_plan_can_be_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,6 +102,7 @@ def test_damage_is_refused_and_can_be_dropped_by_name(
         (["nowhere"], "one of wordnet-nouns, wordnet-verbs"),
         (["wordnet-verbs", "--max-degree", "0"], "--max-degree"),
         (["wordnet-verbs", "--drop", "everything"], "--drop"),
+        (["wordnet-verbs", "--target-epsilon", "0"], "--target-epsilon"),
     ],
 )
 def test_bad_input_is_one_clear_line_and_exit_code_2(

@@ -34,7 +34,7 @@ _BAR_WIDTH = 40
 @click.option(
     "--target-epsilon",
     "targets",
-    type=float,
+    type=click.FloatRange(min=0, min_open=True),
     multiple=True,
     default=(1.0, 4.0, 10.0),
     show_default=True,
@@ -192,8 +192,8 @@ def _caps(report: "GraphInspection") -> Group:
         )
     largest = report.degrees.largest_protected
     hint = (
-        f"No protected entity has more than {largest} relations. Where that is a rule of the data and "
-        f"not luck, promise it (promise_degrees): the plan then needs less noise."
+        f"The largest degree of a protected entity is {largest}. Where that is a rule of the data "
+        "and not luck, promise it (promise_degrees): a plan then needs less noise."
     )
     body = table if report.caps[-1].num_over else Group(table, Text(hint))
     return _section("What capping keeps", body)
@@ -215,4 +215,5 @@ def _plans(settings: "SuggestedSettings", plans: list[dict[str, Any]]) -> Group:
         f"max degree {settings.max_degree}, {settings.num_negatives} negatives, "
         f"batch {settings.expected_batch_size:,}, {settings.num_steps:,} steps"
     )
-    return _section("A plan to start from", Group(Text(words), table))
+    reasons = dict.fromkeys(plan["reason"] for plan in plans if "reason" in plan)
+    return _section("A plan to start from", Group(Text(words), table, *map(Text, reasons)))
