@@ -13,8 +13,8 @@ Public: `CappedGraph`, `CappingReport`.
 """
 
 import hashlib
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property, partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reldp.errors import GraphError
-from reldp.graph.capping import degrees
+from reldp.graph.capping import degrees, read_only
 
 if TYPE_CHECKING:
     from reldp.graph.entity_graph import EntityGraph
@@ -102,7 +102,13 @@ class CappedGraph:
                 f"`max_degree` must bound every protected entity's degree, got "
                 f"{self.max_degree} and a degree of {largest}. Use EntityGraph.cap_degrees."
             )
-        self.relations.flags.writeable = False
+        object.__setattr__(self, "relations", read_only(self.relations))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the content alone: what was computed from it is computed again."""
+        return partial(
+            CappedGraph, **{item.name: getattr(self, item.name) for item in fields(self)}
+        ), ()
 
     @property
     def num_entities(self) -> int:

@@ -8,7 +8,7 @@ are promised nothing and always have room.
 The loop below *is* the sequential greedy. It is fast because numpy takes away beforehand the
 relations that no cap can touch, and block by block those that have already lost an end.
 
-Public: `kept_relations`, `degrees`. Theory: section 2.2.
+Public: `kept_relations`, `degrees`, `read_only`. Theory: section 2.2.
 
 >>> import numpy as np, pyarrow as pa
 >>> star, everyone = np.array([[0, 1], [0, 2], [0, 3]]), np.ones(4, dtype=bool)
@@ -16,7 +16,7 @@ Public: `kept_relations`, `degrees`. Theory: section 2.2.
 np.int64(2)
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,9 @@ import pyarrow as pa
 
 from reldp.graph.keyed_hash import entity_digests, priority_order
 
-__all__ = ["degrees", "kept_relations"]
+__all__ = ["degrees", "kept_relations", "read_only"]
 
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 _BLOCK = 1 << 17  # relations per block: bounds the Python integers alive at once
 
 
@@ -42,6 +43,14 @@ def degrees(relations: npt.NDArray[np.int64], num_entities: int) -> npt.NDArray[
     counts = np.bincount(relations[:, 0], minlength=num_entities)
     counts += np.bincount(relations[:, 1], minlength=num_entities)
     return counts.astype(np.int64, copy=False)
+
+
+def read_only(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
+    """An array that nobody can change: itself if it is one already, else a copy."""
+    if array.flags.writeable:
+        array = array.copy()
+        array.flags.writeable = False
+    return array
 
 
 def kept_relations(

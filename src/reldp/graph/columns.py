@@ -130,7 +130,8 @@ def features_column(column: Any, table: str) -> tuple[Any, Rows, Rows]:
     if len(ragged):
         return None, np.empty(0, np.int64), ragged
     matrix = _matrix(lists, present, dim)  # (n, d)
-    finite = np.isfinite(matrix.sum(axis=1, dtype=np.float64))
+    with np.errstate(invalid="ignore"):  # inf - inf: not finite, which is the question
+        finite = np.isfinite(matrix.sum(axis=1, dtype=np.float64))
     bad = np.flatnonzero((lengths <= 0) | ~finite)
     return vectors(matrix), bad, ragged
 

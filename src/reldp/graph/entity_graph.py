@@ -17,7 +17,7 @@ EntityGraph(3 entities, 2 relations, text)
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from typing import Any
 
@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from reldp.errors import GraphError
 from reldp.graph.capped import CappedGraph, CappingReport
-from reldp.graph.capping import degrees, kept_relations
+from reldp.graph.capping import degrees, kept_relations, read_only
 from reldp.graph.columns import vectors
 from reldp.graph.fingerprint import fingerprint
 from reldp.graph.reading import GraphFiles, read_files, read_folder
@@ -60,7 +60,18 @@ class EntityGraph:
             raise GraphError(
                 f"`relations` must be an (m, 2) int64 array, got {self.relations.dtype} {shape}."
             )
-        self.relations.flags.writeable = False
+        low, high = self.relations.min(initial=0), self.relations.max(initial=0)
+        if low < 0 or high >= max(self.num_entities, 1):
+            raise GraphError(
+                f"`relations` must hold entity indices in 0..{self.num_entities - 1}, got "
+                f"{low}..{high}."
+            )
+        object.__setattr__(self, "relations", read_only(self.relations))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the content alone: what was computed from it is computed again."""
+        parts = {"entities": self.entities, "relations": self.relations, "record": self.record}
+        return partial(EntityGraph, **parts), ()
 
     @classmethod
     def read(cls, path: str | PathLike[str], *, drop: Iterable[str] = ()) -> "EntityGraph":
@@ -174,8 +185,7 @@ class EntityGraph:
             flags = self._array("protected").to_numpy(zero_copy_only=False)
         else:
             flags = np.ones(self.num_entities, dtype=bool)
-        flags.flags.writeable = False
-        return flags  # type: ignore[no-any-return]  # Arrow has no types
+        return read_only(flags)
 
     @property
     def has_text(self) -> bool:
@@ -187,10 +197,8 @@ class EntityGraph:
         """(n, d) float32, read-only, or None."""
         if "features" not in self.columns:
             return None
-        vectors = self._array("features")
-        matrix = vectors.flatten().to_numpy().reshape(self.num_entities, -1)
-        matrix.flags.writeable = False
-        return matrix  # type: ignore[no-any-return]  # Arrow has no types
+        matrix = self._array("features").flatten().to_numpy()  # a view: Arrow's memory is read-only
+        return read_only(matrix.reshape(self.num_entities, -1))
 
     def text(self, indices: npt.ArrayLike | None = None) -> list[str]:
         """The texts of some entities, or of all.
@@ -219,9 +227,7 @@ class EntityGraph:
     @cached_property
     def degrees(self) -> npt.NDArray[np.int64]:
         """(n,) int64, read-only: how many relations each entity has."""
-        counts = degrees(self.relations, self.num_entities)
-        counts.flags.writeable = False
-        return counts
+        return read_only(degrees(self.relations, self.num_entities))
 
     @cached_property
     def fingerprint(self) -> str:

@@ -272,6 +272,9 @@ def _from_pairs(
 ) -> EntityGraph:
     """A graph from pairs of node numbers."""
     ids = entities.column("id").combine_chunks()
+    if pairs.min(initial=0) < 0 or pairs.max(initial=0) >= max(len(ids), 1):
+        wrong = pairs.min() if pairs.min() < 0 else pairs.max()
+        raise GraphError(f"Relations must name nodes 0..{len(ids) - 1}, got {wrong}.")
     once = _each_once(pairs)
     ends = {name: ids.take(pa.array(once[:, end])) for end, name in enumerate(("source", "target"))}
     return EntityGraph.from_arrow(entities, pa.table(ends), drop=drop, record=record)

@@ -1,0 +1,83 @@
+"""One table per file, with nothing guessed."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from reldp.errors import GraphError
+from reldp.graph.formats import EXTENSIONS, read_table
+
+
+def read(path: Path, data: str | bytes, **options: object) -> list[dict[str, object]]:
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return list(read_table(path, **options).table.to_pylist())  # type: ignore[arg-type]
+
+
+def test_text_files_give_strings_and_keep_every_character(tmp_path: Path) -> None:
+    rows = read(tmp_path / "a.csv", 'id,text,n\n007,"a ""b"", c\nd",NA\n1,null, 1.5 \n')
+    assert rows == [
+        {"id": "007", "text": 'a "b", c\nd', "n": "NA"},
+        {"id": "1", "text": "null", "n": " 1.5 "},
+    ]
+
+
+def test_tabs_separate_and_quotes_are_characters(tmp_path: Path) -> None:
+    rows = read(tmp_path / "a.tsv", 'id\ttext\n"a\tsay "hi, there\n')
+    assert rows == [{"id": '"a', "text": 'say "hi, there'}]
+
+
+def test_marks_and_windows_line_ends_are_no_text(tmp_path: Path) -> None:
+    data = b'\xef\xbb\xbfid,"text"\r\na,x\r\n\r\nb,y'
+    assert read(tmp_path / "a.csv", data) == [{"id": "a", "text": "x"}, {"id": "b", "text": "y"}]
+
+
+def test_a_file_without_a_header_takes_names(tmp_path: Path) -> None:
+    rows = read(tmp_path / "a.tsv", "id\ttext\n", columns=("one", "two"))
+    assert rows == [{"one": "id", "two": "text"}]
+
+
+def test_json_keeps_its_types_and_dates_stay_text(tmp_path: Path) -> None:
+    lines = (
+        '{"id": 7, "text": "2020-01-01", "features": [1, 2.5], "protected": true}\n\n'
+        '{"id": 8, "text": "x", "features": [3, 4], "protected": false}\n'
+    )
+    rows = read(tmp_path / "a.jsonl", lines)
+    assert rows[0] == {"id": 7, "text": "2020-01-01", "features": [1, 2.5], "protected": True}
+    assert rows[1]["id"] == 8
+
+
+def test_a_line_of_three_megabytes_is_read(tmp_path: Path) -> None:
+    text = "long " * 600_000
+    for name, data in [
+        ("a.jsonl", f'{{"id": 1, "text": "{text}"}}\n'),
+        ("a.csv", f"id,text\n1,{text}\n"),
+    ]:
+        assert read(tmp_path / name, data)[0]["text"] == text
+
+
+def test_malformed_lines_are_dropped_on_request_and_lines_still_count(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("id,text\na,b,c\nd,e\nf\ng,h\n")
+    source = read_table(path, drop=frozenset({"malformed_lines"}))
+    assert source.table.to_pylist() == [{"id": "d", "text": "e"}, {"id": "g", "text": "h"}]
+    assert source.drops == (("malformed_lines", 2),)
+    assert source.locate([0, 1]) == ["line 3", "line 5"]
+
+
+def test_arrow_files_are_mapped(tmp_path: Path) -> None:
+    table = pa.table({"id": ["a" * 1_000_000]})
+    with (
+        pa.OSFile(str(tmp_path / "a.arrow"), "wb") as sink,
+        pa.ipc.new_file(sink, table.schema) as writer,
+    ):
+        writer.write_table(table)
+    before = pa.total_allocated_bytes()
+    assert read_table(tmp_path / "a.arrow").table.equals(table)
+    assert pa.total_allocated_bytes() - before < 100_000
+
+
+def test_only_known_endings_are_read(tmp_path: Path) -> None:
+    assert len(set(EXTENSIONS)) == len(EXTENSIONS)
+    with pytest.raises(GraphError, match=r"a\.pkl must end in one of \.parquet, \.arrow"):
+        read(tmp_path / "a.pkl", b"x")
