@@ -25,7 +25,7 @@ def test_a_package_is_read_whatever_its_compression(tmp_path: Path, compression:
 def test_names_inside_an_archive_choose_no_path_on_disk(tmp_path: Path) -> None:
     path = write_deb(tmp_path / "a.deb", {"../../evil": b"x"}, "Package: a\n")
     before = sorted(tmp_path.rglob("*"))
-    assert read_deb(path).files == {"../../evil": b"x"} or read_deb(path).files == {}
+    assert read_deb(path).files == {"../../evil": b"x"}
     assert sorted(tmp_path.rglob("*")) == before
 
 

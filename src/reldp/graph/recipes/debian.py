@@ -283,10 +283,7 @@ def debian(
         raise InputError(f"`hub_degree` must be at least 1, got {hub_degree}.")
     if max_words < 0:
         raise InputError(f"`max_words` must not be negative, got {max_words}.")
-    built: dict[str, list[Binary]] = defaultdict(list)
-    for binary in lists.binaries:
-        built[binary.source].append(binary)
-    face = {source: representative(source, binaries) for source, binaries in built.items()}
+    face = _faces(lists.binaries)
     _check_domains(domains, face)
     every_pair = _pairs(lists.binaries)
     hubs = _hubs(every_pair, hub_degree)
@@ -299,27 +296,36 @@ def debian(
     ids = sorted({end for pair in kept for end in pair})
     if not ids:
         raise GraphError("`source` must leave at least one relation, got a choice with none.")
-    columns = {
-        "id": ids,
-        "text": [texts[i] for i in ids],
-        "domain": [face[i].section for i in ids],
-    }
+    sections = [face[i].section for i in ids]
+    columns = {"id": ids, "text": [texts[i] for i in ids], "domain": sections}
+    entities = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
     drops = {
         "packages_of_other_sections": len(face) - len(chosen),
         "hub_packages": len(chosen & hubs),
         "packages_without_relation": len(open_to) - len(ids),
         "relations_without_text": len(pairs) - len(kept),
     }
+    notes = _notes(lists, hub_degree, max_words, domains)
+    return PreparedGraph.from_pairs(entities, kept, _record(lists, drops, notes))
+
+
+def _faces(binaries: Sequence[Binary]) -> dict[str, Binary]:
+    """The binary that describes each source."""
+    built: dict[str, list[Binary]] = defaultdict(list)
+    for binary in binaries:
+        built[binary.source].append(binary)
+    return {source: representative(source, group) for source, group in built.items()}
+
+
+def _record(lists: PackageLists, drops: Mapping[str, int], notes: tuple[str, ...]) -> GraphRecord:
     record = GraphRecord(
         source="Debian package lists, binaries merged into their source packages",
         version=lists.release,
         licence=LICENCE,
         hashes=lists.hashes,
-        drops={kind: count for kind, count in drops.items() if count},
-        notes=_notes(lists, hub_degree, max_words, domains),
+        notes=notes,
     )
-    entities = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
-    return PreparedGraph.from_pairs(entities, kept, record)
+    return record.with_drops(drops)
 
 
 def _check_domains(domains: Collection[str], face: Mapping[str, Binary]) -> None:
