@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import gguf
+import numpy as np
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
@@ -59,6 +61,13 @@ def write_model(kind: str, folder: Path) -> Path:
     return folder
 
 
+def suited(pooling: str, folder: Path) -> str:
+    """The pooling for a model: "cls or last" is the last token for a decoder, the first else."""
+    if pooling == "cls or last":
+        return "last" if folder.name == "llama" else "cls"
+    return pooling
+
+
 def _word_tokeniser(special: list[str]) -> PreTrainedTokenizerFast:
     """Words split at spaces, wrapped as the architecture expects."""
     vocabulary = {word: index for index, word in enumerate([*special, *SENTENCE.split()])}
@@ -80,3 +89,55 @@ def _word_tokeniser(special: list[str]) -> PreTrainedTokenizerFast:
     tokens = [(word, vocabulary[word]) for word in (first, last) if word]
     tokeniser.post_processor = processors.TemplateProcessing(single=template, special_tokens=tokens)
     return PreTrainedTokenizerFast(tokenizer_object=tokeniser, **named)
+
+
+def write_gguf(path: Path, *, packed: bool) -> Path:
+    """A Llama-type model in one GGUF file, its matrices in 8-bit blocks or plain."""
+    writer = gguf.GGUFWriter(path, "llama")
+    pieces = ["<unk>", "<s>", "</s>", *dict.fromkeys(SENTENCE.replace(" ", "")), "\u2581"]
+    writer.add_context_length(32)
+    writer.add_embedding_length(32)
+    writer.add_block_count(2)
+    writer.add_feed_forward_length(64)
+    writer.add_head_count(4)
+    writer.add_head_count_kv(2)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_dimension_count(8)
+    writer.add_rope_freq_base(10_000.0)
+    writer.add_vocab_size(len(pieces))
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(pieces)
+    writer.add_token_scores([-float(place) for place in range(len(pieces))])
+    writer.add_token_types([2, 3, 3] + [1] * (len(pieces) - 3))
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    writer.add_unk_token_id(0)
+    generator = np.random.default_rng(0)
+    shapes = {"token_embd": (len(pieces), 32), "output": (len(pieces), 32), "output_norm": (32,)}
+    for block in range(2):
+        shapes |= {f"blk.{block}.{name}": shape for name, shape in _GGUF_BLOCK.items()}
+    for name, shape in shapes.items():
+        values = (0.2 * generator.normal(size=shape) + (len(shape) == 1)).astype(np.float32)
+        if packed and len(shape) == 2:
+            kind = gguf.GGMLQuantizationType.Q8_0
+            writer.add_tensor(f"{name}.weight", gguf.quantize(values, kind), raw_dtype=kind)
+        else:
+            writer.add_tensor(f"{name}.weight", values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+_GGUF_BLOCK = {
+    "attn_q": (32, 32),
+    "attn_k": (16, 32),
+    "attn_v": (16, 32),
+    "attn_output": (32, 32),
+    "ffn_gate": (64, 32),
+    "ffn_up": (64, 32),
+    "ffn_down": (32, 64),
+    "attn_norm": (32,),
+    "ffn_norm": (32,),
+}

@@ -100,13 +100,14 @@ class Encoder(ABC):
             raise EncoderError(
                 f"`values` must name exactly the trainable parameters, got a difference at {odd!r}."
             )
+        for name, parameter in parameters.items():
+            if values[name].shape != parameter.shape:
+                raise EncoderError(
+                    f"`values` must have the shape {tuple(parameter.shape)} for {name!r}, "
+                    f"got {tuple(values[name].shape)}."
+                )
         with torch.no_grad():
             for name, parameter in parameters.items():
-                if values[name].shape != parameter.shape:
-                    raise EncoderError(
-                        f"`values` must have the shape {tuple(parameter.shape)} for {name!r}, "
-                        f"got {tuple(values[name].shape)}."
-                    )
                 parameter.copy_(values[name])
 
 

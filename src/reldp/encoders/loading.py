@@ -150,7 +150,9 @@ def _load_model(
 
     if attention is not None:
         options = {**options, "attn_implementation": attention}
-    if "gguf_file" not in options:
+    if "gguf_file" in options:
+        options = {**options, **_unpacked()}
+    else:
         options = {**options, "use_safetensors": True}
     with quiet_transformers(), _as_encoder_error(place), torch.random.fork_rng(devices=[]):
         # A head that the checkpoint lacks (a pooler) is never used, but must not differ each time.
@@ -164,9 +166,31 @@ def _load_model(
             f"`source` must hold every weight, got {os.path.basename(place)!r} without "
             f"{len(missing)} of them, the first {sorted(missing)[0]!r}."
         )
+    if "gguf_file" in options:
+        _forget_packing(model)
+    elif getattr(model, "hf_quantizer", None) is not None:
+        raise EncoderError(
+            f"`source` must have plain weights, got quantised ones in {os.path.basename(place)!r}. "
+            "Use the model they were made from."
+        )
     model.config.use_cache = False
     frozen: nn.Module = model.eval()
     return frozen
+
+
+def _unpacked() -> dict[str, Any]:
+    """Asks for plain weights of a GGUF file, where transformers could also keep them packed."""
+    import transformers
+
+    kind = getattr(transformers, "GgufConfig", None)
+    return {} if kind is None else {"quantization_config": kind(dequantize=True)}
+
+
+def _forget_packing(model: Any) -> None:
+    """Makes unpacked weights an ordinary model, which can be trained and saved."""
+    model.hf_quantizer = None
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
 
 
 def _load_tokeniser(place: str, model: nn.Module, options: dict[str, Any]) -> Any:

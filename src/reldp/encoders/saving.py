@@ -13,7 +13,7 @@ that every release of sentence-transformers since 2 reads.
 
 Private to the package: `write_text_folder`, `merged_state`.
 
->>> dense_config(torch.nn.Linear(2, 3), torch.nn.ReLU())["activation_function"]
+>>> dense_config(nn.Linear(2, 3), nn.ReLU())["activation_function"]
 'torch.nn.modules.activation.ReLU'
 """
 
@@ -21,10 +21,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from reldp.encoders.folders import write_json
+from reldp.encoders.folders import read_json, write_json
 from reldp.encoders.loading import DenseLayer, quiet_transformers
 
 __all__ = ["merged_state", "write_text_folder"]
@@ -51,18 +50,15 @@ def write_text_folder(
     model = base_model(backbone)
     config: Any = model.config
     tokeniser.model_max_length = max_length
-    stored_dtype, config.dtype = config.dtype, torch.float32
-    try:
-        with quiet_transformers():
-            saved: Any = model
-            saved.save_pretrained(folder, state_dict=merged_state(backbone))
-            tokeniser.save_pretrained(folder)
-            if backbone is not model:
-                adapters: Any = backbone
-                adapters.save_pretrained(folder / "adapter", save_embedding_layers=False)
-                (folder / "adapter" / "README.md").unlink(missing_ok=True)
-    finally:
-        config.dtype = stored_dtype
+    with quiet_transformers():
+        saved: Any = model
+        saved.save_pretrained(folder, state_dict=merged_state(backbone))
+        tokeniser.save_pretrained(folder)
+        if backbone is not model:
+            adapters: Any = backbone
+            adapters.save_pretrained(folder / "adapter", save_embedding_layers=False)
+            (folder / "adapter" / "README.md").unlink(missing_ok=True)
+    _state_single_precision(folder / "config.json")
     modules = [("", "Transformer"), ("1_Pooling", "Pooling")]
     write_json(folder / "1_Pooling" / "config.json", _pooling_config(config.hidden_size, pooling))
     for layer in dense:
@@ -77,6 +73,15 @@ def write_text_folder(
     )
     write_json(folder / "config_sentence_transformers.json", _sentence_config())
     write_json(folder / "encoder.json", described)
+
+
+def _state_single_precision(path: Path) -> None:
+    """Corrects the type that transformers notes: the model's in memory, not the one written."""
+    config = read_json(path)
+    for key in ("dtype", "torch_dtype"):
+        if key in config:
+            config[key] = "float32"
+    write_json(path, config)
 
 
 def base_model(backbone: nn.Module) -> nn.Module:

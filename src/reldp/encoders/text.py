@@ -337,12 +337,17 @@ def _tokeniser_hash(tokeniser: Any) -> str:
 
 def _checked_pooling(pooling: str | None, pretrained: Pretrained) -> str:
     """The pooling asked for, or the model's own, or the usual one for its kind."""
-    if pooling is None:
-        config: Any = pretrained.model.config
-        return pretrained.pooling or ("last" if _is_decoder(config.model_type) else "mean")
-    if pooling not in POOLINGS:
-        raise EncoderError(f"`pooling` must be one of {', '.join(POOLINGS)}, got {pooling!r}.")
-    return pooling
+    config: Any = pretrained.model.config
+    decoder = _is_decoder(config.model_type)
+    chosen = pooling or pretrained.pooling or ("last" if decoder else "mean")
+    if chosen not in POOLINGS:
+        raise EncoderError(f"`pooling` must be one of {', '.join(POOLINGS)}, got {chosen!r}.")
+    if decoder and chosen == "cls":
+        raise EncoderError(
+            f"`pooling` must be last or mean for {config.model_type}, got 'cls'. "
+            "It reads from left to right, so its first token has seen nothing of the text."
+        )
+    return chosen
 
 
 def _is_decoder(model_type: str) -> bool:

@@ -1,0 +1,164 @@
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from reldp.encoders.loading import load_pretrained, quiet_transformers
+from reldp.encoders.text import TextEncoder
+from reldp.errors import EncoderError
+from tests.encoders.tiny import TEXTS
+
+
+@pytest.fixture
+def copy(folders, tmp_path):
+    """A copy of the BERT-type folder, to damage."""
+    return shutil.copytree(folders["bert"], tmp_path / "copy")
+
+
+def sentence_folder(folder, pooling, *modules):
+    """Makes a model folder a sentence-transformers folder, as written by hand."""
+    entries = [("", "Transformer"), ("1_Pooling", "Pooling"), *modules]
+    listed = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (path, kind) in enumerate(entries)
+    ]
+    (folder / "modules.json").write_text(json.dumps(listed))
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 20}')
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    return folder
+
+
+def test_a_bare_model_brings_no_settings_of_its_own(folder):
+    loaded = load_pretrained(folder)
+    assert (loaded.pooling, loaded.max_length, loaded.normalise) == (None, None, False)
+    assert loaded.name == folder.name
+    assert not loaded.model.training
+    assert loaded.tokeniser.pad_token is not None
+    assert loaded.tokeniser.padding_side == "right"
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
+        ({"pooling_mode_mean_tokens": True}, "mean"),
+        ({"pooling_mode_lasttoken": True}, "last"),
+        ({"pooling_mode": "lasttoken"}, "last"),
+    ],
+)
+def test_a_sentence_transformers_folder_brings_its_own(copy, config, expected):
+    loaded = load_pretrained(sentence_folder(copy, config, ("2_Normalize", "Normalize")))
+    assert (loaded.pooling, loaded.max_length, loaded.normalise) == (expected, 20, True)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"pooling_mode_max_tokens": True},
+        {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True},
+        {"pooling_mode": "weightedmean"},
+        {},
+    ],
+)
+def test_a_pooling_that_we_do_not_have_is_refused_and_not_replaced(copy, config):
+    with pytest.raises(EncoderError, match="`pooling`"):
+        load_pretrained(sentence_folder(copy, config))
+
+
+def test_other_modules_are_refused(copy):
+    folder = sentence_folder(copy, {"pooling_mode": "mean"}, ("2_LSTM", "LSTM"))
+    with pytest.raises(EncoderError, match="LSTM"):
+        load_pretrained(folder)
+
+
+def test_a_dense_layer_needs_a_known_activation(copy):
+    folder = sentence_folder(copy, {"pooling_mode": "mean"}, ("2_Dense", "Dense"))
+    (folder / "2_Dense").mkdir()
+    config = {"in_features": 32, "out_features": 5, "activation_function": "my.code.Evil"}
+    (folder / "2_Dense" / "config.json").write_text(json.dumps(config))
+    save_file({"linear.weight": torch.ones(5, 32)}, folder / "2_Dense" / "model.safetensors")
+    with pytest.raises(EncoderError, match="Evil"):
+        load_pretrained(folder)
+    config["activation_function"] = "torch.nn.modules.linear.Identity"
+    (folder / "2_Dense" / "config.json").write_text(json.dumps(config))
+    assert load_pretrained(folder).dense[0].linear.out_features == 5
+
+
+def test_missing_weights_are_refused_and_never_random(copy):
+    weights = load_file(copy / "model.safetensors")
+    del weights["encoder.layer.1.attention.self.query.weight"]
+    save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(EncoderError, match=r"layer\.1\.attention\.self\.query"):
+        load_pretrained(copy)
+
+
+def test_a_missing_pooler_is_no_loss(copy):
+    weights = load_file(copy / "model.safetensors")
+    kept = {name: value for name, value in weights.items() if "pooler" not in name}
+    save_file(kept, copy / "model.safetensors", metadata={"format": "pt"})
+    first, second = load_pretrained(copy), load_pretrained(copy)
+    for name, value in first.model.state_dict().items():
+        assert torch.equal(value, second.model.state_dict()[name])
+
+
+def test_pickled_weights_are_never_read(copy):
+    weights = load_file(copy / "model.safetensors")
+    (copy / "model.safetensors").unlink()
+    torch.save(weights, copy / "pytorch_model.bin")
+    with pytest.raises(EncoderError, match="safetensors"):
+        load_pretrained(copy)
+
+
+def test_code_in_the_folder_is_never_run(copy, tmp_path):
+    config = json.loads((copy / "config.json").read_text())
+    config |= {"model_type": "strange", "auto_map": {"AutoModel": "evil.Model"}}
+    (copy / "config.json").write_text(json.dumps(config))
+    (copy / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    with pytest.raises(EncoderError, match="`source`"):
+        load_pretrained(copy)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_sources_that_are_no_models_are_one_clear_line(tmp_path):
+    with pytest.raises(EncoderError, match="does not exist"):
+        load_pretrained(tmp_path / "absent")
+    with pytest.raises(EncoderError, match=r"config\.json"):
+        load_pretrained(tmp_path)
+    (tmp_path / "model.bin").write_text("x")
+    with pytest.raises(EncoderError, match=r"\.gguf"):
+        load_pretrained(tmp_path / "model.bin")
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(EncoderError, match="transformers can load") as caught:
+        load_pretrained(tmp_path)
+    assert str(tmp_path) not in str(caught.value)
+
+
+def test_an_unknown_dtype_is_refused(folders):
+    with pytest.raises(EncoderError, match="`dtype`"):
+        load_pretrained(folders["bert"], dtype="float16")
+
+
+def test_transformers_is_quiet_inside_and_as_before_outside():
+    from transformers.utils import logging
+
+    logging.enable_progress_bar()
+    before = logging.get_verbosity()
+    with quiet_transformers():
+        assert not logging.is_progress_bar_enabled()
+    assert logging.is_progress_bar_enabled()
+    assert logging.get_verbosity() == before
+
+
+def test_a_gguf_file_loads_plain_or_packed_as_nearly_the_same_model(folders):
+    plain = TextEncoder.load(folders["gguf"], train="none")
+    packed = TextEncoder.load(folders["packed"].parent, gguf_file="packed.gguf", train="none")
+    first, second = plain.encode(TEXTS), packed.encode(TEXTS)
+    assert plain.describe()["pooling"] == "last"
+    assert plain.describe()["base_weights_sha256"] != packed.describe()["base_weights_sha256"]
+    # Blocks of 8 bits keep about two digits.
+    np.testing.assert_allclose(second, first, atol=0.1)
+    assert np.abs(first).mean() > 0.3

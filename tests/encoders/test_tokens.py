@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import AutoTokenizer
+
+from reldp.encoders.tokens import TokenTable, tokenise
+from reldp.errors import EncoderError
+from tests.encoders.tiny import TEXTS
+
+
+def make_table(rows, pad_id=0):
+    offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+    ids = np.array([token for row in rows for token in row], dtype=np.int32)
+    return TokenTable(ids=ids, offsets=offsets, pad_id=pad_id)
+
+
+@given(
+    rows=st.lists(st.lists(st.integers(1, 99), min_size=1, max_size=9), min_size=1, max_size=8),
+    data=st.data(),
+)
+def test_rows_are_the_texts_asked_for_padded_on_the_right(rows, data):
+    table = make_table(rows)
+    chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=12))
+    ids, mask = table.rows(chosen)
+    longest = max(len(rows[index]) for index in chosen)
+    assert ids.tolist() == [rows[i] + [0] * (longest - len(rows[i])) for i in chosen]
+    assert mask.tolist() == [[1] * len(rows[i]) + [0] * (longest - len(rows[i])) for i in chosen]
+
+
+def test_units_come_longest_first():
+    table = make_table([[1], [1, 2], [1, 2, 3], [1, 2, 3, 4]])
+    units = np.array([[0, 1], [3, 0], [0, 0], [2, 1]])
+    assert table.order(units).tolist() == [1, 3, 0, 2]
+
+
+def test_a_public_pool_comes_after_the_graph():
+    joined = make_table([[1, 2], [3]]).join(make_table([[4], [5, 6]]))
+    assert joined.rows([2, 3, 0])[0].tolist() == [[4, 0], [5, 6], [1, 2]]
+    with pytest.raises(EncoderError, match="same encoder"):
+        joined.join(make_table([[1]], pad_id=9))
+
+
+@pytest.mark.parametrize("index", [-1, 2])
+def test_an_index_outside_is_refused_and_never_wraps_around(index):
+    with pytest.raises(EncoderError, match=str(index)):
+        make_table([[1], [2]]).rows([0, index])
+
+
+def test_tokenising_in_batches_equals_the_tokeniser_text_by_text(folder):
+    tokeniser = AutoTokenizer.from_pretrained(folder)
+    tokeniser.pad_token = tokeniser.pad_token or tokeniser.eos_token
+    table = tokenise(tokeniser, [TEXTS[:3], [], TEXTS[3:]], max_length=7)
+    assert len(table) == len(TEXTS)
+    assert table.ids.dtype == np.int32
+    for index, text in enumerate(TEXTS):
+        expected = tokeniser(text, truncation=True, max_length=7)["input_ids"]
+        assert table.rows([index])[0][0].tolist() == expected
+    assert table.lengths.max() == 7
+
+
+def test_a_text_without_a_token_becomes_one_neutral_token(folders):
+    tokeniser = AutoTokenizer.from_pretrained(folders["bert"])
+    tokeniser.backend_tokenizer.post_processor = None
+    assert tokenise(tokeniser, [["", "cat"]], 8).lengths.tolist() == [1, 1]
+
+
+def test_a_text_that_is_no_text_is_named(folders):
+    tokeniser = AutoTokenizer.from_pretrained(folders["bert"])
+    with pytest.raises(EncoderError, match="NoneType at index 2"):
+        tokenise(tokeniser, [["a"], ["b", None]], 8)
+
+
+def test_no_texts_make_an_empty_table(folders):
+    table = tokenise(AutoTokenizer.from_pretrained(folders["bert"]), [], 8)
+    assert len(table) == 0
+    assert table.rows(np.zeros(0, int))[0].shape == (0, 0)
