@@ -1,9 +1,9 @@
 """Microseconds per sampled batch at 10^5, 10^7 and 10^9 relations, and beside Bernoulli coins.
 
 A batch of 256 expected positives with 4 negatives each, drawn from sizes alone (no relations are
-stored), n = m / 5 entities. The sizes take turns, so that a busy machine slows all of them alike;
-the median over rounds counts. Two more rows: the whole `TupleSampler` on stored graphs, and Opacus'
-sampler (one Bernoulli coin per relation) at 10^7. One run:
+stored), n = m / 5 entities. The sizes take turns of 20 steps, so that a busy machine slows all of
+them alike; the median over rounds counts. Two more rows: the whole `TupleSampler` on stored graphs,
+and Opacus' sampler (one Bernoulli coin per relation) at 10^7. One run:
 
     python benchmarks/sampler.py -o benchmarks/results/sampler.json
 """
@@ -85,9 +85,9 @@ def bernoulli(num_relations: int) -> Callable[[int], Any]:
 
 
 def run(rounds: int) -> dict[str, Any]:
-    drawn = by_turns(index_samplers(), rounds, repeats=200)
+    drawn = by_turns(index_samplers(), rounds, repeats=20)
     stored = {f"TupleSampler, m = {m:.0e}": stored_sampler(m) for m in (10**5, 10**7)}
-    drawn |= by_turns(stored, rounds, repeats=200)
+    drawn |= by_turns(stored, rounds, repeats=20)
     drawn |= by_turns({"Opacus, m = 1e+07": bernoulli(10**7)}, 3, repeats=3)
     indices = [value for name, value in drawn.items() if name.startswith("indices")]
     ratio = max(indices) / min(indices)
@@ -102,7 +102,7 @@ def run(rounds: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=150)
     parser.add_argument("-o", "--output", type=Path, help="write the result as JSON")
     arguments = parser.parse_args()
     result = {

@@ -202,6 +202,7 @@ def test_fast_seeds_differ_by_step_and_share_nothing_with_the_secure_noise():
         ("mode", lambda: GaussianNoise(STREAMS, "sloppy")),
         ("prefetch", lambda: GaussianNoise(STREAMS, prefetch=-1)),
         ("workers", lambda: GaussianNoise(STREAMS, workers=0)),
+        ("allocate", lambda: GaussianNoise(STREAMS, allocate=np.ones(7).repeat).draw(0, 0, 3)),
         ("step", lambda: draws(step=-1)),
         ("branch", lambda: draws(branch=0.5)),
         ("size", lambda: draws(size=-1)),

@@ -5,7 +5,9 @@ import pytest
 from scipy import stats
 
 from reldp.errors import PlanError
+from reldp.noise import gaussian
 from reldp.noise.streams import Streams
+from reldp.sampling import indices
 from reldp.sampling.indices import IndexSampler
 
 STREAMS = Streams(bytes(range(32)))
@@ -164,6 +166,16 @@ def test_positives_negatives_and_ends_read_different_coins(monkeypatch):
     made.draw(4, branch=2)
     assert len({purpose for purpose, *_ in asked}) == len(asked) == 3
     assert all((branch, step) == (2, 4) for _, branch, step, _ in asked)
+
+
+def test_sampling_and_noise_have_no_purpose_in_common():
+    coins = [indices._POSITIVES, indices._NEGATIVES, indices._ENDS]
+    noise = [gaussian._DRAWS, gaussian._REFINEMENTS, gaussian._FAST]
+    assert len(set(coins + noise)) == 6
+
+
+def test_text_form_shows_no_coins():
+    assert repr(sampler().draw(0)) == "IndexDraw(overflow=False)"
 
 
 def test_a_step_is_the_same_whether_reached_by_running_or_alone():

@@ -237,14 +237,23 @@ class GaussianNoise:
     def _start(self, address: _Address) -> None:
         if self._pool is None or address in self._jobs:
             return
-        out = self._allocate(address.size)
+        out = self._array(address.size)
         parts = [self._pool.submit(task) for task in self._tasks(address, out)]
         self._jobs[address] = _Job(out, parts)
 
     def _now(self, address: _Address) -> NDArray[np.float64]:
-        out = self._allocate(address.size)
+        out = self._array(address.size)
         for task in self._tasks(address, out):
             task()
+        return out
+
+    def _array(self, size: int) -> NDArray[np.float64]:
+        out = self._allocate(size)
+        if out.shape != (size,) or out.dtype != np.float64:
+            raise InputError(
+                f"`allocate` must return a float64 array of shape ({size},), "
+                f"got {out.dtype} {out.shape}."
+            )
         return out
 
     def _tasks(self, address: _Address, out: NDArray[np.float64]) -> list[Callable[[], None]]:

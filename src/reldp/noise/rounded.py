@@ -12,14 +12,14 @@ the remaining bits are; otherwise take more bits and digits (``reldp.noise.refin
 Braghin (arXiv:2107.10138; Opacus' secure mode) instead add four Gaussians, which makes the bits
 hard to invert but proves nothing about the sum's distribution.
 
-Error bound of the float64 half, with e = 2^-53, for log and tan within 4 units in the last place
-(numpy promises less than that), U and V as in ``reldp.noise.refine``, t = tan(V pi/4), cosine and
-sine of V pi/2 from t: the rounding of U and its unread bits move ln U by at most e + 2^-63/U, the
-logarithm adds 4 units and the root half a unit, so the radius r is off by at most 5 e r + (e +
-2^-63/U)/r. Three roundings of V, 4 units of tan and seven roundings after it move a draw by at most
-20 e r. Together 25 e r + (e + 2^-63/U)/r. The margin used is 2.5 times the first term and twice the
-second; draws with U outside [2^-19, 1 - 2^-19] are always refined. About 30 draws in a million need
-refining. ``check_arithmetic`` measures the errors on the machine at hand.
+Error bound of the float64 half, with e = 2^-53, if log and tan are within 4 units in the last
+place. With U and V as in ``reldp.noise.refine``, t = tan(V pi/4), cosine and sine of V pi/2 from t:
+the rounding of U and its unread bits move ln U by at most e + 2^-63/U, the logarithm adds 4 units
+and the root half a unit, so the radius r is off by at most 5 e r + (e + 2^-63/U)/r. Three roundings
+of V, 4 units of tan and seven roundings after it move a draw by at most 20 e r. Together 25 e r +
+(e + 2^-63/U)/r. The margin used is 2.5 times the first term and twice the second; draws with U
+outside [2^-19, 1 - 2^-19] are always refined. About 30 draws in a million need refining.
+``check_arithmetic`` measures the errors on the machine at hand.
 
 Guarantees: only correctly rounded values leave this module, so draws do not depend on the machine
 or its mathematical library. The statistical distance of one draw from the ideal rounded Gaussian is

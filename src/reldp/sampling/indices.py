@@ -20,7 +20,7 @@ Public: ``IndexSampler``, ``IndexDraw``.
 """
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ _ENDS = "sampling/ends"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class IndexDraw:
-    """What one step's coins say.
+    """What one step's coins say. Private, so its text form shows none of it.
 
     Attributes:
         relation_ids: Relations in the batch, all different, in random order; (l,) int64.
@@ -48,9 +48,9 @@ class IndexDraw:
         overflow: More negatives were needed than the pool holds; everything else is empty.
     """
 
-    relation_ids: NDArray[np.int64]
-    places: NDArray[np.int64]
-    ends: NDArray[np.int8]
+    relation_ids: NDArray[np.int64] = field(repr=False)
+    places: NDArray[np.int64] = field(repr=False)
+    ends: NDArray[np.int8] = field(repr=False)
     overflow: bool
 
 
