@@ -1,0 +1,235 @@
+"""Finds the layer that each trainable parameter lives in, or refuses the parameter by name.
+
+Guarantee: every trainable parameter of the module ends up with at least one site, so none is ever
+left out of norm or update; what no site can handle is an error before the first step. Frozen
+parameters are not looked at, except that BatchNorm is refused while it trains: it mixes units.
+Private to the package.
+
+>>> found = find_sites(nn.Linear(200, 100), Limits(direct_rank=64))
+>>> sorted(found.kept), [type(site).__name__ for site in found.sites]
+(['weight'], ['LinearSite'])
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from reldp.errors import UnsupportedParameter
+from reldp.gradients.fallback import FallbackSite
+from reldp.gradients.lora import LoraSite, is_lora_linear, lora_names
+from reldp.gradients.sites import (
+    EmbeddingSite,
+    FrozenLinearSite,
+    LayerNormSite,
+    LinearSite,
+    RelativeBiasSite,
+    RmsNormSite,
+    Site,
+)
+
+__all__ = ["Found", "Limits", "find_sites"]
+
+# Classes of transformers whose forward is weight * x / sqrt(mean(x^2) + variance_epsilon).
+_RMS_NORMS = frozenset({"LlamaRMSNorm", "MistralRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm"})
+
+# Holders of parameters that other code reads: a site there would never be called.
+_HOLDERS = frozenset({"ParameterList", "ParameterDict", "ParametrizationList"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Sizes that decide how a parameter's gradients are taken; none changes the result.
+
+    Attributes:
+        direct_rank: A linear weight whose smaller side is at most this is taken directly.
+        direct_size: And whose number of elements is at most this.
+        direct_table: Largest embedding table that is taken directly.
+        fallback_size: Most trainable elements of a module that is run under vmap.
+        fuse_lora: Whether PEFT's LoRA layers run as one fused node.
+        cast_frozen: Whether frozen weights are cast to autocast's type once and held.
+    """
+
+    direct_rank: int = 64
+    direct_size: int = 1 << 19
+    direct_table: int = 1 << 14
+    fallback_size: int = 1 << 20
+    fuse_lora: bool = True
+    cast_frozen: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The sites of a module, in the order they are installed, and the parameters that are kept."""
+
+    sites: list[Site]
+    kept: frozenset[str]
+
+
+def find_sites(root: nn.Module, limits: Limits) -> Found:
+    """Sites for every trainable parameter below the module."""
+    known = {id(p): name for name, p in root.named_parameters() if p.requires_grad}
+    plain, odd = {}, []
+    for path, module in root.named_modules():
+        local = _trainable(module, known)
+        if local:
+            kind = _kind(module, local)
+            if kind == "other":
+                _refuse_odd(module, local)
+                odd.append((path, module))
+            else:
+                plain[path] = (module, local, kind)
+    roots = [(p, m) for p, m in odd if not any(_below(p, q) for q, _ in odd if q != p)]
+    plain = {p: v for p, v in plain.items() if not any(_below(p, q) for q, _ in roots)}
+    sites: list[Site] = [_fallback(module, known, limits) for _, module in roots]
+    kept = _kept(plain, sites, limits, root)
+    sites += [_site(*value, kept) for value in plain.values()]
+    free = [m for p, m in root.named_modules() if not any(_below(p, q) for q, _ in roots)]
+    sites += list(_wrappers(free, known, sites, limits))
+    if limits.cast_frozen:
+        sites += list(_frozen(free))
+    return Found(sites, kept)
+
+
+def _below(path: str, ancestor: str) -> bool:
+    """Whether a module path lies at or below another."""
+    return ancestor == "" or path == ancestor or path.startswith(ancestor + ".")
+
+
+def _trainable(module: nn.Module, known: dict[int, str]) -> dict[str, str]:
+    """The module's own trainable parameters: local name -> engine's name."""
+    own = module.named_parameters(recurse=False, remove_duplicate=False)
+    return {local: known[id(p)] for local, p in own if id(p) in known}
+
+
+def _kind(module: Any, local: dict[str, str]) -> str:
+    """Which site can run this module; "other" if none is made for it."""
+    kind = type(module)
+    if "forward" in module.__dict__ or not set(local) <= {"weight", "bias"}:
+        return "other"
+    if kind.forward is nn.Linear.forward and _owns_weight(module):
+        return "linear"
+    if kind is nn.LayerNorm:
+        return "layer_norm"
+    if kind is nn.RMSNorm and len(module.normalized_shape) == 1:
+        return "rms_norm"
+    if kind.__name__ in _RMS_NORMS and kind.__module__.startswith("transformers."):
+        return "rms_norm"
+    if kind is nn.Embedding:
+        odd = module.max_norm is not None or module.scale_grad_by_freq or module.sparse
+        return "other" if odd else "embedding"
+    return "other"
+
+
+def _owns_weight(module: nn.Module) -> bool:
+    """Whether the weight is a parameter, not computed from others (as weight norm does)."""
+    return isinstance(module._parameters.get("weight"), nn.Parameter)
+
+
+def _refuse_odd(module: Any, local: dict[str, str]) -> None:
+    """Refuses modules that not even vmap could run faithfully."""
+    kind, name = type(module), next(iter(local.values()))
+    place = f"{kind.__module__}.{kind.__name__}"
+    if place.startswith("peft."):
+        why = "Adapters other than plain LoRA have no tested gradient per unit."
+    elif kind.__name__ in _HOLDERS or isinstance(module, nn.MultiheadAttention):
+        why = "Its parameters are read by other layers, so they have no gradient per unit here."
+    elif isinstance(module, nn.Embedding):
+        why = "Use max_norm=None, scale_grad_by_freq=False and sparse=False."
+    elif "forward" in module.__dict__:
+        why = "Its forward has been replaced on the instance, so what it computes is unknown."
+    elif isinstance(module, nn.modules.batchnorm._NormBase):
+        why = "Normalising over the batch mixes units; use LayerNorm."
+    else:
+        return
+    raise UnsupportedParameter(f"`{name}` must be in a supported layer, got {place}. {why}")
+
+
+def _fallback(module: nn.Module, known: dict[int, str], limits: Limits) -> FallbackSite:
+    """A site that runs the module under vmap, if it is small."""
+    names = {
+        local: known[id(p)]
+        for local, p in module.named_parameters(remove_duplicate=False)
+        if id(p) in known
+    }
+    size = sum(p.numel() for p in module.parameters() if id(p) in known)
+    if size > limits.fallback_size:
+        raise UnsupportedParameter(
+            f"`{next(iter(names.values()))}` must be in a supported layer, got "
+            f"{type(module).__name__} with {size} trainable elements. Layers of an unknown kind "
+            f"may have at most {limits.fallback_size}; freeze it, or train another part."
+        )
+    return FallbackSite(module, names)
+
+
+def _kept(
+    plain: dict[str, tuple[nn.Module, dict[str, str], str]],
+    fallbacks: list[Site],
+    limits: Limits,
+    root: nn.Module,
+) -> frozenset[str]:
+    """Names of the weights whose uses are kept: large, and used by one kind of layer only."""
+    uses: dict[str, set[str]] = {}
+    for _, local, kind in plain.values():
+        if "weight" in local:
+            uses.setdefault(local["weight"], set()).add(kind)
+    for site in fallbacks:
+        for name in site.names.values():
+            uses.setdefault(name, set()).add("other")
+    kept = set()
+    for name, kinds in uses.items():
+        weight = root.get_parameter(name)
+        large = _is_large(weight.shape, kinds, limits)
+        if large and len(kinds) > 1:
+            raise UnsupportedParameter(
+                f"`{name}` must be used by one kind of layer, got {' and '.join(sorted(kinds))}. "
+                "Tied weights have no gradient per unit here; untie or freeze them."
+            )
+        if large and kinds != {"other"}:
+            kept.add(name)
+    return frozenset(kept)
+
+
+def _is_large(shape: tuple[int, ...], kinds: set[str], limits: Limits) -> bool:
+    """Whether one copy of this weight per unit would be too much."""
+    if len(shape) != 2:
+        return False
+    size = shape[0] * shape[1]
+    if "embedding" in kinds:
+        return size > limits.direct_table
+    return min(shape) > limits.direct_rank or size > limits.direct_size
+
+
+def _site(module: nn.Module, local: dict[str, str], kind: str, kept: frozenset[str]) -> Site:
+    """The site made for this kind of module."""
+    keep = local.get("weight") in kept
+    if kind == "linear":
+        return LinearSite(module, local, keep_weight=keep)
+    if kind == "embedding":
+        return EmbeddingSite(module, local, keep_weight=keep)
+    return LayerNormSite(module, local) if kind == "layer_norm" else RmsNormSite(module, local)
+
+
+def _wrappers(
+    modules: list[nn.Module], known: dict[int, str], sites: list[Site], limits: Limits
+) -> Iterator[Site]:
+    """Sites of modules that hold others: fused LoRA layers, MPNet's relative bias."""
+    tables = {id(site.module): site for site in sites if isinstance(site, EmbeddingSite)}
+    for module in modules:
+        if limits.fuse_lora and is_lora_linear(module) and "forward" not in module.__dict__:
+            names = lora_names(module, known)
+            if names:
+                yield LoraSite(module, names)
+        table = tables.get(id(getattr(module, "relative_attention_bias", None)))
+        if table is not None and type(module).__name__ == "MPNetEncoder":
+            yield RelativeBiasSite(module, table)
+
+
+def _frozen(modules: list[nn.Module]) -> Iterator[Site]:
+    """Sites of frozen plain linear layers."""
+    for module in modules:
+        plain = type(module) is nn.Linear and "forward" not in module.__dict__
+        own = module.parameters(recurse=False)
+        if plain and _owns_weight(module) and not any(p.requires_grad for p in own):
+            yield FrozenLinearSite(module)

@@ -1,0 +1,325 @@
+"""The clipped sum of per-unit gradients: one forward, one backward, whatever the model.
+
+Guarantees, for a module whose rows do not look at one another:
+
+* every unit contributes its own gradient times a factor in [0, 1], of norm at most its threshold
+  whatever the rounding (theory.md section 6); a unit whose gradient is not finite contributes zero;
+* every trainable parameter is in the norm and in the sum: one that cannot be is refused by name,
+  before the first step or when a backward reaches it past its layer;
+* chunking, autocast, checkpointing and compilation change the result by rounding only.
+
+That rows do not look at one another is checked, not believed: on the first batch, the gradient of
+one unit's loss must vanish on the rows of all other units. That catches a wrong row order, losses
+over in-batch negatives and normalisation over the batch.
+
+Public: `PerUnitGradients`, `ClippedSum`, `GradientSettings`.
+
+>>> layer = nn.Linear(1, 1, bias=False)
+>>> x = torch.tensor([[3.0], [0.5]])  # two units of one row; unit i has the gradient x[i]
+>>> engine = PerUnitGradients(layer)
+>>> result = engine.clipped_sum(lambda a, b: layer(x[a:b])[:, 0], [1.0, 1.0], rows_per_unit=1)
+>>> result.norms.tolist(), result.sums["weight"]
+([3.0, 0.5], tensor([[1.5000]]))
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from reldp.errors import InputError, UnsupportedParameter
+from reldp.gradients import ghost
+from reldp.gradients.discovery import Limits, find_sites
+from reldp.gradients.products import sum_dtype
+from reldp.gradients.recorder import KeptEmbedding, KeptLinear, Recorder
+from reldp.gradients.scaling import clip_factors
+
+__all__ = ["ClippedSum", "GradientSettings", "PerUnitGradients"]
+
+Losses = Callable[[int, int], Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientSettings(Limits):
+    """Performance settings; none changes the result beyond rounding.
+
+    Attributes:
+        check_isolation: Whether the first batch is used to check that units do not mix. Costs one
+            more forward and backward, once.
+    """
+
+    check_isolation: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClippedSum:
+    """What one batch gives. Only `sums`, and only after noise, may leave a private run.
+
+    Attributes:
+        sums: Clipped sum by parameter name, float32 or better.
+        norms: Gradient norm of each unit before clipping, (units,) float64. Not private.
+        losses: Loss of each unit, (units,). Not private.
+        factors: What each unit was multiplied by, (units,) float64. Not private.
+    """
+
+    sums: dict[str, Tensor]
+    norms: Tensor
+    losses: Tensor
+    factors: Tensor
+
+    @property
+    def num_units(self) -> int:
+        """Units in the sum."""
+        return int(self.norms.shape[0])
+
+    @property
+    def num_nonfinite(self) -> int:
+        """Units that contributed zero because their gradient is not finite. Not private."""
+        return int((~torch.isfinite(self.norms)).sum())
+
+    @property
+    def num_clipped(self) -> int:
+        """Units whose gradient was made shorter. Not private."""
+        return int((self.factors < 1.0).sum())
+
+
+class PerUnitGradients:
+    """Takes clipped sums of per-unit gradients of one module.
+
+    Args:
+        module: The module that is trained. Its trainable parameters are read here, once.
+        settings: How, never what.
+
+    Raises:
+        UnsupportedParameter: A trainable parameter lives in a layer without per-unit gradients.
+    """
+
+    def __init__(self, module: nn.Module, settings: GradientSettings | None = None) -> None:
+        self.settings = GradientSettings() if settings is None else settings
+        inner = getattr(module, "_orig_mod", module)  # what torch.compile wraps
+        self.module: nn.Module = inner
+        self.parameters = {n: p for n, p in inner.named_parameters() if p.requires_grad}
+        if not self.parameters:
+            raise InputError("`module` must have a trainable parameter, got none.")
+        found = find_sites(inner, self.settings)
+        self._sites = found.sites
+        self._recorder = Recorder(self.parameters, found.kept)
+        for site in self._sites:
+            site.recorder = self._recorder
+        self._checked = not self.settings.check_isolation
+
+    def clipped_sum(
+        self,
+        losses: Losses,
+        thresholds: npt.ArrayLike | Tensor,
+        rows_per_unit: int,
+        chunk_units: int | Sequence[int] | None = None,
+    ) -> ClippedSum:
+        """The sum over units of each unit's clipped gradient.
+
+        Args:
+            losses: ``losses(start, stop)`` runs the module on the rows of units start to stop, in
+                unit-major order in one forward, and returns their (stop - start,) losses. It is
+                called under the caller's autocast, if any.
+            thresholds: Largest norm each unit may keep, (units,).
+            rows_per_unit: Rows of the forward that belong to one unit.
+            chunk_units: Most units in one forward, or the sizes of all chunks in order; all at
+                once unless given.
+
+        Returns:
+            The sum for every trainable parameter; zeros for an empty batch.
+        """
+        limits = _checked_thresholds(thresholds, next(iter(self.parameters.values())).device)
+        if rows_per_unit < 1:
+            raise InputError(f"`rows_per_unit` must be at least 1, got {rows_per_unit}.")
+        bounds = _chunk_bounds(len(limits), chunk_units)
+        sums = {
+            name: torch.zeros(p.shape, dtype=sum_dtype(p.dtype), device=p.device)
+            for name, p in self.parameters.items()
+        }
+        parts: list[tuple[Tensor, Tensor, Tensor]] = []
+        for start, stop in bounds:
+            self._check_isolation(losses, start, stop, rows_per_unit)
+            with self._recording(stop - start, rows_per_unit):
+                found = self._backward(losses, start, stop)
+                norms, factors = self._accumulate(sums, limits[start:stop])
+            parts.append((norms, found, factors))
+        return _joined(sums, parts, limits)
+
+    @contextmanager
+    def _recording(self, units: int, rows_per_unit: int) -> Iterator[None]:
+        """Sites in place, fresh probes, and the caller's own gradients set aside."""
+        self._refuse_batch_norm()
+        aside = {name: p.grad for name, p in self.parameters.items()}
+        with ExitStack() as stack:
+            stack.callback(self._recorder.clear)
+            for name, p in self.parameters.items():
+                stack.callback(setattr, p, "grad", aside[name])
+                p.grad = None
+            for site in self._sites:
+                stack.callback(site.remove)
+                site.install()
+            self._recorder.start(units=units, rows_per_unit=rows_per_unit)
+            yield
+
+    def _backward(self, losses: Losses, start: int, stop: int, only: int | None = None) -> Tensor:
+        """Runs the one forward and the one backward; returns the losses."""
+        found = _checked_losses(losses(start, stop), stop - start)
+        target = found.sum() if only is None else found[only]
+        with _without_autocast():
+            target.backward()  # type: ignore[no-untyped-call] # torch leaves it untyped
+        for name, parameter in self.parameters.items():
+            if parameter.grad is not None:
+                raise UnsupportedParameter(
+                    f"`{name}` must be used only by its own layer's forward, got a gradient from "
+                    "elsewhere. Tied or directly read weights have no gradient per unit here."
+                )
+        return found.detach()
+
+    def _accumulate(self, sums: dict[str, Tensor], limits: Tensor) -> tuple[Tensor, Tensor]:
+        """Adds the chunk's clipped gradients to the sums; returns norms and factors."""
+        with torch.no_grad(), _without_autocast():
+            direct, flat = self._direct(limits.device)
+            square = torch.linalg.vector_norm(flat, dim=1).double().square()  # (U,)
+            slack = torch.zeros_like(square)
+            for uses in self._recorder.uses.values():
+                norm, extra = _norms(uses)
+                square, slack = square + norm.to(square), slack + extra.to(slack)
+            norms = square.sqrt()
+            factors = clip_factors(norms, slack.sqrt(), limits)
+            _add_direct(sums, direct, flat, factors)
+            self._add_kept(sums, factors)
+        return norms, factors
+
+    def _direct(self, device: torch.device) -> tuple[list[str], Tensor]:
+        """Names of the probed parameters that were used, and their gradients as (U, elements)."""
+        probes = self._recorder.probes
+        used = [name for name, probe in probes.items() if probe.grad is not None]
+        grads = []
+        for name in used:
+            grad = probes[name].grad
+            assert grad is not None
+            grads.append(grad.flatten(1).to(device))
+            probes[name].grad = None
+        if not grads:
+            return used, torch.zeros(self._recorder.units, 0, device=device)
+        return used, torch.cat(grads, 1)
+
+    def _add_kept(self, sums: dict[str, Tensor], factors: Tensor) -> None:
+        """Adds the clipped sums of kept parameters."""
+        if not self._recorder.uses:
+            return
+        # Zero times infinity is not zero, so units that are left out are cut out before products.
+        keep = None if bool((factors > 0).all()) else factors > 0
+        for name, uses in self._recorder.uses.items():
+            where = sums[name].device
+            own = factors.to(where), None if keep is None else keep.to(where)
+            linear = [use for use in uses if isinstance(use, KeptLinear)]
+            table = [use for use in uses if isinstance(use, KeptEmbedding)]
+            if linear:
+                sums[name] += ghost.linear_sum(linear, *own)
+            if table:
+                sums[name] += ghost.embedding_sum(table, *own, sums[name].shape[0])
+
+    def _check_isolation(self, losses: Losses, start: int, stop: int, rows_per_unit: int) -> None:
+        """On the first batch with two units: one unit's loss must not reach another's rows."""
+        if self._checked or stop - start < 2:
+            return
+        with self._recording(stop - start, rows_per_unit):
+            self._backward(losses, start, stop, only=0)
+            found = [p.grad for p in self._recorder.probes.values() if p.grad is not None]
+            found += [use.grads for uses in self._recorder.uses.values() for use in uses]
+            # Zero times infinity is not a sign of mixing.
+            mixed = any(bool((g[1:].nan_to_num(0.0, 0.0, 0.0) != 0).any()) for g in found)
+        if mixed:
+            raise InputError(
+                "`losses` must keep units apart, got a loss of one unit that depends on rows of "
+                "another. Lay rows out unit by unit, and let nothing look across rows."
+            )
+        self._checked = True
+
+    def _refuse_batch_norm(self) -> None:
+        """Refuses layers that normalise over the batch while they do."""
+        for name, module in self.module.named_modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.training:
+                raise UnsupportedParameter(
+                    f"`{name}` must not normalise over the batch, got {type(module).__name__} in "
+                    "training mode. It mixes units; use LayerNorm or eval mode."
+                )
+
+
+def _norms(uses: Sequence[KeptLinear | KeptEmbedding]) -> tuple[Tensor, Tensor]:
+    """Squared norms and slacks of one kept parameter."""
+    linear = [use for use in uses if isinstance(use, KeptLinear)]
+    if linear:
+        return ghost.linear_norms(linear)
+    return ghost.embedding_norms([use for use in uses if isinstance(use, KeptEmbedding)])
+
+
+def _add_direct(sums: dict[str, Tensor], names: list[str], flat: Tensor, factors: Tensor) -> None:
+    """Adds the clipped sums of probed parameters; `flat` (U, elements) is used up."""
+    # In place and without a matrix product: a product on a GPU may round to TF32, which the norm
+    # has not seen. A unit with factor 0 leaves zeros, or NaN where it was not finite: not summed.
+    total = flat.mul_(factors.to(flat.dtype)[:, None]).nansum(0)
+    for name, part in zip(names, torch.split(total, [sums[n].numel() for n in names]), strict=True):
+        sums[name] += part.view(sums[name].shape).to(sums[name].device)
+
+
+@contextmanager
+def _without_autocast() -> Iterator[None]:
+    """No autocast: gradients, norms and sums choose their types themselves."""
+    with ExitStack() as stack:
+        for kind in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+        yield
+
+
+def _checked_thresholds(thresholds: npt.ArrayLike | Tensor, device: torch.device) -> Tensor:
+    """Thresholds as a float64 tensor on the device."""
+    found = torch.as_tensor(thresholds, dtype=torch.float64)
+    if found.dim() != 1 or not bool((torch.isfinite(found) & (found > 0)).all()):
+        raise InputError(
+            "`thresholds` must be one finite number above 0 per unit, "
+            f"got shape {tuple(found.shape)} with values that are not."
+        )
+    return found.to(device)
+
+
+def _checked_losses(found: Tensor, units: int) -> Tensor:
+    """The losses, if they are one differentiable number per unit."""
+    if not isinstance(found, Tensor) or found.shape != (units,) or not found.requires_grad:
+        shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        raise InputError(
+            f"`losses` must return one differentiable loss per unit, ({units},), got {shape}. "
+            "Check that the forward runs with gradients on."
+        )
+    return found
+
+
+def _chunk_bounds(units: int, chunk: int | Sequence[int] | None) -> list[tuple[int, int]]:
+    """First and last unit of each chunk."""
+    if isinstance(chunk, Sequence):
+        sizes = [int(size) for size in chunk]
+        if any(size < 1 for size in sizes) or sum(sizes) != units:
+            raise InputError(f"`chunk_units` must be sizes that add up to {units}, got {sizes}.")
+        stops = torch.tensor(sizes, dtype=torch.int64).cumsum(0).tolist()
+        return list(zip([0, *stops[:-1]], stops, strict=True)) if sizes else []
+    if chunk is not None and chunk < 1:
+        raise InputError(f"`chunk_units` must be at least 1, got {chunk}.")
+    size = units if chunk is None else chunk
+    return [(start, min(start + size, units)) for start in range(0, units, max(size, 1))]
+
+
+def _joined(
+    sums: dict[str, Tensor], parts: list[tuple[Tensor, Tensor, Tensor]], limits: Tensor
+) -> ClippedSum:
+    """The chunks' findings in the order of the units."""
+    if not parts:
+        none = torch.zeros_like(limits)
+        return ClippedSum(sums=sums, norms=none, losses=none, factors=none)
+    norms, losses, factors = (torch.cat(column) for column in zip(*parts, strict=True))
+    return ClippedSum(sums=sums, norms=norms, losses=losses, factors=factors)

@@ -1,0 +1,103 @@
+"""Per-unit gradients of small modules of any kind, by running them once per unit under vmap.
+
+The module gets its own copy of its parameters for each unit; the copies are the parameters plus
+probes, so their gradients are the per-unit gradients. That costs units times parameters of memory,
+so only small modules are run like this; larger ones are refused by name. What cannot be mapped
+(data-dependent control flow, layers without a batching rule) is refused by name as well. Private to
+the package.
+
+>>> FallbackSite(nn.Bilinear(2, 2, 1), {"weight": "w", "bias": "b"}).names
+{'weight': 'w', 'bias': 'b'}
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from reldp.errors import UnsupportedParameter
+from reldp.gradients.products import outside_graphs
+from reldp.gradients.sites import Site
+
+__all__ = ["FallbackSite"]
+
+
+class FallbackSite(Site):
+    """Runs a module under vmap over units."""
+
+    def __init__(self, module: nn.Module, names: Mapping[str, str]) -> None:
+        super().__init__(module, names)
+        self._inside = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the module once per unit, on that unit's rows."""
+        if self._inside:
+            return self.original(*args, **kwargs)
+        return self._mapped(args, kwargs)
+
+    @outside_graphs
+    def _mapped(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The mapped call, outside of compiled graphs."""
+        keys = [*range(len(args)), *kwargs]
+        values = [*args, *kwargs.values()]
+        mapped = [key for key, value in zip(keys, values, strict=True) if self._has_rows(value)]
+        fixed = {k: v for k, v in zip(keys, values, strict=True) if k not in mapped}
+        if not mapped:
+            raise self._refusal("must see the rows of the batch, got an input without them")
+        tensors = [self._by_unit(v) for k, v in zip(keys, values, strict=True) if k in mapped]
+
+        def one_unit(copies: dict[str, Tensor], *rows: Tensor) -> Any:
+            found: dict[Any, Any] = {**fixed, **dict(zip(mapped, rows, strict=True))}
+            positional = tuple(found[i] for i in range(len(args)))
+            return torch.func.functional_call(
+                self.module, copies, positional, {k: found[k] for k in kwargs}
+            )
+
+        self._inside = True
+        try:
+            out = torch.vmap(one_unit, randomness="different")(self._copies(), *tensors)
+        except (RuntimeError, ValueError, TypeError) as error:
+            reason = str(error).splitlines()[0]
+            raise self._refusal(f"must be in a layer that vmap can run, got: {reason}") from error
+        finally:
+            self._inside = False
+        return self._flat(out)
+
+    def _copies(self) -> dict[str, Tensor]:
+        """One copy of the parameters per unit, (U, *shape) each."""
+        copies = {}
+        for local, name in self.names.items():
+            value = self.module.get_parameter(local).detach()
+            copies[local] = (value + self.recorder.probe(name)).to(value.dtype)
+        return copies
+
+    def _has_rows(self, value: Any) -> bool:
+        """Whether an argument is split over units; refuses what could be either."""
+        if not isinstance(value, Tensor):
+            return False
+        if value.dim() and value.shape[0] == self.recorder.rows:
+            return True
+        if value.requires_grad or (value.dim() and value.shape[0] != 1):
+            raise self._refusal(
+                f"must see {self.recorder.rows} rows in the first dimension of every tensor, "
+                f"got an input of shape {tuple(value.shape)}"
+            )
+        return False
+
+    def _by_unit(self, value: Tensor) -> Tensor:
+        """(rows, ...) -> (U, rows per unit, ...)."""
+        return value.reshape(self.recorder.units, -1, *value.shape[1:])
+
+    def _flat(self, out: Any) -> Any:
+        """The mapped output with units and rows joined again."""
+        if isinstance(out, Tensor) and out.dim() >= 2:
+            return out.flatten(0, 1)
+        if isinstance(out, tuple | list):
+            return type(out)(self._flat(value) for value in out)
+        raise self._refusal(f"must be in a layer that returns tensors, got {type(out).__name__}")
+
+    def _refusal(self, what: str) -> UnsupportedParameter:
+        return UnsupportedParameter(
+            f"`{self._label()}` {what}. Freeze it, or train another part of the model."
+        )

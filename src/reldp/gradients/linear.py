@@ -1,0 +1,171 @@
+"""Linear layers whose backward yields one weight gradient per unit.
+
+Each computes exactly what the layer computes; only the backward differs: the weight's own gradient
+is not formed, its per-unit gradients flow to a probe (or its uses are kept), and the gradient of
+the input is the usual one. Nothing has side effects except keeping, so recomputed forwards
+(checkpointing) and traced graphs (compilation) give the same. Weights are passed detached.
+
+Shapes: N positions in all, U units. Private to the package.
+
+>>> probe = torch.zeros(2, 1, 3, requires_grad=True)
+>>> x = torch.tensor([[1.0, 0, 0], [0, 2.0, 0]])
+>>> direct_linear(x, torch.ones(1, 3), None, probe, None, 2).sum().backward()
+>>> probe.grad[1]
+tensor([[0., 2., 0.]])
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from reldp.gradients.products import by_unit, per_unit_outer, per_unit_sum, run
+from reldp.gradients.recorder import KeptLinear, Recorder
+
+__all__ = ["direct_linear", "kept_linear", "lora_linear"]
+
+
+def direct_linear(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    weight_probe: Tensor | None,
+    bias_probe: Tensor | None,
+    units: int,
+) -> Tensor:
+    """Computes x W^T + b; gradients of weight and bias go to probes."""
+    return run(_DirectLinear, x, weight, bias, weight_probe, bias_probe, units)
+
+
+def kept_linear(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    bias_probe: Tensor | None,
+    recorder: Recorder,
+    name: str,
+) -> Tensor:
+    """Computes x W^T + b; uses of the weight are kept, the bias gradient goes to its probe."""
+    anchor = recorder.anchor(weight.device)
+    return run(_KeptLinear, x, weight, bias, anchor, bias_probe, recorder, name)
+
+
+def lora_linear(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    a: Tensor,
+    b: Tensor,
+    a_probe: Tensor,
+    b_probe: Tensor,
+    scaling: float,
+    units: int,
+) -> Tensor:
+    """Computes x W^T + bias + scaling (x A^T) B^T in one node; A and B have probes."""
+    return run(_LoraLinear, x, weight, bias, a, b, a_probe, b_probe, scaling, units)
+
+
+class _DirectLinear(torch.autograd.Function):
+    """A linear layer whose weight (and bias) gradients go to probes."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        weight_probe: Tensor | None,
+        bias_probe: Tensor | None,
+        units: int,
+    ) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.units = units
+        return F.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        (g,) = grads
+        x, weight = ctx.saved_tensors
+        needs = ctx.needs_input_grad
+        grad_x = g @ weight if needs[0] else None
+        grad_w = per_unit_outer(by_unit(g, ctx.units), by_unit(x, ctx.units)) if needs[3] else None
+        grad_b = per_unit_sum(g, ctx.units) if needs[4] else None
+        return grad_x, None, None, grad_w, grad_b, None
+
+
+class _KeptLinear(torch.autograd.Function):
+    """A linear layer whose uses are kept for ghost norms; the bias gradient goes to a probe."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        anchor: Tensor,
+        bias_probe: Tensor | None,
+        recorder: Recorder,
+        name: str,
+    ) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.recorder, ctx.units, ctx.name = recorder, recorder.units, name
+        return F.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        (g,) = grads
+        x, weight = ctx.saved_tensors
+        use = KeptLinear(by_unit(x.detach(), ctx.units), by_unit(g.detach(), ctx.units))
+        ctx.recorder.keep(ctx.name, use)
+        grad_x = g @ weight if ctx.needs_input_grad[0] else None
+        grad_b = per_unit_sum(g, ctx.units) if ctx.needs_input_grad[4] else None
+        return grad_x, None, None, None, grad_b, None, None
+
+
+class _LoraLinear(torch.autograd.Function):
+    """A frozen linear layer plus its low-rank update, in one node of the graph."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        a: Tensor,
+        b: Tensor,
+        a_probe: Tensor,
+        b_probe: Tensor,
+        scaling: float,
+        units: int,
+    ) -> Tensor:
+        flat = x.reshape(-1, x.shape[-1])  # (N, in)
+        out = F.linear(flat, weight, bias)  # (N, out)
+        low = flat.to(a.dtype) @ a.t()  # (N, r)
+        if a.dtype == out.dtype:
+            out.addmm_(low, b.t(), alpha=scaling)
+        else:
+            out = torch.addmm(out.to(a.dtype), low, b.t(), alpha=scaling).to(out.dtype)
+        ctx.save_for_backward(x, low, weight, a, b)
+        ctx.scaling, ctx.units = scaling, units
+        return out.view(*x.shape[:-1], out.shape[-1])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        (g,) = grads
+        x, low, weight, a, b = ctx.saved_tensors
+        units = ctx.units
+        flat = g.reshape(-1, g.shape[-1])  # (N, out)
+        wide = flat.to(b.dtype)
+        down = (wide @ b).mul_(ctx.scaling)  # (N, r)
+        grad_a = per_unit_outer(by_unit(down, units), by_unit(x, units).to(a.dtype))
+        grad_b = per_unit_outer(by_unit(wide, units), by_unit(low * ctx.scaling, units))
+        grad_x = None
+        if ctx.needs_input_grad[0]:
+            grad_x = flat @ weight
+            if a.dtype == grad_x.dtype:
+                grad_x.addmm_(down, a)
+            else:
+                grad_x = torch.addmm(grad_x.to(a.dtype), down, a).to(grad_x.dtype)
+            grad_x = grad_x.view(x.shape)
+        return grad_x, None, None, None, None, grad_a, grad_b, None, None

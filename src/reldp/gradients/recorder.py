@@ -1,0 +1,109 @@
+"""What one backward leaves behind: per-unit gradients, and kept uses of large parameters.
+
+A *probe* is a leaf tensor of shape ``(units, *parameter.shape)`` that occupies no memory until the
+backward gives it its gradient: the parameter's gradient, separately for every unit. A parameter
+that is used several times gets the sum, because autograd sums what reaches a leaf; so the norm is
+always that of the whole gradient (theory.md section 2).
+
+A large parameter has no probe. Its layers *keep* the input and the output gradient of each use, and
+`reldp.gradients.ghost` reads norms and sums from those.
+
+Private to the package.
+
+>>> recorder = Recorder({"w": torch.ones(3, requires_grad=True)}, kept=())
+>>> recorder.start(units=2, rows_per_unit=1)
+>>> recorder.probe("w").shape
+torch.Size([2, 3])
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from reldp.errors import UnsupportedParameter
+from reldp.gradients.products import sum_dtype
+
+__all__ = ["KeptEmbedding", "KeptLinear", "Recorder"]
+
+
+@dataclass(frozen=True, eq=False)
+class KeptLinear:
+    """One use of a linear layer: its input and the gradient of its output, by unit."""
+
+    inputs: Tensor  # (units, positions, in)
+    grads: Tensor  # (units, positions, out)
+
+
+@dataclass(frozen=True, eq=False)
+class KeptEmbedding:
+    """One use of an embedding: its indices and the gradient of its output, by unit."""
+
+    indices: Tensor  # (units, positions)
+    grads: Tensor  # (units, positions, dim), zero where the index is the padding index
+
+
+@dataclass(eq=False)
+class Recorder:
+    """Collects the per-unit gradients of one chunk.
+
+    Attributes:
+        parameters: The trainable parameters by name.
+        kept: Names of those whose uses are kept instead of probed.
+        units: Units of the current chunk.
+        rows: Rows of the current chunk's forward.
+    """
+
+    parameters: Mapping[str, Tensor]
+    kept: Collection[str]
+    units: int = 0
+    rows: int = 0
+    probes: dict[str, Tensor] = field(default_factory=dict)
+    uses: dict[str, list[KeptLinear | KeptEmbedding]] = field(default_factory=dict)
+    anchors: dict[torch.device, Tensor] = field(default_factory=dict)
+
+    def start(self, *, units: int, rows_per_unit: int) -> None:
+        """Makes room for a chunk of so many units."""
+        self.units, self.rows = units, units * rows_per_unit
+        self.uses = {}
+        self.anchors = {}
+        self.probes = {
+            name: _probe(parameter, units)
+            for name, parameter in self.parameters.items()
+            if name not in self.kept
+        }
+        for name in self.kept:
+            device = self.parameters[name].device
+            self.anchors[device] = torch.zeros((), device=device, requires_grad=True)
+
+    def clear(self) -> None:
+        """Drops everything that was recorded."""
+        self.probes, self.uses, self.anchors = {}, {}, {}
+
+    def probe(self, name: str) -> Tensor:
+        """The leaf that receives the per-unit gradient of this parameter."""
+        return self.probes[name]
+
+    def anchor(self, device: torch.device) -> Tensor:
+        """A leaf that makes the output of a kept layer differentiable; it receives nothing."""
+        return self.anchors[device]
+
+    def keep(self, name: str, use: KeptLinear | KeptEmbedding) -> None:
+        """Records one use of a kept parameter."""
+        self.uses.setdefault(name, []).append(use)
+
+    def check_rows(self, name: str, value: Tensor) -> None:
+        """Refuses an input whose first dimension is not the rows of the chunk."""
+        if value.dim() < 1 or value.shape[0] != self.rows:
+            raise UnsupportedParameter(
+                f"`{name}` must see {self.rows} rows in the first dimension, "
+                f"got an input of shape {tuple(value.shape)}. "
+                "Gradients per unit need every row in unit-major order in one forward."
+            )
+
+
+def _probe(parameter: Tensor, units: int) -> Tensor:
+    """A leaf of shape (units, *shape) over a single zero."""
+    zero = torch.zeros((), dtype=sum_dtype(parameter.dtype), device=parameter.device)
+    return zero.expand(units, *parameter.shape).requires_grad_()
