@@ -65,7 +65,8 @@ def test_line_numbers_skip_what_was_left_out(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", b'id,text\na,"x\ny"\nb,c,d\n\ne,f\n')
     found = line_numbers(path, [1, 0], delimiter=b",", header=True, num_columns=2)
     assert found == ["line 6", "line 2"]
-    assert well_formed(path, b",", 2) == (b'id,text\na,"x\ny"\ne,f\n', 1)
+    assert well_formed(path, b",", 2, header=True) == (b'a,"x\ny"\ne,f\n', 1)
+    assert well_formed(path, b",", 3, header=False) == (b"b,c,d\n", 3)
 
 
 def test_columns_between_quotes_are_not_counted(tmp_path: Path) -> None:

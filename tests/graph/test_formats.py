@@ -37,6 +37,38 @@ def test_a_file_without_a_header_takes_names(tmp_path: Path) -> None:
     assert rows == [{"one": "id", "two": "text"}]
 
 
+def test_blank_lines_and_quoted_names_before_the_data(tmp_path: Path) -> None:
+    data = '\n\nid,"text, and\nmore"\n\na,x\n'
+    assert read(tmp_path / "a.csv", data) == [{"id": "a", "text, and\nmore": "x"}]
+    kinds = frozenset({"malformed_lines"})
+    assert read(tmp_path / "a.csv", data + "b\n", drop=kinds) == [
+        {"id": "a", "text, and\nmore": "x"}
+    ]
+    assert read(tmp_path / "a.tsv", "\nid\ttext\n\na\tx\n") == [{"id": "a", "text": "x"}]
+
+
+def test_a_mark_before_the_first_id_of_a_file_without_a_header_is_no_text(tmp_path: Path) -> None:
+    rows = read(tmp_path / "a.tsv", b"\xef\xbb\xbfa\tx\n", columns=("id", "text"))
+    assert rows == [{"id": "a", "text": "x"}]
+
+
+def test_all_lines_malformed_leaves_an_empty_table(tmp_path: Path) -> None:
+    assert read(tmp_path / "a.csv", "id,text\na\n", drop=frozenset({"malformed_lines"})) == []
+
+
+def test_json_numbers_may_be_whole_or_not_and_nulls_come_first(tmp_path: Path) -> None:
+    lines = '{"id": 1, "text": null, "n": 1}\n{"id": 2, "text": "2020-01-01 00:00:00", "n": 2.5}\n'
+    rows = read(tmp_path / "a.jsonl", lines)
+    assert rows[1] == {"id": 2, "text": "2020-01-01 00:00:00", "n": 2.5}
+
+
+def test_json_nested_a_hundred_thousand_deep_is_refused(tmp_path: Path) -> None:
+    deep = "[" * 100_000 + "]" * 100_000
+    for line in (deep, f'{{"id": {deep}}}', f'{{"id": 1, "text": "x", "more": {deep}}}'):
+        with pytest.raises(GraphError, match="one JSON object per line"):
+            read(tmp_path / "a.jsonl", line + "\n")
+
+
 def test_json_keeps_its_types_and_dates_stay_text(tmp_path: Path) -> None:
     lines = (
         '{"id": 7, "text": "2020-01-01", "features": [1, 2.5], "protected": true}\n\n'

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from reldp.cli.main import main
 from reldp.errors import GraphError
 from reldp.graph import EntityGraph
 from reldp.graph.reading import read_files, read_folder
@@ -36,6 +37,14 @@ def parquet(**columns: object) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
+def arrow(**columns: object) -> bytes:
+    sink = pa.BufferOutputStream()
+    table = pa.table(columns)
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
 def corrupted_gzip(text: str) -> bytes:
     data = bytearray(gzip.compress(text.encode()))
     data[-8:-4] = struct.pack("<I", 12345)  # the checksum
@@ -57,6 +66,10 @@ FORMATS = {
     "parquet": (
         parquet(id=["a", "b", "c"], text=["first", "second", "third"]),
         parquet(source=["a", "b"], target=["b", "c"]),
+    ),
+    "arrow": (
+        arrow(id=["a", "b", "c"], text=["first", "second", "third"]),
+        arrow(source=["a", "b"], target=["b", "c"]),
     ),
 }
 
@@ -81,6 +94,16 @@ def test_nodes_and_edges_without_a_header_are_read_and_quotes_are_text(tmp_path:
     graph = EntityGraph.read(tmp_path)
     assert graph.text() == ['says "x', "é"]
     assert graph.relations.tolist() == [[0, 1]]
+
+
+def test_a_bundled_graph_is_read_by_name_unless_a_folder_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert EntityGraph.read("wordnet-verbs").num_entities == 13_639
+    Path("wordnet-verbs").mkdir()
+    folder_of(Path("wordnet-verbs"))
+    assert EntityGraph.read("wordnet-verbs").num_entities == 3
 
 
 def test_files_in_different_places_are_read(tmp_path: Path) -> None:
@@ -120,7 +143,7 @@ DAMAGE: dict[str, tuple[dict[str, str | bytes], str]] = {
     ),
     "relations of zero bytes": ({"relations_csv": ""}, r"relations\.csv must not be empty"),
     "a header and no entity": ({"entities_csv": "id,text\n"}, "at least one entity, got none"),
-    "blank lines only": ({"entities_csv": "\n\n\n"}, "must have a column 'id'"),
+    "blank lines only": ({"entities_csv": "\n\n\n"}, "must not be empty, got blank lines only"),
     "no id column": ({"entities_csv": "name,text\na,x\n"}, "column 'id', got 'name', 'text'"),
     "no text and no features": ({"entities_csv": "id,note\na,x\n"}, "column 'text' or 'features'"),
     "no source column": ({"relations_csv": "from,target\na,b\n"}, "column 'source', got 'from'"),
@@ -314,7 +337,9 @@ def test_there_are_at_least_thirty_kinds_of_damage() -> None:
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_damage_is_one_clear_error(kind: str, tmp_path: Path) -> None:
+def test_damage_is_one_clear_error_here_and_on_the_command_line(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     files, message = DAMAGE[kind]
     folder_of(tmp_path, **files)
     if kind == "two entities files":
@@ -326,6 +351,8 @@ def test_damage_is_one_clear_error(kind: str, tmp_path: Path) -> None:
     assert "Traceback" not in text
     assert len(text) < 400
     assert str(tmp_path) not in text
+    assert main(["inspect", "--no-plan", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"reldp: {text}\n"
 
 
 def test_several_problems_are_told_at_once(tmp_path: Path) -> None:
@@ -428,7 +455,7 @@ def read_or_refuse(path: Path) -> EntityGraph | None:
         return None
 
 
-@pytest.mark.parametrize("kind", ["csv", "csv.gz", "jsonl", "parquet"])
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "jsonl", "parquet", "arrow"])
 def test_no_cut_and_no_flipped_byte_gives_a_traceback(kind: str, tmp_path: Path) -> None:
     """Every prefix of a file, and the file with any one byte changed, is read or refused."""
     entities, relations = FORMATS[kind]

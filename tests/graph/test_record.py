@@ -63,7 +63,9 @@ def test_wrong_values_are_refused_by_name(values: dict[str, object], name: str) 
         GraphRecord.from_json(json.dumps(values))
 
 
-@pytest.mark.parametrize("text", ["", "[]", "null", "3", '{"a": 1}', "{'source': 1}"])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "null", "3", '{"a": 1}', "{'source': 1}", "[" * 100_000]
+)
 def test_what_is_no_record_is_refused(text: str) -> None:
     with pytest.raises(GraphError, match=r"record\.json must hold"):
         GraphRecord.from_json(text)

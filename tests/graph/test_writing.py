@@ -109,6 +109,7 @@ def test_a_failed_write_leaves_the_old_graph(tmp_path: Path) -> None:
     entities, _ = small().to_arrow()
     with pytest.raises(AttributeError):
         write_folder(tmp_path, entities, None, GraphRecord(), overwrite=True)
+    assert len(list(tmp_path.iterdir())) == 3
     assert EntityGraph.read(tmp_path) == small()
 
 

@@ -33,9 +33,8 @@ __all__ = [
 ]
 
 _INT32_LIMIT = 2**31 - 1  # bytes that offsets of 32 bits can address
-_TRUE = pa.array(["true", "1", "yes"])
+_TRUE, _FALSE = ["true", "1", "yes"], ["false", "0", "no"]
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-_FALSE = pa.array(["false", "0", "no"])
 
 Rows = npt.NDArray[np.int64]
 
@@ -146,8 +145,8 @@ def protected_column(column: Any, table: str) -> tuple[Any, Rows]:
             f"{table} must hold true or false in column 'protected', got {flags.type}."
         )
     words = pc.utf8_lower(pc.utf8_trim_whitespace(pc.fill_null(flags.cast(pa.string()), "")))
-    yes = pc.is_in(words, value_set=_TRUE)
-    return yes, _rows(pc.invert(pc.or_(yes, pc.is_in(words, value_set=_FALSE))))
+    yes = pc.is_in(words, value_set=pa.array(_TRUE))
+    return yes, _rows(pc.invert(pc.or_(yes, pc.is_in(words, value_set=pa.array(_FALSE)))))
 
 
 def extra_column(column: Any, table: str, name: str) -> Any | None:

@@ -4,8 +4,8 @@ Works on bytes, record by record, so that a damaged file is described exactly ho
 encoded. Only runs when something is wrong, or when an error message needs the line numbers of a
 few rows.
 
-Public: `open_bytes`, `records`, `open_quote`, `well_formed`, `line_numbers`, `explain_delimited`,
-`explain_jsonl`.
+Public: `open_bytes`, `records`, `open_quote`, `well_formed`, `line_numbers`, `json_object`,
+`explain_delimited`, `explain_jsonl`.
 
 >>> import io
 >>> [line for line, _ in records(io.BytesIO(b'id,text\na,"two\nlines"\nb,c\n'), quoted=True)]
@@ -18,13 +18,16 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedIOBase
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from reldp.errors import GraphError
 
 __all__ = [
     "explain_delimited",
     "explain_jsonl",
+    "json_object",
     "line_numbers",
     "open_bytes",
     "open_quote",
@@ -110,11 +113,16 @@ def line_numbers(
     return [f"line {places[row + header]}" for row in rows]
 
 
-def well_formed(path: Path, delimiter: bytes, num_columns: int) -> tuple[bytes, int]:
-    """The records of a CSV or TSV file with that many columns, and how many others there are."""
+def well_formed(
+    path: Path, delimiter: bytes, num_columns: int, *, header: bool
+) -> tuple[bytes, int]:
+    """The records of a CSV or TSV file with that many columns, and how many others there are.
+
+    The header, if there is one, is not among them.
+    """
     quoted, kept, others = delimiter == b",", [], 0
     with open_bytes(path) as stream:
-        for _, record in records(stream, quoted):
+        for _, record in islice(records(stream, quoted), int(header), None):
             if _columns(record, delimiter, quoted) == num_columns:
                 kept.append(record)
             else:
@@ -147,6 +155,15 @@ def explain_delimited(path: Path, delimiter: bytes, num_columns: int) -> str:
     return ""
 
 
+def json_object(record: bytes) -> dict[str, Any] | None:
+    """The JSON object on a line, or None if there is something else."""
+    try:
+        value = json.loads(record)
+    except (ValueError, RecursionError):  # brackets nested a thousand deep are no record
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def explain_jsonl(path: Path, id_columns: Sequence[str]) -> str:
     """What is wrong with a JSONL file, as the end of a sentence that starts with its name."""
     broken, encoding, kinds = [], [], dict[str, dict[str, int]]()
@@ -155,11 +172,8 @@ def explain_jsonl(path: Path, id_columns: Sequence[str]) -> str:
             if not _is_utf8(record):
                 encoding.append(line)
                 continue
-            try:
-                value = json.loads(record)
-            except ValueError:
-                value = None
-            if not isinstance(value, dict):
+            value = json_object(record)
+            if value is None:
                 broken.append(line)
                 continue
             for key, item in value.items():
@@ -178,7 +192,8 @@ def _mixed(kinds: dict[str, dict[str, int]], id_columns: Sequence[str]) -> str:
     """Columns that hold values of several types."""
     for column in sorted(kinds, key=lambda name: name not in id_columns):
         found = {kind: line for kind, line in kinds[column].items() if kind != "null"}
-        if len(found) > 1:
+        numbers = set(found) == {"an integer", "a fraction"} and column not in id_columns
+        if len(found) > 1 and not numbers:
             where = " and ".join(f"{kind} on line {line}" for kind, line in found.items())
             return (
                 f"must hold one type of value in {column!r}, got {where}. Write all the same way."

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,16 +76,22 @@ class EntityGraph:
 
     @classmethod
     def read(cls, path: str | PathLike[str], *, drop: Iterable[str] = ()) -> "EntityGraph":
-        """Reads a graph folder.
+        """Reads a graph folder, or a graph that comes with the package.
 
         Args:
-            path: Folder with an entities and a relations file (`reading` lists the formats).
+            path: Folder with an entities and a relations file (`reading` lists the formats); where
+                there is no such folder, the name of a bundled graph, such as "wordnet-nouns".
             drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`).
 
         Raises:
             GraphError: A file is missing or damaged, or the tables do not form a graph.
         """
         kinds = drop_kinds(drop)
+        if not Path(path).exists():
+            from reldp.graph import bundled  # it is built on this class
+
+            if str(path) in bundled.BUNDLED:
+                return bundled.load(str(path))
         return cls._checked(read_folder(path, kinds), kinds)
 
     @classmethod

@@ -15,7 +15,8 @@ Public: `read_table`, `EXTENSIONS`.
 [{'id': 'a', 'text': 'says "hello"'}]
 """
 
-import json
+import csv
+import io
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,7 @@ from reldp.errors import GraphError
 from reldp.graph.diagnosis import (
     explain_delimited,
     explain_jsonl,
+    json_object,
     line_numbers,
     open_bytes,
     open_quote,
@@ -69,7 +71,8 @@ def read_table(
     if kind is None:
         raise GraphError(f"{path.name} must end in one of {', '.join(EXTENSIONS)}.")
     if not path.is_file():
-        raise GraphError(f"{path.name} must be a file, got none.")
+        what = "a folder" if path.is_dir() else "none"
+        raise GraphError(f"{path.name} must be a file, got {what}.")
     if path.stat().st_size == 0:
         raise GraphError(f"{path.name} must not be empty, got 0 bytes. Write it again.")
     if kind == ".parquet":
@@ -108,15 +111,15 @@ def _delimited(
     path: Path, delimiter: str, columns: Sequence[str] | None, drop: frozenset[str]
 ) -> SourceTable:
     quoted, separator = delimiter == ",", delimiter.encode()
-    names = list(columns) if columns else _header(path, delimiter, quoted)
+    names, skip = (list(columns), 0) if columns else _header(path, delimiter)
     others = 0
     try:
         if "malformed_lines" in drop:
-            kept, others = well_formed(path, separator, len(names))
-            table = _parse_delimited(pa.BufferReader(kept), delimiter, names, header=not columns)
+            kept, others = well_formed(path, separator, len(names), header=not columns)
+            table = _parse_delimited(pa.BufferReader(kept), delimiter, names, skip=0)
         else:
             with _stream(path) as stream:
-                table = _parse_delimited(stream, delimiter, names, header=not columns)
+                table = _parse_delimited(stream, delimiter, names, skip)
     except (pa.ArrowException, OSError) as error:
         what = explain_delimited(path, separator, len(names)) or _unreadable(error, path)
         raise GraphError(f"{path.name} {what}") from None
@@ -133,16 +136,14 @@ def _delimited(
     return SourceTable(table=table, name=path.name, typed=False, locate=locate, drops=drops)
 
 
-def _parse_delimited(stream: Any, delimiter: str, names: list[str], *, header: bool) -> Any:
+def _parse_delimited(stream: Any, delimiter: str, names: list[str], skip: int) -> Any:
     """Arrow's reader; every column is text."""
     import pyarrow.csv as pc
 
     quoted = delimiter == ","
     return pc.read_csv(
         stream,
-        read_options=pc.ReadOptions(
-            column_names=names, skip_rows=int(header), block_size=_BLOCK_BYTES
-        ),
+        read_options=pc.ReadOptions(column_names=names, skip_rows=skip, block_size=_BLOCK_BYTES),
         parse_options=pc.ParseOptions(
             delimiter=delimiter,
             quote_char='"' if quoted else False,
@@ -156,21 +157,30 @@ def _parse_delimited(stream: Any, delimiter: str, names: list[str], *, header: b
     )
 
 
-def _header(path: Path, delimiter: str, quoted: bool) -> list[str]:
-    """The column names on the first line."""
+def _header(path: Path, delimiter: str) -> tuple[list[str], int]:
+    """The column names, and how many lines there are up to and with them."""
     with open_bytes(path) as stream:
-        first = next(records(stream, quoted), (1, b""))[1]
+        line, first = next(records(stream, quoted=delimiter == ","), (1, b""))
     try:
-        line = first.decode("utf-8-sig")
+        text = first.decode("utf-8-sig")
     except UnicodeDecodeError:
-        line = "\x00"
-    if "\x00" in line:
+        text = "\x00"
+    if "\x00" in text:
         raise GraphError(
             f"{path.name} must be UTF-8 text, but its first line is not. It may be UTF-16: "
             "convert it, for example with iconv -f utf-16 -t utf-8."
         )
-    names = line.split(delimiter)
-    return [name.strip().strip('"') for name in names] if quoted else names
+    if not text.strip():
+        raise GraphError(f"{path.name} must not be empty, got blank lines only. Write it again.")
+    if delimiter == "\t":
+        return text.split("\t"), line
+    try:
+        names = next(csv.reader(io.StringIO(text, newline="")))
+    except csv.Error as error:
+        raise GraphError(
+            f"{path.name} must start with the names of its columns: {error}."
+        ) from None
+    return [name.strip() for name in names], line + first.count(b"\n")
 
 
 def _jsonl(path: Path) -> SourceTable:
@@ -196,16 +206,12 @@ def _json_schema(path: Path) -> Any:
     """Types from the first record, so that a text that looks like a date stays a text."""
     with open_bytes(path) as stream:
         first = next(records(stream, quoted=False), (1, b""))[1]
-    try:
-        record = json.loads(first)
-    except ValueError:
-        record = None
-    if not isinstance(record, dict):
+    record = json_object(first)
+    if record is None:
         what = explain_jsonl(path, _ID_COLUMNS) or "must hold one JSON object per line, got none."
         raise GraphError(f"{path.name} {what}")
-    kinds = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
-    fields = [(key, kinds[type(value)]) for key, value in record.items() if type(value) in kinds]
-    return pa.schema(fields)
+    strings = {key for key, value in record.items() if isinstance(value, str)} | {"text"}
+    return pa.schema([(key, pa.string()) for key in sorted(strings & set(record))])
 
 
 def _stream(path: Path) -> Any:

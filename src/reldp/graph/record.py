@@ -87,7 +87,7 @@ class GraphRecord:
         """
         try:
             values: Any = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise GraphError(f"record.json must hold one JSON object: {error}.") from None
         if not isinstance(values, dict):
             raise GraphError(f"record.json must hold one JSON object, got {_short(values)}.")

@@ -2,7 +2,7 @@
 
 Parquet by default: small, and read by everything. Arrow on request: not compressed, and mapped
 into memory when read, so text that does not fit is paged in by the system. Files are private (mode
-0600) and appear whole or not at all.
+0600), and each appears whole or not at all.
 
 Public: `write_folder`.
 
@@ -65,13 +65,19 @@ def write_folder(
             "Choose another folder or overwrite=True."
         )
     parts = {f"entities.{format}": entities, f"relations.{format}": relations}
-    for name, table in parts.items():
-        _write_table(_private(folder / f".{name}.partial"), table, format)
-    _private(folder / ".record.json.partial").write_text(record.to_json(), encoding="utf-8")
+    names = [*parts, "record.json"]
+    try:
+        for name, table in parts.items():
+            _write_table(_private(folder / f".{name}.partial"), table, format)
+        _private(folder / ".record.json.partial").write_text(record.to_json(), encoding="utf-8")
+        for name in names:
+            os.replace(folder / f".{name}.partial", folder / name)
+    finally:
+        for name in names:  # half a private file is still a private file
+            (folder / f".{name}.partial").unlink(missing_ok=True)
     for item in old:
-        item.unlink()
-    for name in (*parts, "record.json"):
-        os.replace(folder / f".{name}.partial", folder / name)
+        if item.name not in names:
+            item.unlink()
 
 
 def _private(path: Path) -> Path:
