@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from reldp.graph.keyed_hash import entity_digests, priority_order
 
@@ -88,6 +87,8 @@ def _digests_of(
     ids: Any, pairs: npt.NDArray[np.int64], seed: int | bytes
 ) -> npt.NDArray[np.uint64]:
     """(2, n) digests, of the entities in these pairs; the others' are zero and never looked at."""
+    import pyarrow as pa
+
     involved = np.zeros(len(ids), dtype=bool)
     involved[pairs] = True
     rows = np.flatnonzero(involved)

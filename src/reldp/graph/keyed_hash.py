@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from reldp.errors import GraphError
 
@@ -43,6 +42,8 @@ def entity_digests(ids: Any, seed: int | bytes, purpose: str) -> npt.NDArray[np.
     Returns:
         (2, n) uint64: 128 bits per id.
     """
+    import pyarrow as pa
+
     keyed = hashlib.blake2b(digest_size=16, key=_key(seed, purpose))
     digests = bytearray(16 * len(ids))
     for start in range(0, len(ids), _SLICE):
