@@ -61,7 +61,9 @@ def token_rows(seed: int, count: int = 64) -> tuple[Tensor, Tensor]:
     return torch.where(mask, ids, 1), mask.long()
 
 
-def transformer(kind: str, train: str, *, dtype: torch.dtype = torch.float32) -> Case:
+def transformer(
+    kind: str, train: str, *, dtype: torch.dtype = torch.float32, layers: int = 2
+) -> Case:
     """A tiny BERT, MPNet or Llama with LoRA or fully trainable, mean-pooled."""
     import transformers
 
@@ -69,7 +71,7 @@ def transformer(kind: str, train: str, *, dtype: torch.dtype = torch.float32) ->
     sizes = {
         "vocab_size": VOCAB,
         "hidden_size": HIDDEN,
-        "num_hidden_layers": 2,
+        "num_hidden_layers": layers,
         "num_attention_heads": 2,
         "intermediate_size": 40,
         "max_position_embeddings": 16,

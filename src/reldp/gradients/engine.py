@@ -33,9 +33,9 @@ from torch import Tensor, nn
 from reldp.errors import InputError, UnsupportedParameter
 from reldp.gradients import ghost
 from reldp.gradients.discovery import Limits, find_sites
-from reldp.gradients.products import sum_dtype
 from reldp.gradients.recorder import KeptEmbedding, KeptLinear, Recorder
 from reldp.gradients.scaling import clip_factors
+from reldp.gradients.totals import Totals
 
 __all__ = ["ClippedSum", "GradientSettings", "PerUnitGradients"]
 
@@ -110,6 +110,11 @@ class PerUnitGradients:
         for site in self._sites:
             site.recorder = self._recorder
         self._checked = not self.settings.check_isolation
+        self._batch_norms = [
+            (name, module)
+            for name, module in inner.named_modules()
+            if isinstance(module, nn.modules.batchnorm._BatchNorm)
+        ]
 
     def clipped_sum(
         self,
@@ -136,23 +141,25 @@ class PerUnitGradients:
         if rows_per_unit < 1:
             raise InputError(f"`rows_per_unit` must be at least 1, got {rows_per_unit}.")
         bounds = _chunk_bounds(len(limits), chunk_units)
-        sums = {
-            name: torch.zeros(p.shape, dtype=sum_dtype(p.dtype), device=p.device)
-            for name, p in self.parameters.items()
-        }
+        totals = Totals(self.parameters)
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
         for start, stop in bounds:
             self._check_isolation(losses, start, stop, rows_per_unit)
             with self._recording(stop - start, rows_per_unit):
                 found = self._backward(losses, start, stop)
-                norms, factors = self._accumulate(sums, limits[start:stop])
+                norms, factors = self._accumulate(totals, limits[start:stop])
             parts.append((norms, found, factors))
-        return _joined(sums, parts, limits)
+        return _joined(totals.sums(), parts, limits)
 
     @contextmanager
     def _recording(self, units: int, rows_per_unit: int) -> Iterator[None]:
         """Sites in place, fresh probes, and the caller's own gradients set aside."""
-        self._refuse_batch_norm()
+        for name, module in self._batch_norms:
+            if module.training:
+                raise UnsupportedParameter(
+                    f"`{name}` must not normalise over the batch, got {type(module).__name__} in "
+                    "training mode. It mixes units; use LayerNorm or eval mode."
+                )
         aside = {name: p.grad for name, p in self.parameters.items()}
         with ExitStack() as stack:
             stack.callback(self._recorder.clear)
@@ -179,7 +186,7 @@ class PerUnitGradients:
                 )
         return found.detach()
 
-    def _accumulate(self, sums: dict[str, Tensor], limits: Tensor) -> tuple[Tensor, Tensor]:
+    def _accumulate(self, totals: Totals, limits: Tensor) -> tuple[Tensor, Tensor]:
         """Adds the chunk's clipped gradients to the sums; returns norms and factors."""
         with torch.no_grad(), _without_autocast():
             direct, flat = self._direct(limits.device)
@@ -190,8 +197,8 @@ class PerUnitGradients:
                 square, slack = square + norm.to(square), slack + extra.to(slack)
             norms = square.sqrt()
             factors = clip_factors(norms, slack.sqrt(), limits)
-            _add_direct(sums, direct, flat, factors)
-            self._add_kept(sums, factors)
+            totals.add_flat(direct, _clipped(flat, factors))
+            self._add_kept(totals, factors)
         return norms, factors
 
     def _direct(self, device: torch.device) -> tuple[list[str], Tensor]:
@@ -208,21 +215,21 @@ class PerUnitGradients:
             return used, torch.zeros(self._recorder.units, 0, device=device)
         return used, torch.cat(grads, 1)
 
-    def _add_kept(self, sums: dict[str, Tensor], factors: Tensor) -> None:
+    def _add_kept(self, totals: Totals, factors: Tensor) -> None:
         """Adds the clipped sums of kept parameters."""
         if not self._recorder.uses:
             return
         # Zero times infinity is not zero, so units that are left out are cut out before products.
-        keep = None if bool((factors > 0).all()) else factors > 0
+        keep = None if not _capturing() and bool((factors > 0).all()) else factors > 0
         for name, uses in self._recorder.uses.items():
-            where = sums[name].device
-            own = factors.to(where), None if keep is None else keep.to(where)
+            parameter = self.parameters[name]
+            own = factors.to(parameter.device), None if keep is None else keep.to(parameter.device)
             linear = [use for use in uses if isinstance(use, KeptLinear)]
             table = [use for use in uses if isinstance(use, KeptEmbedding)]
             if linear:
-                sums[name] += ghost.linear_sum(linear, *own)
+                totals.add(name, ghost.linear_sum(linear, *own))
             if table:
-                sums[name] += ghost.embedding_sum(table, *own, sums[name].shape[0])
+                totals.add(name, ghost.embedding_sum(table, *own, parameter.shape[0]))
 
     def _check_isolation(self, losses: Losses, start: int, stop: int, rows_per_unit: int) -> None:
         """On the first batch with two units: one unit's loss must not reach another's rows."""
@@ -241,15 +248,6 @@ class PerUnitGradients:
             )
         self._checked = True
 
-    def _refuse_batch_norm(self) -> None:
-        """Refuses layers that normalise over the batch while they do."""
-        for name, module in self.module.named_modules():
-            if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.training:
-                raise UnsupportedParameter(
-                    f"`{name}` must not normalise over the batch, got {type(module).__name__} in "
-                    "training mode. It mixes units; use LayerNorm or eval mode."
-                )
-
 
 def _norms(uses: Sequence[KeptLinear | KeptEmbedding]) -> tuple[Tensor, Tensor]:
     """Squared norms and slacks of one kept parameter."""
@@ -259,13 +257,16 @@ def _norms(uses: Sequence[KeptLinear | KeptEmbedding]) -> tuple[Tensor, Tensor]:
     return ghost.embedding_norms([use for use in uses if isinstance(use, KeptEmbedding)])
 
 
-def _add_direct(sums: dict[str, Tensor], names: list[str], flat: Tensor, factors: Tensor) -> None:
-    """Adds the clipped sums of probed parameters; `flat` (U, elements) is used up."""
+def _clipped(flat: Tensor, factors: Tensor) -> Tensor:
+    """Sum over units of factor times gradient; `flat` (U, elements) is used up."""
     # In place and without a matrix product: a product on a GPU may round to TF32, which the norm
     # has not seen. A unit with factor 0 leaves zeros, or NaN where it was not finite: not summed.
-    total = flat.mul_(factors.to(flat.dtype)[:, None]).nansum(0)
-    for name, part in zip(names, torch.split(total, [sums[n].numel() for n in names]), strict=True):
-        sums[name] += part.view(sums[name].shape).to(sums[name].device)
+    return flat.mul_(factors.to(flat.dtype)[:, None]).nansum(0)
+
+
+def _capturing() -> bool:
+    """Whether a CUDA graph is being recorded, when nothing may be read back from the device."""
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 
 @contextmanager
@@ -281,6 +282,8 @@ def _without_autocast() -> Iterator[None]:
 def _checked_thresholds(thresholds: npt.ArrayLike | Tensor, device: torch.device) -> Tensor:
     """Thresholds as a float64 tensor on the device."""
     found = torch.as_tensor(thresholds, dtype=torch.float64)
+    if _capturing():
+        return found
     if found.dim() != 1 or not bool((torch.isfinite(found) & (found > 0)).all()):
         raise InputError(
             "`thresholds` must be one finite number above 0 per unit, "

@@ -6,11 +6,11 @@ again, whichever costs less for the sizes of this layer and batch. The clipped s
 one matrix product, sum over p of (f g_p) x_p^T with each unit's factor f: what an ordinary backward
 would have paid. There is no second backward.
 
-Rounding. A unit must not exceed its threshold, but the product that is summed rounds f g_p to the
-type of the activations, which the norm has not seen. With spread S = sum over p of |g_p||x_p|, that
-moves a unit's contribution by at most r S f, r the unit roundoff. So norms come with a *slack* r S
-that is added to the norm before the factor is chosen (theory.md section 6): at most 0.2 % of S for
-bfloat16, nothing to speak of for float32.
+Rounding. A unit must not exceed its threshold, but the product that is summed rounds f g_p (or
+f x_p, whichever is narrower) to the type of the activations, which the norm has not seen. With spread S = sum over p
+of |g_p||x_p|, that moves a unit's contribution by at most r S f, r the unit roundoff. So norms come with a *slack* r
+S that is added to the norm before the factor is chosen (theory.md section 6): at most 0.2 % of S for bfloat16,
+nothing to speak of for float32.
 
 Shapes: U units, P positions per unit. Private to the package.
 
@@ -123,16 +123,26 @@ def linear_sum(uses: Sequence[KeptLinear], factors: Tensor, keep: Tensor | None)
         keep: False for units whose gradient is not finite, (U,); None if all are.
     """
     inputs, grads = _joined(uses)
-    dtype = sum_dtype(inputs.dtype)
-    scaled = grads * factors.to(dtype)[:, None, None]  # in float32, rounded once below
     if keep is not None:
-        scaled = torch.where(keep[:, None, None], scaled, 0.0)
         inputs = torch.where(keep[:, None, None], inputs, 0.0)
-    left = scaled.flatten(0, 1)  # (U P, out)
-    right = inputs.flatten(0, 1)  # (U P, in)
-    if right.dtype == dtype or not right.is_cuda:
-        return left.t() @ right.to(dtype)
-    return torch.mm(left.to(right.dtype).t(), right, out_dtype=dtype)
+        grads = torch.where(keep[:, None, None], grads, 0.0)
+    if inputs.shape[-1] < grads.shape[-1]:  # the factor goes to the narrower side
+        inputs = _scaled(inputs, factors)
+    else:
+        grads = _scaled(grads, factors)
+    left, right = grads.flatten(0, 1), inputs.flatten(0, 1)  # (U P, out), (U P, in)
+    dtype = sum_dtype(inputs.dtype)
+    if left.dtype == dtype:
+        return left.t() @ right
+    if left.is_cuda:
+        return torch.mm(left.t(), right, out_dtype=dtype)
+    return left.to(dtype).t() @ right.to(dtype)
+
+
+def _scaled(value: Tensor, factors: Tensor) -> Tensor:
+    """Each unit's values times its factor: multiplied in float32 or better, rounded once."""
+    wide = factors.to(sum_dtype(value.dtype))[:, None, None]
+    return torch.mul(value, wide, out=torch.empty_like(value))
 
 
 def embedding_norms(uses: Sequence[KeptEmbedding]) -> tuple[Tensor, Tensor]:

@@ -68,11 +68,15 @@ class Recorder:
         self.units, self.rows = units, units * rows_per_unit
         self.uses = {}
         self.anchors = {}
-        self.probes = {
-            name: _probe(parameter, units)
-            for name, parameter in self.parameters.items()
-            if name not in self.kept
-        }
+        zeros: dict[tuple[torch.device, torch.dtype], Tensor] = {}
+        self.probes = {}
+        for name, parameter in self.parameters.items():
+            if name not in self.kept:
+                key = parameter.device, sum_dtype(parameter.dtype)
+                if key not in zeros:
+                    zeros[key] = torch.zeros((), device=key[0], dtype=key[1])
+                # A leaf of shape (units, *shape) over that single zero.
+                self.probes[name] = zeros[key].expand(units, *parameter.shape).requires_grad_()
         for name in self.kept:
             device = self.parameters[name].device
             self.anchors[device] = torch.zeros((), device=device, requires_grad=True)
@@ -101,9 +105,3 @@ class Recorder:
                 f"got an input of shape {tuple(value.shape)}. "
                 "Gradients per unit need every row in unit-major order in one forward."
             )
-
-
-def _probe(parameter: Tensor, units: int) -> Tensor:
-    """A leaf of shape (units, *shape) over a single zero."""
-    zero = torch.zeros((), dtype=sum_dtype(parameter.dtype), device=parameter.device)
-    return zero.expand(units, *parameter.shape).requires_grad_()

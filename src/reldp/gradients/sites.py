@@ -142,8 +142,10 @@ class FrozenLinearSite(Site):
     def __call__(self, x: Tensor) -> Tensor:
         """Computes x W^T + b."""
         dtype = autocast_dtype(x)
+        if dtype is None:
+            return F.linear(x, self.module.weight, self.module.bias)
         weight, bias = self.weights(dtype)
-        return F.linear(x if dtype is None else x.to(dtype), weight, bias)
+        return F.linear(x.to(dtype), weight, bias)
 
 
 class LayerNormSite(Site):
