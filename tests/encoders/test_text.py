@@ -8,6 +8,7 @@ from reldp.encoders.losses import unit_losses
 from reldp.encoders.text import TextEncoder
 from reldp.errors import EncoderError
 from reldp.evaluation import evaluate
+from reldp.gradients import PerUnitGradients
 from reldp.graph import EntityGraph
 from tests.encoders.tiny import TEXTS, suited
 
@@ -56,6 +57,36 @@ def test_one_step_down_the_gradient_lowers_the_loss(folder, train):
             if parameter.grad is not None:
                 parameter -= 1e-3 / norm * parameter.grad
     assert loss().item() == pytest.approx(before.item() - 1e-3 * norm, rel=1e-3, abs=3e-5 * norm)
+
+
+@pytest.mark.parametrize("train", ["lora", "full", "last:1", "head"])
+def test_clipped_sums_equal_a_loop_of_autograd_calls(folder, train):
+    encoder = TextEncoder.load(folder, train=train)
+    with torch.no_grad():
+        for parameter in encoder.trainable().values():
+            parameter += 0.1 * torch.randn(parameter.shape, generator=torch.manual_seed(1))
+    table = encoder.table(make_graph())
+    units = np.array([[0, 1, 2, 3], [4, 5, 6, 7], [3, 5, 0, 2]])
+    ends, mask = np.array([[0, 1], [1, 0], [1, 1]]), np.array([[0, 0], [0, 1], [0, 0]], bool)
+
+    def losses(start, stop):
+        embeddings = encoder.embed(encoder.rows(table, units[start:stop].reshape(-1)))
+        shaped = embeddings.view(stop - start, 4, -1)
+        return unit_losses(shaped, ends[start:stop], mask[start:stop], temperature=0.5)
+
+    parameters = encoder.trainable()
+    expected = {name: torch.zeros_like(value) for name, value in parameters.items()}
+    for unit in range(3):
+        loss = losses(unit, unit + 1).sum()
+        gradients = torch.autograd.grad(loss, list(parameters.values()))
+        norm = torch.sqrt(sum(g.double().square().sum() for g in gradients))
+        for name, gradient in zip(parameters, gradients, strict=True):
+            expected[name] += gradient * min(1.0, 0.3 / norm.item())
+    engine = PerUnitGradients(encoder.module)
+    result = engine.clipped_sum(losses, [0.3] * 3, rows_per_unit=4, chunk_units=2)
+    assert result.num_clipped > 0
+    for name, value in expected.items():
+        torch.testing.assert_close(result.sums[name], value, atol=2e-6, rtol=1e-4)
 
 
 def test_full_training_reaches_every_parameter_it_names(folder):

@@ -17,8 +17,6 @@ Traceback (most recent call last):
 reldp.errors.EncoderError: `source` must be a model's folder, got 'a/b/c', which does not exist.
 """
 
-import hashlib
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -31,6 +29,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from reldp.encoders.adaptation import Adaptation, adapt
+from reldp.encoders.architecture import (
+    has_plain_positions,
+    is_decoder,
+    num_positions,
+    tokeniser_hash,
+)
 from reldp.encoders.encoder import Encoder, entities_of, refuse_batch_mixing
 from reldp.encoders.folders import new_folder, state_hash
 from reldp.encoders.loading import DenseLayer, Pretrained, load_pretrained
@@ -112,7 +116,7 @@ class TextEncoder(Encoder):
             "num_layers": int(config.num_hidden_layers),
             "dtype": str(next(pretrained.model.parameters()).dtype).removeprefix("torch."),
             "base_weights_sha256": _base_hash(pretrained),
-            "tokeniser_sha256": _tokeniser_hash(self.tokeniser),
+            "tokeniser_sha256": tokeniser_hash(self.tokeniser),
             "pooling": _checked_pooling(pooling, pretrained),
             "normalise": pretrained.normalise if normalise is None else normalise,
             "max_length": self.max_length,
@@ -127,7 +131,7 @@ class TextEncoder(Encoder):
             pooling=self._described["pooling"],
             dense=pretrained.dense,
             normalise=self._described["normalise"],
-            positions=how.train == "full" and _has_plain_positions(pretrained.model),
+            positions=how.train == "full" and has_plain_positions(pretrained.model),
             autocast=self._described["dtype"] == "bfloat16" and how.train != "lora",
         ).eval()
         self.module: nn.Module = self._text
@@ -328,17 +332,10 @@ def _base_hash(pretrained: Pretrained) -> str:
     return state_hash(state)
 
 
-def _tokeniser_hash(tokeniser: Any) -> str:
-    """The hash of vocabulary and rules, where the tokeniser can be written out."""
-    fast = getattr(tokeniser, "backend_tokenizer", None)
-    text = fast.to_str() if fast is not None else str(sorted(tokeniser.get_vocab().items()))
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def _checked_pooling(pooling: str | None, pretrained: Pretrained) -> str:
     """The pooling asked for, or the model's own, or the usual one for its kind."""
     config: Any = pretrained.model.config
-    decoder = _is_decoder(config.model_type)
+    decoder = is_decoder(config.model_type)
     chosen = pooling or pretrained.pooling or ("last" if decoder else "mean")
     if chosen not in POOLINGS:
         raise EncoderError(f"`pooling` must be one of {', '.join(POOLINGS)}, got {chosen!r}.")
@@ -350,42 +347,11 @@ def _checked_pooling(pooling: str | None, pretrained: Pretrained) -> str:
     return chosen
 
 
-def _is_decoder(model_type: str) -> bool:
-    """Whether the family predicts from left to right only: its last token has seen the text."""
-    from transformers.models.auto import modeling_auto
-
-    causal = model_type in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-    return causal and model_type not in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-
-
 def _checked_max_length(max_length: int | None, pretrained: Pretrained) -> int:
     """The maximum length asked for, or the model's own; more than the model has is refused."""
-    limit = min(int(pretrained.tokeniser.model_max_length), _num_positions(pretrained.model))
+    limit = min(int(pretrained.tokeniser.model_max_length), num_positions(pretrained.model))
     if max_length is None:
         return min(pretrained.max_length or _DEFAULT_MAX_LENGTH, limit)
     if not isinstance(max_length, int) or not 1 <= max_length <= limit:
         raise EncoderError(f"`max_length` must lie in 1..{limit} for this model, got {max_length}.")
     return max_length
-
-
-def _num_positions(model: nn.Module) -> int:
-    """How many tokens a text may have; tables with a padding row number them after it."""
-    config: Any = model.config
-    count = getattr(config, "max_position_embeddings", None) or sys.maxsize
-    table = _position_table(model)
-    skipped = 0 if table is None or table.padding_idx is None else table.padding_idx + 1
-    return int(count) - skipped
-
-
-def _position_table(model: nn.Module) -> nn.Embedding | None:
-    """The table of absolute positions, where the model has one."""
-    for path, module in model.named_modules():
-        if path.endswith("position_embeddings") and isinstance(module, nn.Embedding):
-            return module
-    return None
-
-
-def _has_plain_positions(model: nn.Module) -> bool:
-    """Whether positions are a table indexed 0, 1, 2, ... from the left."""
-    table = _position_table(model)
-    return table is not None and table.padding_idx is None

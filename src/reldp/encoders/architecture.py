@@ -1,0 +1,53 @@
+"""What must be known about a model's architecture to feed it: its kind, its positions, its words.
+
+Private to the package: `is_decoder`, `num_positions`, `has_plain_positions`, `tokeniser_hash`.
+
+>>> is_decoder("llama"), is_decoder("bert")
+(True, False)
+"""
+
+import hashlib
+import sys
+from typing import Any
+
+from torch import nn
+
+__all__ = ["has_plain_positions", "is_decoder", "num_positions", "tokeniser_hash"]
+
+
+def is_decoder(model_type: str) -> bool:
+    """Whether the family predicts from left to right only: its last token has seen the text."""
+    from transformers.models.auto import modeling_auto
+
+    causal = model_type in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    return causal and model_type not in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+
+
+def tokeniser_hash(tokeniser: Any) -> str:
+    """The hash of vocabulary and rules, where the tokeniser can be written out."""
+    fast = getattr(tokeniser, "backend_tokenizer", None)
+    text = fast.to_str() if fast is not None else str(sorted(tokeniser.get_vocab().items()))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def num_positions(model: nn.Module) -> int:
+    """How many tokens a text may have; tables with a padding row number them after it."""
+    config: Any = model.config
+    count = getattr(config, "max_position_embeddings", None) or sys.maxsize
+    table = position_table(model)
+    skipped = 0 if table is None or table.padding_idx is None else table.padding_idx + 1
+    return int(count) - skipped
+
+
+def position_table(model: nn.Module) -> nn.Embedding | None:
+    """The table of absolute positions, where the model has one."""
+    for path, module in model.named_modules():
+        if path.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+            return module
+    return None
+
+
+def has_plain_positions(model: nn.Module) -> bool:
+    """Whether positions are a table indexed 0, 1, 2, ... from the left."""
+    table = position_table(model)
+    return table is not None and table.padding_idx is None
