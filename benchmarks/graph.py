@@ -67,7 +67,7 @@ def peak_gb() -> float:
 
 def measure(folder: Path) -> dict[str, Any]:
     """Reads, caps and writes the graph in a folder, in this process."""
-    seconds, clock = {}, time.perf_counter
+    seconds, clock, begun = {}, time.perf_counter, time.process_time()
     start = clock()
     graph = EntityGraph.read(folder)
     seconds["read"] = clock() - start
@@ -75,7 +75,7 @@ def measure(folder: Path) -> dict[str, Any]:
     capped = graph.cap_degrees(5, seed=7)
     seconds["cap"] = clock() - start
     start = clock()
-    capped.write(folder / "capped")
+    capped.write(folder / "capped", overwrite=True)
     seconds["write"] = clock() - start
     total = sum(seconds.values())
     return {
@@ -85,17 +85,21 @@ def measure(folder: Path) -> dict[str, Any]:
         "largest_degree": capped.report.largest_degree_before,
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
         "microseconds_per_relation": round(1e6 * total / graph.num_relations, 3),
+        "cpu_seconds": round(time.process_time() - begun, 3),
         "peak_gb": round(peak_gb(), 3),
     }
 
 
 def run_fresh(num_entities: int, num_relations: int) -> dict[str, Any]:
-    """Makes the input here, measures in a process of its own."""
+    """Makes the input here, measures three times in a process of its own, and takes the median."""
+    rows = []
     with tempfile.TemporaryDirectory() as name:
         write_input(Path(name), num_entities, num_relations)
-        command = [sys.executable, __file__, "--measure", name]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return dict(json.loads(done.stdout))
+        for _ in range(3):
+            command = [sys.executable, __file__, "--measure", name]
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            rows.append(dict(json.loads(done.stdout)))
+    return sorted(rows, key=lambda row: float(row["microseconds_per_relation"]))[1]
 
 
 def judge(rows: list[dict[str, Any]]) -> dict[str, bool]:

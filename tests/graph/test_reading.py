@@ -266,6 +266,18 @@ DAMAGE: dict[str, tuple[dict[str, str | bytes], str]] = {
         {"entities_csv": 'id,text\na,first\nb,"second\nc,third\n'},
         "close every quote, but the one opened on line 3 stays open",
     ),
+    "an open quote on the last line": (
+        {"entities_csv_gz": gzip.compress(b'id,text\na,first\nb,x\nc,"say ""hi"", third')},
+        "close every quote, but the one opened on line 4 stays open",
+    ),
+    "an open quote after stray ones": (
+        {"entities_csv": 'id,text\na,5" pipe\nb,"second\nc,third\n'},
+        "close every quote, but the one opened on line 3 stays open",
+    ),
+    "a quoted TSV": (
+        {"entities_tsv": '"id"\t"text"\n"a"\t"first"\n'},
+        "must be written without quotes, which mean nothing between tabs",
+    ),
     "broken JSON": (
         {"entities_jsonl": JSON_ROWS + '{"id": "d", "text": \n'},
         r"one JSON object per line, got something else on 1 lines \(line 4\)",

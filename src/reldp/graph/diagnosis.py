@@ -4,7 +4,7 @@ Works on bytes, record by record, so that a damaged file is described exactly ho
 encoded. Only runs when something is wrong, or when an error message needs the line numbers of a
 few rows.
 
-Public: `open_bytes`, `records`, `open_quote`, `well_formed`, `line_numbers`, `json_object`,
+Public: `open_bytes`, `records`, `open_quote`, `may_end_open`, `well_formed`, `line_numbers`, `json_object`,
 `explain_delimited`, `explain_jsonl`.
 
 >>> import io
@@ -17,6 +17,7 @@ import json
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from io import BufferedIOBase
 from itertools import islice
 from pathlib import Path
@@ -29,6 +30,7 @@ __all__ = [
     "explain_jsonl",
     "json_object",
     "line_numbers",
+    "may_end_open",
     "open_bytes",
     "open_quote",
     "records",
@@ -80,9 +82,28 @@ def open_quote(path: Path) -> int:
     start, inside = 0, False
     with open_bytes(path) as stream:
         for number, line in enumerate(_lines(stream), 1):
-            start = start if inside else number
-            inside = _inside_after(line, inside)
+            if inside or b'"' in line:
+                start = start if inside else number
+                inside = _inside_after(line, inside)
     return start if inside else 0
+
+
+def may_end_open(path: Path, last: str) -> bool:
+    """Whether a CSV file may end inside a quoted field, looking at its end only.
+
+    Args:
+        path: The file.
+        last: The last field of the last row as it was read. If its quote was never closed, the
+            file ends with that quote and the field. `open_quote` knows for certain, slowly.
+    """
+    field = b'"' + last.replace('"', '""').encode().rstrip(b"\r\n")
+    tail = b""
+    with open_bytes(path) as stream:
+        if path.suffix != ".gz":
+            stream.seek(max(0, path.stat().st_size - 2 * len(field) - 100))
+        for block in iter(partial(stream.read, 1 << 20), b""):
+            tail = (tail + block)[-2 * len(field) - 100 :]
+    return tail.rstrip(b"\r\n").endswith((b"," + field, b"\n" + field, b"\r" + field))
 
 
 def line_numbers(
@@ -215,7 +236,10 @@ def _json_kind(value: object) -> str:
 def _lines(stream: BufferedIOBase) -> Iterator[bytes]:
     """Lines as the fast reader sees them: a carriage return alone ends a line too."""
     for line in stream:
-        yield from line.splitlines(keepends=True)
+        if b"\r" in line:
+            yield from line.splitlines(keepends=True)
+        else:
+            yield line
 
 
 def _inside_after(line: bytes, inside: bool) -> bool:

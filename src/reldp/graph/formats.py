@@ -30,6 +30,7 @@ from reldp.graph.diagnosis import (
     explain_jsonl,
     json_object,
     line_numbers,
+    may_end_open,
     open_bytes,
     open_quote,
     records,
@@ -123,7 +124,9 @@ def _delimited(
     except (pa.ArrowException, OSError) as error:
         what = explain_delimited(path, separator, len(names)) or _unreadable(error, path)
         raise GraphError(f"{path.name} {what}") from None
-    if quoted and open_quote(path):  # Arrow takes the rest of the file for one field
+    # Arrow takes what follows a quote that is never closed for one field, without a word.
+    last = table.column(len(names) - 1)[-1].as_py() if quoted and table.num_rows else None
+    if last is not None and may_end_open(path, last) and open_quote(path):
         raise GraphError(f"{path.name} {explain_delimited(path, separator, len(names))}")
     locate = partial(
         line_numbers,
@@ -173,6 +176,11 @@ def _header(path: Path, delimiter: str) -> tuple[list[str], int]:
     if not text.strip():
         raise GraphError(f"{path.name} must not be empty, got blank lines only. Write it again.")
     if delimiter == "\t":
+        if text.startswith('"') and text.endswith('"'):
+            raise GraphError(
+                f"{path.name} must be written without quotes, which mean nothing between tabs, got "
+                "quoted column names. Write it without, or as CSV."
+            )
         return text.split("\t"), line
     try:
         names = next(csv.reader(io.StringIO(text, newline="")))

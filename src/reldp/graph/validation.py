@@ -38,7 +38,7 @@ from reldp.graph.sources import Checklist, SourceTable
 __all__ = ["Entities", "checked_entities", "checked_relations"]
 
 _KNOWN = ("id", "text", "features", "protected")
-_SLICE = 1 << 22  # relations looked up at a time
+_SLICE = 1 << 24  # relations looked up at a time: each time costs a hash table of all ids
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +59,11 @@ class Entities:
     index: npt.NDArray[np.int64]
     typed: bool
     drops: dict[str, int]
+
+    @property
+    def whole(self) -> bool:
+        """Whether every id that was read is in the table, at its own place."""
+        return bool(len(self.names) == self.table.num_rows)
 
 
 def checked_entities(source: SourceTable, drop: frozenset[str]) -> Entities:
@@ -128,36 +133,42 @@ def checked_relations(
         name: id_column(source.table.column(name), source.name, name)
         for name in ("source", "target")
     }
-    codes = np.empty((source.table.num_rows, 2), dtype=np.int64)
-    for end, (name, column) in enumerate(columns.items()):
-        _check_plain(checks, column, name)
-        checks.check(
-            "missing_ids",
-            _blank(column),
-            "must name two entities",
-            f"missing {name} ids",
-            "Fill them in",
-        )
-        codes[:, end] = _lookup(column, entities, source)
-    for end, (name, column) in enumerate(columns.items()):
+    codes = [_lookup(column, entities, source) for column in columns.values()]  # (rows,) each
+    unknown = {name: np.flatnonzero(code < 0) for name, code in zip(columns, codes, strict=True)}
+    for name, column in columns.items():
+        _check_missing(checks, column, name, unknown[name])
+    for name, column in columns.items():
         checks.check(
             "unknown_ids",
-            np.flatnonzero(codes[:, end] < 0),
+            unknown[name],
             "must name entities that are there",
             f"unknown {name} ids",
             "Add these entities",
             partial(_show, column),
         )
-    relations = np.where(codes >= 0, entities.index[codes], -1)  # (rows, 2)
-    # A relation of an entity that was dropped on request goes with it, and is counted.
-    gone = np.flatnonzero(checks.alive & (codes >= 0).all(axis=1) & (relations < 0).any(axis=1))
-    checks.alive[gone] = False
-    if len(gone):
+    # Rows with an unknown end are dropped or a problem by now: their -1 is never looked at.
+    ends = [code if entities.whole else entities.index[code] for code in codes]
+    gone = np.flatnonzero(checks.alive & (np.minimum(*ends) < 0))
+    if len(gone):  # a relation of an entity that was dropped on request goes with it
         checks.drops["relations_of_dropped_entities"] = len(gone)
-    _check_pairs(checks, relations, columns)
+        checks.alive[gone] = False
+    _check_pairs(checks, ends, columns)
     checks.finish()
-    kept = relations if checks.alive.all() else relations[checks.alive]
-    return np.ascontiguousarray(kept), checks.drops
+    alive = slice(None) if checks.alive.all() else checks.alive
+    return np.stack([end[alive] for end in ends], axis=1), checks.drops
+
+
+def _check_missing(
+    checks: Checklist, column: Any, name: str, unknown: npt.NDArray[np.intp]
+) -> None:
+    """Null and blank ids, which are among the unknown ones: no entity has such an id."""
+    checks.check(
+        "missing_ids",
+        unknown[_blank(column.take(pa.array(unknown)))],
+        "must name two entities",
+        f"missing {name} ids",
+        "Fill them in",
+    )
 
 
 def _require_columns(
@@ -260,27 +271,26 @@ def _check_relation_columns(checks: Checklist) -> None:
 
 
 def _check_pairs(
-    checks: Checklist, relations: npt.NDArray[np.int64], columns: dict[str, Any]
+    checks: Checklist, ends: list[npt.NDArray[np.int64]], columns: dict[str, Any]
 ) -> None:
     """Self-relations and repeated pairs among the rows that are still in."""
 
     def show(row: int) -> str:
         return " ".join(_show(column, row) for column in columns.values())
 
-    loops = np.flatnonzero((relations[:, 0] == relations[:, 1]) & (relations[:, 0] >= 0))
     checks.check(
         "self_relations",
-        loops,
+        np.flatnonzero(ends[0] == ends[1]),
         "must relate two different entities",
         "self-relations",
         "Remove them",
         show,
     )
-    rows = np.flatnonzero(checks.alive & (relations >= 0).all(axis=1))
-    repeated = rows[_repeats(relations[rows])]
+    rows = np.flatnonzero(checks.alive)
+    low, high = np.minimum(*ends)[rows], np.maximum(*ends)[rows]
     checks.check(
         "duplicate_relations",
-        repeated,
+        rows[_repeats(low * (high.max(initial=0) + 1) + high)],  # int64 up to 3 billion entities
         "must name a pair of entities once (in either direction)",
         "repeated relations",
         "Remove them",
@@ -288,11 +298,8 @@ def _check_pairs(
     )
 
 
-def _repeats(relations: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-    """Rows that repeat an earlier pair, whichever end comes first."""
-    low = np.minimum(relations[:, 0], relations[:, 1])
-    high = np.maximum(relations[:, 0], relations[:, 1])
-    keys = low * (high.max(initial=0) + 1) + high  # below 2**63 up to 3 billion entities
+def _repeats(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
+    """Rows whose key an earlier row has."""
     ordered = np.sort(keys)
     if not bool(np.any(ordered[1:] == ordered[:-1])):
         return np.empty(0, dtype=np.intp)
@@ -312,7 +319,7 @@ def _lookup(column: Any, entities: Entities, source: SourceTable) -> npt.NDArray
             )
         # The side without a type is compared as written: the integer 7 is "7", and "07" is unknown.
         column, names = (part.cast(pa.large_string()) for part in (column, names))
-    if is_text(column.type):
+    if column.type != names.type:
         column, names = column.cast(pa.large_string()), names.cast(pa.large_string())
     codes = np.empty(len(column), dtype=np.int64)
     for start in range(0, len(column), _SLICE):
