@@ -77,15 +77,15 @@ def measure(folder: Path) -> dict[str, Any]:
     start = clock()
     capped.write(folder / "capped", overwrite=True)
     seconds["write"] = clock() - start
-    total = sum(seconds.values())
+    cpu = time.process_time() - begun
     return {
         "num_entities": graph.num_entities,
         "num_relations": graph.num_relations,
         "kept": capped.num_relations,
         "largest_degree": capped.report.largest_degree_before,
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
-        "microseconds_per_relation": round(1e6 * total / graph.num_relations, 3),
-        "cpu_seconds": round(time.process_time() - begun, 3),
+        "cpu_seconds": round(cpu, 3),
+        "cpu_microseconds_per_relation": round(1e6 * cpu / graph.num_relations, 3),
         "peak_gb": round(peak_gb(), 3),
     }
 
@@ -99,12 +99,12 @@ def run_fresh(num_entities: int, num_relations: int) -> dict[str, Any]:
             command = [sys.executable, __file__, "--measure", name]
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             rows.append(dict(json.loads(done.stdout)))
-    return sorted(rows, key=lambda row: float(row["microseconds_per_relation"]))[1]
+    return sorted(rows, key=lambda row: sum(row["seconds"].values()))[1]
 
 
 def judge(rows: list[dict[str, Any]]) -> dict[str, bool]:
-    """Whether the stated limits hold; rows from large to small."""
-    costs = [row["microseconds_per_relation"] for row in rows]
+    """Whether the stated limits hold. Cost is processor time: what else runs does not change it."""
+    costs = [row["cpu_microseconds_per_relation"] for row in rows]
     return {
         f"each under {LIMIT_SECONDS:g} s": all(
             value < LIMIT_SECONDS for row in rows for value in row["seconds"].values()
