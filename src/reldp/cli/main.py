@@ -1,25 +1,31 @@
 """``reldp``: finds the command, and turns every error into one clear line and exit code 2.
 
 Commands are imported only when called, so ``reldp account`` never loads torch. Each command module exposes
-``command``, a click command; all logic lives in the library.
+``command``, a click command; all logic lives in the library. Whatever a user types, the answer is a result or one
+line on the error stream that names the flag, the rule and the fix: never a traceback.
+
+>>> main(["--version"])
+reldp, version 0.1.0
+0
 """
 
-import os
 import re
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 
 import click
 
 import reldp
+from reldp.cli.options import with_hint
 from reldp.errors import ReldpError
 
 __all__ = ["main"]
 
 COMMANDS = {
     "account": "epsilon of a plan",
-    "calibrate": "the noise a target epsilon needs",
+    "calibrate": "the noise a target epsilon needs, or the steps it allows",
     "inspect": "what a graph holds, and a plan to start from",
     "prepare": "graphs from real sources",
     "demo": "the main job on the bundled graph",
@@ -39,25 +45,63 @@ class _LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            fix = f"Did you mean {near[0]}?" if near else f"The commands are {', '.join(COMMANDS)}."
+            raise ReldpError(f"{args[0]!r} is not a command. {fix}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.command(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=_LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(reldp.__version__, prog_name="reldp")
-def _root() -> None:
+@click.pass_context
+def _root(context: click.Context) -> None:
     """Fine-tune an encoder on private relations, and say exactly what is promised."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 def _one_line(message: str) -> str:
     """The message on one line, with `snake_case` names written as the flags they are."""
     flags = re.sub(r"`([a-z][a-z_0-9]*)`", lambda m: "--" + m.group(1).replace("_", "-"), message)
-    return " ".join(flags.split())
+    line = " ".join(flags.split())
+    # What a user typed is quoted back: no control character may reach the terminal.
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+
+
+def _parameter_name(parameter: click.Parameter, context: click.Context | None) -> str:
+    """The longest spelling of a flag, or an argument in capitals."""
+    if isinstance(parameter, click.Argument) and context is not None:
+        return parameter.make_metavar(context)
+    return max(parameter.opts, key=len)
 
 
 def _usage_message(error: click.UsageError) -> str:
-    return error.format_message()
+    """What click found wrong, in the form: flag, rule, fix."""
+    where = error.ctx.command_path if error.ctx is not None else "reldp"
+    see = f"See {where} --help."
+    if isinstance(error, click.NoSuchOption):
+        near = sorted(error.possibilities or [])
+        fix = f"Did you mean {' or '.join(near)}?" if near else see
+        return f"{error.option_name} is not an option of {where}. {fix}"
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        name = _parameter_name(error.param, error.ctx)
+        if isinstance(error, click.MissingParameter):
+            return f"{name} must be given. {see}"
+        return f"{name}{'' if error.message.startswith('must ') else ':'} {error.message}"
+    message = error.format_message().rstrip(".")
+    return f"{message}. {see}"
 
 
 def _fail(message: str) -> int:
@@ -66,27 +110,34 @@ def _fail(message: str) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the command line; returns the exit code."""
-    try:
-        result = _root.main(args=arguments, prog_name="reldp", standalone_mode=False)
-        code = result if isinstance(result, int) else 0
-    except click.UsageError as error:
-        code = _fail(_usage_message(error))
-    except click.ClickException as error:
-        code = _fail(error.format_message())
-    except click.exceptions.Exit as error:
-        code = error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("reldp: stopped by the user.", err=True)
-        code = 130
-    except ReldpError as error:
-        code = _fail(str(error))
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 141
-    except OSError as error:
-        where = f" ({Path(error.filename).name})" if isinstance(error.filename, str) else ""
-        code = _fail(f"{error.strerror or error}{where}.")
+    """Runs the command line; returns the exit code, or exits with it when no arguments are given.
+
+    Args:
+        arguments: What follows ``reldp``; the process's own arguments if None.
+    """
+    code = _run(arguments)
     if arguments is None:
         sys.exit(code)
     return code
+
+
+def _run(arguments: list[str] | None) -> int:
+    try:
+        result = _root.main(args=arguments, prog_name="reldp", standalone_mode=False)
+    except click.UsageError as error:
+        return _fail(_usage_message(error))
+    except click.ClickException as error:
+        return _fail(error.format_message())
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("reldp: stopped by the user.", err=True)
+        return 130
+    except ReldpError as error:
+        return _fail(with_hint(str(error)))
+    except SystemExit as error:  # click's answer to a reader that closed the pipe
+        return error.code if isinstance(error.code, int) else 1
+    except OSError as error:
+        where = f" ({Path(error.filename).name})" if isinstance(error.filename, str) else ""
+        return _fail(f"{error.strerror or error}{where}.")
+    return result if isinstance(result, int) else 0

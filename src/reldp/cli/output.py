@@ -1,0 +1,198 @@
+"""How prices are shown: a table for people, one JSON object for programs.
+
+Epsilon is rounded up wherever it is rounded. JSON has no infinity: an infinite epsilon is written as the string
+``"Infinity"``, which ``float`` in Python and ``Number`` in JavaScript read back, and which, unlike null, no program
+mistakes for a small number.
+
+Public to the other commands: `print_json`, `print_price`, `print_price_list`, `price_fields`, `guarantee`, `round_up`.
+
+>>> round_up(0.45824831)
+'0.4583'
+>>> to_json({"epsilon": float("inf")}, indent=None)
+'{"epsilon": "Infinity"}'
+"""
+
+import json
+import math
+from dataclasses import asdict
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from reldp.accounting import Price
+    from reldp.plan import PrivacyPlan
+    from reldp.reporting.price_list import PriceRow
+
+__all__ = [
+    "guarantee",
+    "price_fields",
+    "print_json",
+    "print_price",
+    "print_price_list",
+    "print_table",
+    "round_up",
+    "to_json",
+]
+
+ANALYSES = {
+    "anchored": "anchored: one tuple moves where the entity is a negative",
+    "replacement": "replacement: the published coupling, which counts it twice",
+}
+ACCOUNTANTS = {"pld": "privacy-loss distributions (pld)", "rdp": "Renyi divergences (rdp)"}
+POOLS = {
+    "entities": "all entities of the graph",
+    "unprotected": "entities that are not protected",
+    "public": "a public pool",
+}
+
+
+def round_up(value: float, digits: int = 4) -> str:
+    """The number with that many significant digits, never below its value."""
+    if not math.isfinite(value):
+        return "infinite"
+    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value))
+    return f"{float(rounded):.{digits}g}"
+
+
+def _valid(value: Any) -> Any:
+    """The value with infinities as words, since JSON has none."""
+    if isinstance(value, dict):
+        return {name: _valid(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_valid(item) for item in value]
+    if isinstance(value, float) and math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def to_json(fields: dict[str, Any], indent: int | None = 2) -> str:
+    """The fields as valid JSON; NaN is refused."""
+    return json.dumps(_valid(fields), indent=indent, allow_nan=False)
+
+
+def print_json(fields: dict[str, Any]) -> None:
+    """Prints one JSON object."""
+    click.echo(to_json(fields))
+
+
+def price_fields(plan: "PrivacyPlan", price: "Price") -> dict[str, Any]:
+    """What ``--json`` says about a price: epsilon and what it rests on, then the plan."""
+    return {
+        "epsilon": price.epsilon,
+        "delta": price.delta,
+        "accountant": price.accountant,
+        "clipping": plan.clipping,
+        "analysis": _analysis(plan, price),
+        "status": plan.status,
+        "guarantee": guarantee(plan, price),
+        "plan": plan.to_dict(),
+        "plan_hash": plan.hash,
+    }
+
+
+def _analysis(plan: "PrivacyPlan", price: "Price") -> str:
+    """The analysis that gave the number; ``"claimed"`` where none proves it."""
+    return price.analysis if plan.status == "proven" else "claimed"
+
+
+def guarantee(plan: "PrivacyPlan", price: "Price") -> str:
+    """One plain sentence: what is promised to whom, and whether it is proven."""
+    if math.isinf(price.epsilon):
+        reason = "there is no noise" if plan.noise_multiplier == 0 else "the noise is far too small"
+        return f"Nothing is guaranteed: epsilon is infinite because {reason} for this delta."
+    if plan.status == "claimed":
+        return (
+            "Claimed, false in the worst case: the published argument that one entity moves a batch by at "
+            "most the clip norm has counterexamples. Do not promise this epsilon to anyone; "
+            "--clipping tuple has a proven one."
+        )
+    pair = f"({round_up(price.epsilon)}, {price.delta:g})"
+    if plan.unit == "relation":
+        return (
+            f"Proven: training is {pair}-differentially private for any one relation. This is weaker than "
+            "protecting an entity, whose relations together may show."
+        )
+    return (
+        f"Proven: training is {pair}-differentially private for any one protected entity together with "
+        f"all its relations, at most {plan.max_degree}, in the graph whose degrees are capped."
+    )
+
+
+def _facts(plan: "PrivacyPlan", price: "Price") -> list[tuple[str, str]]:
+    """Label and words of each row of the table."""
+    rate = f"{plan.sample_rate:.6g}"
+    analysis = _analysis(plan, price)
+    return [
+        ("epsilon", f"{round_up(price.epsilon)} at delta {price.delta:g}"),
+        ("status", plan.status if plan.status == "proven" else "claimed, false in the worst case"),
+        ("accountant", ACCOUNTANTS[price.accountant]),
+        ("analysis", ANALYSES.get(analysis, "the published claim; no proof")),
+        ("clipping", f"{plan.clipping}: {plan.rule.summary.split(';')[0]}"),
+        ("noise", f"{round_up(plan.noise_multiplier, 6)} times the clip norm"),
+        ("steps", f"{plan.num_steps:,}"),
+        ("batch", f"{plan.expected_batch_size:,.6g} relations expected, each at rate {rate}"),
+        ("negatives", f"{plan.num_negatives} per relation, from {POOLS[plan.negatives]}"),
+        ("graph", f"{plan.num_entities:,} entities, {plan.num_relations:,} relations"),
+        ("protects", _protects(plan)),
+    ]
+
+
+def _protects(plan: "PrivacyPlan") -> str:
+    if plan.unit == "relation":
+        return "one relation"
+    return f"one entity and its relations, at most {plan.max_degree:,}"
+
+
+def print_price(plan: "PrivacyPlan", price: "Price") -> None:
+    """Prints the table for people and the sentence below it."""
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, words in _facts(plan, price):
+        table.add_row(label, words, style="bold" if label == "epsilon" else None)
+    print_table(table, guarantee(plan, price))
+
+
+def print_price_list(plan: "PrivacyPlan", rows: list["PriceRow"], as_json: bool) -> None:
+    """Prints what one setting costs under every rule and analysis."""
+    setting = {**plan.to_dict(), "noise_per_tuple": plan.noise_multiplier}
+    for name in ("clipping", "analysis", "noise_multiplier"):
+        del setting[name]
+    if as_json:
+        print_json({"setting": setting, "prices": [asdict(row) for row in rows]})
+        return
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for header in ("clipping", "analysis", "accountant", "noise", "epsilon", ""):
+        right = header in ("noise", "epsilon")
+        table.add_column(header, justify="right" if right else "left", no_wrap=True)
+    for row in rows:
+        remark = "" if row.status == "proven" else "false in the worst case"
+        noise, epsilon = f"{row.noise_multiplier:g}", round_up(row.epsilon)
+        table.add_row(row.clipping, row.analysis, row.accountant, noise, epsilon, remark)
+    print_table(
+        table,
+        f"{plan.num_entities:,} entities, {plan.num_relations:,} relations, at most {plan.max_degree} each, "
+        f"{plan.num_negatives} negatives, rate {plan.sample_rate:g}, {plan.num_steps:,} steps, "
+        f"delta {plan.delta:g}.",
+        "Every row has the same noise per tuple; the frequency rule gives a tuple half of the clip norm, so its "
+        "noise multiplier is half.",
+    )
+
+
+def print_table(table: "Table", *sentences: str) -> None:
+    """Prints a table and sentences below it, wrapped to the terminal."""
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False)
+    console.print(table)
+    for sentence in sentences:
+        console.print()
+        console.print(sentence)

@@ -1,0 +1,102 @@
+"""What the same noise costs under every rule and analysis.
+
+Rules are compared at the same noise per tuple: standard deviation divided by the most that one tuple can add to the
+sum. The frequency rule gives a tuple at most half of the clip norm (theory.md section 2), so at equal noise
+per tuple its noise multiplier is half of the others'. Prices of that rule are claims, not proofs (2.1).
+
+Public: `PriceRow`, `price_list`, `paper_plan`. Everything here is computed from public constants.
+
+>>> rows = price_list(paper_plan(num_steps=10))
+>>> [row.clipping for row in rows if row.status == "claimed"]
+['frequency', 'frequency']
+>>> rows[0].noise_multiplier, rows[-1].noise_multiplier
+(0.5, 1.0)
+"""
+
+from dataclasses import dataclass, replace
+
+from reldp.plan import PrivacyPlan
+
+__all__ = ["PriceRow", "noise_multiplier_for", "paper_plan", "price_list"]
+
+# Rule, analysis, accountant: the published ways first, then the ones with the smaller proven price.
+WAYS = (
+    ("frequency", "replacement", "rdp"),
+    ("frequency", "replacement", "pld"),
+    ("tuple", "replacement", "rdp"),
+    ("tuple", "replacement", "pld"),
+    ("tuple", "anchored", "pld"),
+    ("pair", "replacement", "pld"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceRow:
+    """Epsilon of one way to train and to account.
+
+    Attributes:
+        clipping: The rule.
+        analysis: The analysis, ``"claimed"`` where the rule has no proof.
+        accountant: ``"pld"`` or ``"rdp"``.
+        status: ``"proven"`` or ``"claimed"``.
+        noise_multiplier: Noise divided by the clip norm, the same noise per tuple in every row.
+        epsilon: At the plan's delta, after all its steps.
+    """
+
+    clipping: str
+    analysis: str
+    accountant: str
+    status: str
+    noise_multiplier: float
+    epsilon: float
+
+
+def noise_multiplier_for(clipping: str, noise_per_tuple: float) -> float:
+    """The noise multiplier at which a rule has that noise per tuple."""
+    return 0.5 * noise_per_tuple if clipping == "frequency" else noise_per_tuple
+
+
+def price_list(plan: PrivacyPlan) -> list[PriceRow]:
+    """Prices of the plan's setting under every rule that it allows.
+
+    Args:
+        plan: Sizes, rate, steps and delta; its noise multiplier is taken as the noise per tuple, its own
+            clipping and analysis are ignored.
+    """
+    rows = []
+    for clipping, analysis, accountant in WAYS:
+        if clipping == "pair" and plan.num_negatives == 0:
+            continue
+        if analysis == "anchored" and plan.sample_rate == 1:
+            continue
+        noise = noise_multiplier_for(clipping, plan.noise_multiplier)
+        way = replace(plan, clipping=clipping, analysis=analysis, noise_multiplier=noise)
+        price = way.price(accountant)
+        rows.append(
+            PriceRow(
+                clipping=clipping,
+                analysis=analysis if way.status == "proven" else "claimed",
+                accountant=accountant,
+                status=way.status,
+                noise_multiplier=noise,
+                epsilon=price.epsilon,
+            )
+        )
+    return rows
+
+
+def paper_plan(num_steps: int = 100_000) -> PrivacyPlan:
+    """The default setting of the paper's numerical section, delta 1/m, at noise 1 per tuple.
+
+    The paper states noise 0.5 for its frequency rule, whose tuples get half of the clip norm: that is 1 per tuple.
+    """
+    return PrivacyPlan(
+        num_entities=10**6,
+        num_relations=5 * 10**6,
+        max_degree=5,
+        num_negatives=4,
+        sample_rate=1e-5,
+        num_steps=num_steps,
+        noise_multiplier=1.0,
+        delta=2e-7,
+    )

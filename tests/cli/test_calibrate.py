@@ -1,0 +1,95 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from reldp.cli.main import main
+from reldp.plan import PrivacyPlan
+from tests.cli.test_account import SMALL, flags, refusal
+
+
+def values(drop=(), **changes):
+    return {k: v for k, v in {**SMALL, **changes}.items() if k not in drop}
+
+
+def answer(capsys, given):
+    code = main(["calibrate", *flags(given), "--json"])
+    out, err = capsys.readouterr()
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+@pytest.mark.parametrize("accountant", ["rdp", "pld"])
+def test_the_least_noise_for_a_target(capsys, accountant):
+    given = values(["noise_multiplier"], target_epsilon="2", accountant=accountant)
+    found = answer(capsys, given)
+    assert found["epsilon"] <= 2
+    assert found["solved_for"] == "noise_multiplier"
+    plan = PrivacyPlan.from_dict(found["plan"])
+    assert plan.noise_multiplier == found["noise_multiplier"]
+    assert plan.epsilon(accountant) == found["epsilon"]
+    less = replace(plan, noise_multiplier=found["noise_multiplier"] / 1.002)
+    assert less.epsilon(accountant) > 2
+
+
+def test_the_most_steps_for_a_target(capsys):
+    found = answer(capsys, values(["num_steps"], target_epsilon="4", noise_multiplier="2"))
+    plan = PrivacyPlan.from_dict(found["plan"])
+    assert found["solved_for"] == "num_steps"
+    assert found["num_steps"] == plan.num_steps
+    assert plan.epsilon("rdp") == found["epsilon"] <= 4
+    assert plan.epsilon("rdp", num_steps=plan.num_steps + 1) > 4
+
+
+def test_noise_is_shown_rounded_up(capsys):
+    given = values(["noise_multiplier"], target_epsilon="2")
+    noise = answer(capsys, given)["noise_multiplier"]
+    assert main(["calibrate", *flags(given)]) == 0
+    line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("noise"))
+    assert noise <= float(line.split()[1]) <= noise * 1.00001
+
+
+def test_the_frequency_rule_stays_a_claim(capsys):
+    found = answer(capsys, values(["noise_multiplier"], target_epsilon="2", clipping="frequency"))
+    assert (found["analysis"], found["status"]) == ("claimed", "claimed")
+
+
+@pytest.mark.parametrize(
+    ("drop", "changes", "words"),
+    [
+        (["noise_multiplier"], {}, ["--target-epsilon must be given", "customary"]),
+        ([], {"target_epsilon": "2"}, ["--noise-multiplier and --num-steps exclude", "Leave out"]),
+        (
+            ["noise_multiplier", "num_steps"],
+            {"target_epsilon": "2"},
+            ["--noise-multiplier or --num-steps must be given"],
+        ),
+        (["noise_multiplier"], {"target_epsilon": "0"}, ["--target-epsilon must be", "above 0"]),
+        (["noise_multiplier"], {"target_epsilon": "inf"}, ["--target-epsilon must be", "finite"]),
+        (["noise_multiplier"], {"target_epsilon": "low"}, ["--target-epsilon must be a number"]),
+        (["noise_multiplier", "delta"], {"target_epsilon": "2"}, ["--delta must be given"]),
+        (
+            ["num_steps"],
+            {"target_epsilon": "0.01", "noise_multiplier": "1"},
+            ["--target-epsilon 0.01 is exceeded by a single step", "more noise"],
+        ),
+    ],
+)
+def test_bad_input_is_one_line_with_flag_rule_and_fix(capsys, drop, changes, words):
+    err = refusal(capsys, "calibrate", drop, **changes)
+    for word in words:
+        assert word in err
+
+
+def test_an_unreachable_target_is_refused_with_the_reason(capsys):
+    # Half of the pool is drawn as negatives in every step: the batch size alone tells.
+    err = refusal(
+        capsys,
+        "calibrate",
+        ["noise_multiplier"],
+        target_epsilon="1e-5",
+        num_steps="1000000",
+        analysis="anchored",
+    )
+    assert "--target-epsilon" in err
+    assert "cannot be reached" in err

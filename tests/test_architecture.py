@@ -1,0 +1,258 @@
+"""Reads the import graph of src/reldp and holds the dependency rules."""
+
+import ast
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[1]
+SOURCE = REPOSITORY / "src"
+
+WITHOUT_TORCH = ("graph", "sampling", "accounting", "noise")
+STRANGERS = ("sampling", "clipping", "accounting", "gradients")
+AFTER_TRAINING = ("evaluation", "auditing", "reporting")
+BUILT_ON_TORCH = {
+    *("torch", "transformers", "peft", "safetensors", "sentence_transformers", "opacus"),
+    *("accelerate", "torch_geometric", "gguf"),
+}
+LIGHT = {"numpy", "scipy", "pyarrow", "dp_accounting", "cryptography", "click", "rich"}
+HEAVY = {*BUILT_ON_TORCH, "pandas", "networkx", "matplotlib", "scipy.stats", "dp_accounting"}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module: who imports it, and whether at the time of its own import."""
+
+    importer: str
+    imported: str
+    at_once: bool
+
+
+def _is_for_types_only(node):
+    return isinstance(node, ast.If) and ast.unparse(node.test) in (
+        "TYPE_CHECKING",
+        "typing.TYPE_CHECKING",
+    )
+
+
+def _walk(node, at_once=True):
+    """Import statements below a node; what only type checkers see is left out."""
+    for child in ast.iter_child_nodes(node):
+        if _is_for_types_only(child):
+            yield from (found for part in child.orelse for found in _walk_one(part, at_once))
+            continue
+        yield from _walk_one(child, at_once)
+
+
+def _walk_one(node, at_once):
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        yield node, at_once
+    inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    yield from _walk(node, at_once and not inside)
+
+
+def _modules_of(node, module, is_package):
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    base = node.module or ""
+    if node.level:
+        parts = module.split(".")
+        keep = len(parts) - node.level + (1 if is_package else 0)
+        base = ".".join([*parts[:keep], *([base] if base else [])])
+    return [base, *(f"{base}.{alias.name}" for alias in node.names)]
+
+
+def imports_of(code, module, is_package=False):
+    """Every module that some code imports. Names imported from a package count as its modules too."""
+    return [
+        Import(module, imported, at_once)
+        for node, at_once in _walk(ast.parse(code))
+        for imported in _modules_of(node, module, is_package)
+    ]
+
+
+def _module_name(path):
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = sorted((SOURCE / "reldp").rglob("*.py"))
+MODULES = {_module_name(path): path for path in FILES}
+IMPORTS = [
+    found
+    for module, path in MODULES.items()
+    for found in imports_of(path.read_text(), module, path.name == "__init__.py")
+]
+
+
+def part(module):
+    """The folder of reldp that a module is in: ``"graph"`` for ``reldp.graph.reading``."""
+    parts = module.split(".")
+    return parts[1] if parts[0] == "reldp" and len(parts) > 1 else ""
+
+
+def top(module):
+    return module.split(".")[0]
+
+
+def breaks(imports, importers, forbidden):
+    """Imports by some parts of what they must not import."""
+    return [i for i in imports if part(i.importer) in importers and forbidden(i)]
+
+
+def of_torch(found):
+    return top(found.imported) in BUILT_ON_TORCH
+
+
+def of_a_stranger(found):
+    other = part(found.imported)
+    return other in STRANGERS and other != part(found.importer)
+
+
+def of_training(found):
+    return part(found.imported) == "training"
+
+
+def test_the_reader_finds_every_kind_of_import():
+    code = (
+        "import torch.nn as nn\n"
+        "from reldp.training import loop\n"
+        "from . import rules\n"
+        "from .. import plan\n"
+        "if TYPE_CHECKING:\n    import pandas\nelse:\n    import scipy\n"
+        "def f():\n    from numpy import array\n"
+        "try:\n    import rich\nexcept ImportError:\n    pass\n"
+    )
+    found = {(i.imported, i.at_once) for i in imports_of(code, "reldp.clipping.units")}
+    assert ("torch.nn", True) in found
+    assert ("reldp.training.loop", True) in found
+    assert ("reldp.clipping.rules", True) in found
+    assert ("reldp.plan", True) in found
+    assert ("scipy", True) in found
+    assert ("rich", True) in found
+    assert ("numpy", False) in found
+    assert "pandas" not in {name for name, _ in found}
+
+
+@pytest.mark.parametrize(
+    ("code", "module", "importers", "forbidden"),
+    [
+        ("import torch", "reldp.graph.reading", WITHOUT_TORCH, of_torch),
+        ("def f():\n from torch import nn", "reldp.noise.gaussian", WITHOUT_TORCH, of_torch),
+        ("from reldp import accounting", "reldp.sampling.x", STRANGERS, of_a_stranger),
+        ("from ..clipping import rules", "reldp.gradients.x", STRANGERS, of_a_stranger),
+        ("import reldp.training.loop", "reldp.auditing.x", AFTER_TRAINING, of_training),
+    ],
+)
+def test_a_broken_rule_is_seen(code, module, importers, forbidden):
+    assert breaks(imports_of(code, module), importers, forbidden)
+
+
+def test_the_data_and_accounting_sides_never_import_torch():
+    assert breaks(IMPORTS, WITHOUT_TORCH, of_torch) == []
+
+
+def test_the_data_and_accounting_sides_need_light_packages_only():
+    allowed = {*LIGHT, *sys.stdlib_module_names, "reldp"}
+    assert (
+        breaks(IMPORTS, WITHOUT_TORCH, lambda i: i.at_once and top(i.imported) not in allowed) == []
+    )
+
+
+def test_they_never_reach_torch_through_others():
+    reached = {i for i in IMPORTS if part(i.importer) in WITHOUT_TORCH}
+    seen, queue = set(), [i.imported for i in reached if i.at_once]
+    while queue:
+        module = queue.pop()
+        if module in seen or module not in MODULES:
+            continue
+        seen.add(module)
+        queue += [i.imported for i in IMPORTS if i.importer == module and i.at_once]
+        assert not any(i.importer == module and i.at_once and of_torch(i) for i in IMPORTS), module
+
+
+def test_sampling_clipping_accounting_and_gradients_are_strangers():
+    assert breaks(IMPORTS, STRANGERS, of_a_stranger) == []
+
+
+def test_what_follows_training_does_not_import_it():
+    assert breaks(IMPORTS, AFTER_TRAINING, of_training) == []
+
+
+def test_only_plan_and_what_uses_plans_join_the_parts():
+    below = ("graph", "noise", *STRANGERS)
+    joined = breaks(IMPORTS, below, lambda i: part(i.imported) in ("plan", "training", "cli"))
+    assert joined == []
+
+
+def test_commands_are_imported_by_nobody():
+    outside = [i for i in IMPORTS if part(i.importer) != "cli" and part(i.imported) == "cli"]
+    assert outside == []
+
+
+def test_there_is_no_import_cycle():
+    edges = {
+        module: {i.imported for i in IMPORTS if i.importer == module and i.at_once} & set(MODULES)
+        for module in MODULES
+    }
+    # A package imports its own modules, and importing a module runs its package: not a cycle of design.
+    edges = {
+        module: {
+            other for other in others if not module.startswith(other + ".") and other != module
+        }
+        for module, others in edges.items()
+    }
+    while True:
+        leaves = [module for module, others in edges.items() if not others]
+        if not leaves:
+            break
+        for leaf in leaves:
+            del edges[leaf]
+        edges = {module: others - set(leaves) for module, others in edges.items()}
+    assert edges == {}
+
+
+def test_importing_reldp_is_cheap():
+    code = "import sys, reldp; reldp.__all__; print('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "reldp" in loaded
+    assert not loaded & {*HEAVY, "numpy", "scipy", "pyarrow"}
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("module", ["reldp.plan", "reldp.graph", "reldp.sampling", "reldp.noise"])
+def test_parts_without_torch_load_nothing_heavy(module):
+    code = f"import sys, {module}; print('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(done.stdout.split()) & HEAVY
+
+
+def test_every_source_file_has_its_test():
+    missing = []
+    for path in FILES:
+        inside = path.relative_to(SOURCE / "reldp")
+        if inside.name.startswith("_"):
+            continue
+        if not (REPOSITORY / "tests" / inside.parent / f"test_{inside.name}").exists():
+            missing.append(str(inside))
+    assert missing == []
+
+
+def test_no_file_is_a_drawer_for_everything():
+    drawers = {"utils", "util", "common", "misc", "helpers"}
+    assert [str(path) for path in FILES if {*path.parts, path.stem} & drawers] == []
+
+
+def test_nothing_from_data_becomes_code():
+    """No pickle on load, no evaluation of strings: not even imported."""
+    forbidden = {"pickle", "cPickle", "marshal", "shelve", "dill", "joblib"}
+    assert [i for i in IMPORTS if top(i.imported) in forbidden] == []
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                assert called not in ("eval", "exec", "torch.load"), f"{path}: {called}"

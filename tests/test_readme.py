@@ -1,0 +1,103 @@
+"""Everything the README says that a program can check."""
+
+import contextlib
+import io
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import reldp
+from reldp.cli.main import main
+
+REPOSITORY = Path(__file__).parents[1]
+README = (REPOSITORY / "README.md").read_text()
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+PYTHON = [code for language, code in BLOCKS if language == "python"]
+SHELL = [line for language, text in BLOCKS if language == "" for line in text.splitlines()]
+COMMANDS = [line for line in SHELL if line.startswith("reldp ")]
+
+
+def rows_below(header):
+    """Cells of the table whose header line starts with some words, without bold."""
+    lines = README.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith(header))
+    rows = []
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip(" *") for cell in line.strip("|").split("|")])
+    return rows
+
+
+def test_it_is_short():
+    assert len(README.splitlines()) <= 150
+
+
+def test_there_is_code_to_run():
+    assert PYTHON
+    assert {"account", "calibrate"} <= {line.split()[1] for line in COMMANDS}
+
+
+def test_the_first_example_has_at_most_twelve_lines():
+    assert len([line for line in PYTHON[0].splitlines() if line.strip()]) <= 12
+
+
+@pytest.mark.parametrize("code", PYTHON)
+def test_the_python_code_runs(code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+    # Words promised in the comments of print lines must be what is printed.
+    if "plan.status" in code:
+        noise, epsilon = map(float, printed.getvalue().splitlines()[0].split())
+        assert round(noise, 2) == float(re.search(r"# ([\d.]+) and at most", code).group(1))
+        assert epsilon <= float(re.search(r"and at most ([\d.]+)", code).group(1))
+        assert "proven anchored" in printed.getvalue()
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_the_commands_run(line, capsys):
+    assert main(shlex.split(line)[1:]) == 0
+    assert capsys.readouterr().out
+
+
+def test_the_price_table_is_the_demos():
+    from reldp.reporting.price_list import paper_plan, price_list
+
+    found = {(p.clipping, p.analysis, p.accountant): p for p in price_list(paper_plan())}
+    rows = rows_below("| clipping | analysis")
+    assert len(rows) >= 4
+    for clipping, analysis, accountant, epsilon, status in rows:
+        price = found[clipping, analysis, accountant]
+        # Rounded up to two decimals, and not by more.
+        assert price.epsilon <= float(epsilon) < price.epsilon + 0.0151
+        assert status.startswith(price.status)
+
+
+def test_the_folder_map_is_true():
+    for cell, _ in rows_below("| folder"):
+        first = Path(re.search(r"`([\w/]+)`", cell).group(1))
+        for name in re.findall(r"`([\w/]+)`", cell):
+            beside = REPOSITORY / first.parent / name
+            assert (REPOSITORY / name).is_dir() or beside.is_dir(), name
+
+
+def test_links_lead_somewhere():
+    for target in re.findall(r"\]\(([^)]+)\)", README):
+        if target.startswith("#"):
+            headings = re.findall(r"^#+ (.+)$", README, flags=re.MULTILINE)
+            assert target[1:] in [h.lower().replace(" ", "-").replace(",", "") for h in headings]
+        elif not target.startswith("http"):
+            assert (REPOSITORY / target).exists(), target
+
+
+def test_the_other_pages_are_there_and_agree_on_the_version():
+    changes = (REPOSITORY / "CHANGELOG.md").read_text()
+    citation = (REPOSITORY / "CITATION.cff").read_text()
+    assert "### Privacy" in changes
+    assert f"## [{reldp.__version__}]" in changes
+    assert f"version: {reldp.__version__}\n" in citation
+    assert len((REPOSITORY / "CONTRIBUTING.md").read_text().splitlines()) <= 45
