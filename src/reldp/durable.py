@@ -1,0 +1,103 @@
+"""Files that survive a crash: written whole or not at all, on the disk before the next line runs.
+
+A file is written under a temporary name in the same folder, flushed to the disk, renamed, and the
+folder is flushed too; whoever looks sees the old file or the new one. A full disk, a read-only
+folder and the like become one `RunError` that names the file, and leave the old file in place.
+
+Public inside the package: `write_durably`, `write_with`, `sync_folder`, `remove_durably`,
+`disk_errors`, `TEMPORARY`.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as home:
+...     write_durably(Path(home) / "plan.json", b"{}")
+...     (Path(home) / "plan.json").read_bytes()
+b'{}'
+"""
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from reldp.errors import RunError
+
+__all__ = [
+    "TEMPORARY",
+    "disk_errors",
+    "remove_durably",
+    "sync_folder",
+    "write_durably",
+    "write_with",
+]
+
+TEMPORARY = ".partial"
+
+_REASONS = {
+    errno.ENOSPC: "the disk is full. Free some space and run the same command again.",
+    errno.EDQUOT: "the disk quota is used up. Free some space and run the same command again.",
+    errno.EROFS: "the disk is read-only. Choose another folder.",
+    errno.EACCES: "the folder may not be written to. Choose another, or change its permissions.",
+    errno.EPERM: "the folder may not be written to. Choose another, or change its permissions.",
+}
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turns what the operating system says about a file into one clear line."""
+    try:
+        yield
+    except OSError as error:
+        reason = _REASONS.get(error.errno or 0, f"{error.strerror or error}.")
+        raise RunError(f"{path.name} could not be written: {reason}") from error
+
+
+def write_durably(path: Path, data: bytes, *, mode: int = 0o644) -> None:
+    """Writes a file whole; its permissions are `mode` from the first byte on."""
+
+    def write(partial: Path) -> None:
+        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(data)
+
+    write_with(path, write)
+
+
+def write_with(path: Path, write: Callable[[Path], None]) -> None:
+    """Lets `write` fill a temporary file, which then takes the place of `path`."""
+    partial = path.with_name(path.name + TEMPORARY)
+    try:
+        with disk_errors(path):
+            partial.unlink(missing_ok=True)
+            write(partial)
+            _sync(partial)
+            os.replace(partial, path)
+            _sync(path.parent)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Flushes every file of a folder, and the folder itself, to the disk."""
+    with disk_errors(folder):
+        for place in sorted(folder.rglob("*"), reverse=True):
+            _sync(place)
+        _sync(folder)
+        _sync(folder.parent)
+
+
+def remove_durably(path: Path) -> None:
+    """Removes a file, if it is there, and makes sure that it stays removed."""
+    with disk_errors(path):
+        path.unlink(missing_ok=True)
+        _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    """Flushes a file or a folder to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,173 @@
+"""Certificate: what is promised, to whom, under which conditions, and how that can be checked.
+
+A certificate is a pure function of the plan and of a ledger whose run is complete: it can be made
+anew from them at any time, and `reldp.verify` does just that. Epsilon is computed from the steps
+that the ledger counts, never from those that were planned. Every sentence is one of theory.md; the
+wording is in `reldp.reporting.wording`.
+
+Public: `Certificate`. Public inside the package: `price`.
+
+>>> Certificate.from_json("{}")
+Traceback (most recent call last):
+reldp.errors.VerificationError: The certificate must have format 1, got none.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from reldp.errors import LedgerError, VerificationError
+from reldp.reporting import wording
+
+if TYPE_CHECKING:
+    from reldp.accounting import Price
+    from reldp.accounting.ledger import LedgerRecord
+    from reldp.plan import PrivacyPlan
+
+__all__ = ["Certificate"]
+
+FORMAT = 1
+INFINITY = "infinity"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a complete run promises.
+
+    Attributes:
+        values: Everything the certificate says, as plain JSON values.
+    """
+
+    values: Mapping[str, Any]
+
+    @classmethod
+    def from_ledger(
+        cls,
+        plan: "PrivacyPlan",
+        record: "LedgerRecord",
+        *,
+        audits: Sequence[Mapping[str, Any]] = (),
+    ) -> "Certificate":
+        """The certificate of a complete run.
+
+        Args:
+            plan: The plan that the ledger names.
+            record: The checked ledger.
+            audits: What audits of the run found.
+
+        Raises:
+            LedgerError: The run is not complete, or had another plan.
+        """
+        completion = record.completion
+        if completion is None:
+            raise LedgerError("The run must be complete, got a ledger without its end.")
+        if record.start["plan_hash"] != plan.hash:
+            raise LedgerError("The plan must be the one that the ledger names, got another.")
+        return cls(
+            {
+                "format": FORMAT,
+                "date": completion["time"],
+                "guarantee": _guarantee(plan, record),
+                "plan": plan.to_dict() | {"expected_batch_size": plan.expected_batch_size},
+                "plan_hash": plan.hash,
+                "steps": _steps(plan, record),
+                "noise": record.start["noise"],
+                "key": completion["key"],
+                "data": record.start["graph"],
+                "encoder": record.start["encoder"],
+                "training": record.start["training"],
+                "model": completion["model"],
+                "ledger": {"entries": len(record.entries), "head": record.head},
+                "assumptions": wording.assumptions(plan, record.start),
+                "not_promised": wording.not_promised(plan, record.start),
+                "versions": record.start["versions"],
+                "audits": [dict(audit) for audit in audits],
+            }
+        )
+
+    @property
+    def epsilon(self) -> float:
+        """Epsilon by privacy-loss distributions; infinite without noise."""
+        return number(self.values["guarantee"]["epsilon"]["pld"])
+
+    @property
+    def delta(self) -> float:
+        """The delta that goes with epsilon."""
+        return float(self.values["guarantee"]["delta"])
+
+    @property
+    def status(self) -> str:
+        """``"proven"``, ``"claimed"`` (false in the worst case) or ``"none"`` (no privacy)."""
+        return str(self.values["guarantee"]["status"])
+
+    @property
+    def summary(self) -> str:
+        """The promise in one sentence."""
+        return wording.summary(self.values)
+
+    def to_json(self) -> str:
+        """One JSON object; an infinite epsilon is the word infinity."""
+        return json.dumps(self.values, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "Certificate":
+        """The certificate that `to_json` wrote."""
+        try:
+            values = json.loads(text)
+        except ValueError:
+            raise VerificationError("The certificate must be JSON, got damage.") from None
+        found = values.get("format", "none") if isinstance(values, dict) else "none"
+        if found != FORMAT:
+            raise VerificationError(f"The certificate must have format {FORMAT}, got {found}.")
+        return cls(values)
+
+    def to_markdown(self) -> str:
+        """The certificate for people."""
+        from reldp.reporting.certificate_text import certificate_text
+
+        return certificate_text(self.values)
+
+
+@lru_cache(maxsize=256)
+def price(plan: "PrivacyPlan", accountant: str, num_steps: int) -> "Price":
+    """What some steps of a plan cost; remembered, because pricing takes a second."""
+    return plan.price(accountant, num_steps)
+
+
+def number(value: float | str) -> float:
+    """A number of the certificate."""
+    return math.inf if value == INFINITY else float(value)
+
+
+def _plain(value: float) -> float | str:
+    return INFINITY if math.isinf(value) else value
+
+
+def _guarantee(plan: "PrivacyPlan", record: "LedgerRecord") -> dict[str, Any]:
+    """Epsilon from the counted steps, and who is protected from what."""
+    private = plan.noise_multiplier > 0
+    pld = price(plan, "pld", record.num_counted)
+    rdp = price(plan, "rdp", record.num_counted)
+    return {
+        "epsilon": {"pld": _plain(pld.epsilon), "rdp": _plain(rdp.epsilon)},
+        "delta": plan.delta,
+        "analysis": pld.analysis if plan.rule.local else "claimed",
+        "status": plan.status if private else "none",
+        "unit": plan.unit,
+        "adjacency": wording.adjacency(plan, record.start["graph"]),
+        "clipping": plan.rule.summary,
+    }
+
+
+def _steps(plan: "PrivacyPlan", record: "LedgerRecord") -> dict[str, Any]:
+    return {
+        "planned": plan.num_steps,
+        "counted": record.num_counted,
+        "abandoned": record.num_abandoned,
+        "branches": len(record.branches),
+        "resumes": record.num_resumes,
+        "batches_not_drawn": len(record.overflows),
+    }

@@ -1,0 +1,144 @@
+"""certificate.md: the certificate as a page that a privacy officer can read.
+
+A pure function of the certificate's values, so that `reldp.verify` can make it anew and compare.
+
+Private to the package: `certificate_text`.
+
+>>> table([("epsilon", "4"), ("delta", "1e-06")])
+['| | |', '|---|---|', '| epsilon | 4 |', '| delta | 1e-06 |']
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from reldp.reporting.wording import shown, summary
+
+__all__ = ["certificate_text", "table"]
+
+_Values = Mapping[str, Any]
+
+
+def table(rows: Iterable[tuple[str, object]]) -> list[str]:
+    """Two columns without a head."""
+    return ["| | |", "|---|---|", *(f"| {name} | {_cell(value)} |" for name, value in rows)]
+
+
+def certificate_text(values: _Values) -> str:
+    """The whole page."""
+    parts = [
+        ["# Privacy certificate", "", f"**{summary(values)}**"],
+        ["## What is promised", "", *table(_promise(values))],
+        ["## Under these assumptions", "", *_points(values["assumptions"])],
+        ["## What is not promised", "", *_points(values["not_promised"])],
+        ["## The plan", "", *table(values["plan"].items())],
+        ["## What ran", "", *table(_ran(values))],
+        ["## Data", "", *table(_data(values["data"])), *_not_private(values["data"])],
+        ["## Model", "", *table(_flat(values["encoder"])), "", *table(_model(values["model"]))],
+        ["## Training", "", *table(_flat(values["training"]))],
+        ["## Audits", "", *_audits(values["audits"])],
+        ["## Versions and hashes", "", *table(_proof(values))],
+        [
+            "Check this page with `reldp verify RUN`: it recomputes everything from plan.json and "
+            "ledger.jsonl and compares it with certificate.json, this page and the model."
+        ],
+    ]
+    return "\n\n".join("\n".join(part) for part in parts) + "\n"
+
+
+def _promise(values: _Values) -> list[tuple[str, object]]:
+    guarantee = values["guarantee"]
+    epsilon = guarantee["epsilon"]
+    return [
+        ("epsilon (privacy-loss distributions)", shown(epsilon["pld"])),
+        ("epsilon (Renyi)", shown(epsilon["rdp"])),
+        ("delta", f"{guarantee['delta']:.4g}"),
+        ("status", guarantee["status"]),
+        ("analysis", guarantee["analysis"]),
+        ("unit of privacy", guarantee["unit"]),
+        ("neighbours", guarantee["adjacency"]),
+        ("clipping", guarantee["clipping"]),
+        ("noise", values["noise"]["description"]),
+        ("key", values["key"]),
+    ]
+
+
+def _ran(values: _Values) -> list[tuple[str, object]]:
+    steps = values["steps"]
+    return [
+        ("date", values["date"]),
+        ("steps planned", steps["planned"]),
+        ("steps counted", steps["counted"]),
+        ("of these abandoned on resuming", steps["abandoned"]),
+        ("times resumed", steps["resumes"]),
+        ("batches that could not be drawn", steps["batches_not_drawn"]),
+    ]
+
+
+def _data(data: _Values) -> list[tuple[str, object]]:
+    share = data["num_protected"] / data["num_entities"]
+    rows: list[tuple[str, object]] = [
+        ("entities", f"{data['num_entities']:,}"),
+        ("protected", f"{data['num_protected']:,} ({share:.1%})"),
+        ("relations used", f"{data['num_relations']:,}"),
+        ("degree bound", f"{data['max_degree']}, {data['degree_bound']}"),
+        ("commitment to the data", data["commitment"]),
+    ]
+    for name in ("source", "version", "licence"):
+        if data["record"].get(name):
+            rows.append((name, data["record"][name]))
+    return rows + [("note", note) for note in data["record"].get("notes", [])]
+
+
+def _not_private(data: _Values) -> list[str]:
+    """What was dropped, where it may be shown."""
+    found = data.get("not_private")
+    if not found:
+        return []
+    rows = [*_flat(found["capping"]), *(("dropped: " + k, v) for k, v in found["drops"].items())]
+    title = "Counted from the data without noise: **not private**, cut this before publishing."
+    return ["", title, "", *table(rows)]
+
+
+def _model(model: _Values) -> list[tuple[str, object]]:
+    return [(f"sha256 of {name}", digest) for name, digest in model["files"].items()]
+
+
+def _audits(audits: list[_Values]) -> list[str]:
+    if not audits:
+        return ["None yet."]
+    lines: list[str] = []
+    for audit in audits:
+        lines += [*table(_flat(audit)), ""]
+    return lines[:-1]
+
+
+def _proof(values: _Values) -> list[tuple[str, object]]:
+    ledger = values["ledger"]
+    return [
+        *values["versions"].items(),
+        ("plan", values["plan_hash"]),
+        ("ledger", f"{ledger['entries']} entries, head {ledger['head']}"),
+    ]
+
+
+def _points(sentences: Iterable[str]) -> list[str]:
+    return [f"- {sentence}" for sentence in sentences]
+
+
+def _flat(values: _Values, before: str = "") -> list[tuple[str, object]]:
+    """Nested values as rows, names joined by dots."""
+    rows: list[tuple[str, object]] = []
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            rows += _flat(value, f"{before}{name}.")
+        else:
+            rows.append((before + name, value))
+    return rows
+
+
+def _cell(value: object) -> str:
+    """A value inside a table: one line, no bar."""
+    if isinstance(value, list | tuple):
+        value = ", ".join(map(str, value))
+    text = "" if value is None else str(value)
+    return " ".join(text.split()).replace("|", "\\|")

@@ -1,0 +1,111 @@
+"""The sentences of a certificate: who is protected, what is assumed, what is not promised.
+
+Kept in one place, so that the certificate, the model card and the report say the same, and so that
+a reader can hold each sentence against theory.md (sections are named beside them).
+
+Private to the package: `adjacency`, `assumptions`, `not_promised`, `summary`, `shown`.
+
+>>> shown(0.123412), shown(4.0), shown("infinity")
+('0.1235', '4', 'infinite')
+"""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reldp.plan import PrivacyPlan
+
+__all__ = ["adjacency", "assumptions", "not_promised", "shown", "summary"]
+
+_Values = Mapping[str, Any]
+
+
+def shown(value: float | str) -> str:
+    """An epsilon for people: four digits, rounded up, never down."""
+    if isinstance(value, str):
+        return "infinite"
+    if value == 0:
+        return "0"
+    digits = 3 - math.floor(math.log10(value))
+    return f"{math.ceil(round(value * 10.0**digits, 6)) / 10.0**digits:.4g}"
+
+
+def adjacency(plan: "PrivacyPlan", graph: _Values) -> str:
+    """Which two graphs must be hard to tell apart (theory.md 2, 2.2 and 2.3)."""
+    if plan.unit == "relation":
+        return "two graphs are neighbours when one has one relation more than the other"
+    who = (
+        "one entity" if graph["num_protected"] == graph["num_entities"] else "one protected entity"
+    )
+    words = (
+        f"two graphs are neighbours when one has {who} more than the other, "
+        f"with all of its at most {plan.max_degree} relations"
+    )
+    if graph["degree_bound"] == "capped":
+        return words + "; both are graphs after capping, in which relations beyond it were dropped"
+    return words + "; both obey this bound as they are"
+
+
+def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
+    """What the number rests on."""
+    said = [
+        "Sizes and settings (numbers of entities and relations, the degree bound, sampling rate, "
+        "noise, steps and delta) are public.",
+        "Every relation enters a batch independently; negatives are drawn without replacement; "
+        "all coins come from AES-256 streams under one secret key from the operating system.",
+        "The starting weights and every setting were chosen without looking at the private graph.",
+        "The key was kept secret while the run lasted.",
+    ]
+    if plan.unit == "entity" and start["graph"]["degree_bound"] == "capped":
+        said.append(
+            "Capping is part of preparing the data: the promise is about neighbours of the capped "
+            "graph, not of the raw one (theory.md 2.2)."
+        )
+    if start["noise"]["source"] == "fast":
+        said.append(
+            "Noise came from the device's own generator, seeded per step from a secure stream: it "
+            "is neither cryptographic nor safe from attacks on floating-point arithmetic."
+        )
+    if not plan.rule.local:
+        said.append(
+            "Epsilon rests on a published claim about frequency clipping that is known to be false "
+            "in the worst case (theory.md 2.1). Do not rely on it."
+        )
+    return said
+
+
+def not_promised(plan: "PrivacyPlan", start: _Values) -> list[str]:
+    """What a reader might expect and must not."""
+    if plan.noise_multiplier == 0:
+        return ["Anything: no noise was added, so nothing is hidden."]
+    said = [
+        "That choosing settings by results on this graph is free: each further run on it costs its "
+        "own epsilon, and epsilons of runs on the same data add up.",
+        "Privacy for anything shown without noise: losses, norms, batch sizes, counts of dropped "
+        'rows and evaluations on private relations are marked "not private".',
+        "That a text seen by the base model before is forgotten, or that entities which share a "
+        "text or a person are protected together.",
+    ]
+    if plan.unit == "entity" and start["graph"]["num_protected"] < start["graph"]["num_entities"]:
+        said.append("Anything for the entities that were not marked as protected.")
+    if plan.unit == "relation":
+        said.append("Privacy of entities: only single relations are protected.")
+    return said
+
+
+def summary(values: _Values) -> str:
+    """The promise in one sentence."""
+    guarantee, data = values["guarantee"], values["data"]
+    if guarantee["status"] == "none":
+        return "No privacy: this model was trained without noise, epsilon is infinite."
+    share = data["num_protected"] / data["num_entities"]
+    who = "every entity" if share == 1 else f"every protected entity ({share:.1%} of all)"
+    who = "every single relation" if guarantee["unit"] == "relation" else who
+    promise = (
+        f"({shown(guarantee['epsilon']['pld'])}, {guarantee['delta']:.2g})-differential privacy "
+        f"for {who} of the training graph"
+    )
+    if guarantee["status"] == "claimed":
+        return f"Claimed, and known to be false in the worst case: {promise}."
+    return f"Proven: {promise}."

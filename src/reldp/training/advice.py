@@ -1,0 +1,72 @@
+"""Warnings about plans that are valid and poor.
+
+Nothing here changes a run. The thresholds are rules of thumb: a delta that lets one entity be
+published by accident, an epsilon that promises little, noise in which the signal drowns, batches
+that use up the pool of negatives.
+
+Public inside the package: `advice`, `PoorPlanWarning`.
+
+>>> from reldp.plan import PrivacyPlan
+>>> plan = PrivacyPlan(num_entities=10_000, num_relations=20_000, max_degree=5, num_negatives=4,
+...                    expected_batch_size=32, num_steps=500, noise_multiplier=0.8, delta=1e-3)
+>>> [line.split(",")[0] for line in advice(plan, 3.0)]
+['delta should be below 1/n']
+"""
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reldp.plan import PrivacyPlan
+
+__all__ = ["PoorPlanWarning", "advice"]
+
+_LARGE_EPSILON = 10.0
+_FULL_POOL = 0.5
+# Noise per coordinate of the mean, divided by the clip norm, at which a step in a thousand
+# dimensions is ten parts noise to one part signal.
+_DROWNING = 0.3
+
+
+class PoorPlanWarning(UserWarning):
+    """A plan is valid and promises or learns little."""
+
+
+def advice(plan: "PrivacyPlan", epsilon: float) -> list[str]:
+    """What is poor about a plan, one sentence each; nothing if it has no noise at all.
+
+    Args:
+        plan: The plan.
+        epsilon: Its epsilon.
+    """
+    if plan.noise_multiplier == 0:
+        return []
+    found = []
+    if plan.delta >= 1 / plan.num_entities:
+        found.append(
+            f"delta should be below 1/n, which is {1 / plan.num_entities:.2g}, got {plan.delta:.2g}: "
+            "publishing one entity outright would be allowed."
+        )
+    if epsilon > _LARGE_EPSILON:
+        found.append(
+            f"epsilon should be at most {_LARGE_EPSILON:g} to mean something, got {epsilon:.3g}: "
+            "use more noise, fewer steps or a smaller batch."
+        )
+    drowning = plan.noise_multiplier / plan.expected_batch_size
+    if drowning > _DROWNING:
+        found.append(
+            f"noise should be small beside the batch, got noise multiplier over batch size "
+            f"{drowning:.2g}: the signal drowns; use a larger batch."
+        )
+    share = plan.num_negatives * plan.expected_batch_size / plan.pool_size
+    if share > _FULL_POOL:
+        found.append(
+            f"negatives should take a small part of the pool, got {share:.0%} per batch: use a "
+            "smaller batch or fewer negatives."
+        )
+    if not plan.rule.local:
+        found.append(
+            "clipping should be tuple or pair, got frequency: its epsilon rests on a claim that is "
+            "false in the worst case."
+        )
+    return [line for line in found if not math.isnan(epsilon)]

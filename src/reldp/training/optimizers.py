@@ -1,0 +1,119 @@
+"""Optimizers by name, learning-rate schedules, and the average of weights: all post-processing.
+
+What reaches an optimizer is the noisy sum divided by the public batch size, so nothing here costs
+privacy (theory.md section 1, step 5). A schedule is a function of the step alone, and the state of
+an optimizer can be written down as tensors and plain numbers: a resumed run goes on bit for bit.
+
+Public inside the package: `make_optimizer`, `optimizer_class`, `learning_rate`, `WeightAverage`, `optimizer_state`,
+`load_optimizer_state`.
+
+>>> [round(learning_rate("linear", 1.0, step, 10, 2), 2) for step in (0, 1, 2, 9)]
+[0.5, 1.0, 1.0, 0.12]
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from reldp.errors import ConfigError, ResumeError
+
+__all__ = [
+    "WeightAverage",
+    "learning_rate",
+    "load_optimizer_state",
+    "make_optimizer",
+    "optimizer_class",
+    "optimizer_state",
+]
+
+# They need a closure or sparse gradients, which a noisy sum does not have.
+_UNFIT = ("LBFGS", "SparseAdam", "Optimizer")
+
+
+def optimizer_class(name: str) -> Any:
+    """The optimizer of ``torch.optim`` with that name, in any spelling."""
+    known = {
+        word.lower(): kind
+        for word, kind in vars(torch.optim).items()
+        if isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer) and word not in _UNFIT
+    }
+    if name.lower() not in known:
+        raise ConfigError(f"`optimizer` must be one of {', '.join(sorted(known))}, got {name!r}.")
+    return known[name.lower()]
+
+
+def make_optimizer(
+    name: str, parameters: Iterable[nn.Parameter], rate: float, options: Mapping[str, Any]
+) -> torch.optim.Optimizer:
+    """An optimizer by name, with its options."""
+    try:
+        made: torch.optim.Optimizer = optimizer_class(name)(list(parameters), lr=rate, **options)
+    except (TypeError, ValueError, RuntimeError) as error:
+        reason = str(error).rstrip(".")
+        raise ConfigError(f"`optimizer_options` must fit {name}: {reason}.") from None
+    return made
+
+
+def learning_rate(schedule: str, rate: float, step: int, num_steps: int, warmup: int) -> float:
+    """The learning rate of one step: warmup from 0, then the schedule over what is left."""
+    if step < warmup:
+        return rate * (step + 1) / warmup
+    share = (step - warmup) / max(num_steps - warmup, 1)  # in [0, 1)
+    if schedule == "linear":
+        return rate * (1.0 - share)
+    if schedule == "cosine":
+        return rate * 0.5 * (1.0 + math.cos(math.pi * share))
+    if schedule == "inverse_sqrt":
+        return rate * math.sqrt(max(warmup, 1) / max(step, warmup, 1))
+    return rate
+
+
+class WeightAverage:
+    """An exponential average of weights; early on it forgets faster, so it has no cold start."""
+
+    def __init__(self, decay: float, weights: Mapping[str, Tensor]) -> None:
+        self._decay = decay
+        self.values = {name: value.detach().clone() for name, value in weights.items()}
+
+    def update(self, weights: Mapping[str, Tensor], step: int) -> None:
+        """Takes in the weights after a step."""
+        decay = min(self._decay, (1 + step) / (10 + step))
+        with torch.no_grad():
+            for name, value in weights.items():
+                self.values[name].lerp_(value.detach(), 1.0 - decay)
+
+
+def optimizer_state(
+    optimizer: torch.optim.Optimizer, names: list[str]
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The state as tensors and as plain numbers, both under ``parameter/entry``."""
+    tensors: dict[str, Tensor] = {}
+    numbers: dict[str, Any] = {}
+    for index, entries in optimizer.state_dict()["state"].items():
+        for key, value in entries.items():
+            place = f"{names[index]}/{key}"
+            if isinstance(value, Tensor):
+                tensors[place] = value.detach().cpu().clone()
+            else:
+                numbers[place] = value
+    return tensors, numbers
+
+
+def load_optimizer_state(
+    optimizer: torch.optim.Optimizer,
+    names: list[str],
+    tensors: Mapping[str, Tensor],
+    numbers: Mapping[str, Any],
+) -> None:
+    """Gives a new optimizer the state that `optimizer_state` took from another."""
+    state: dict[int, dict[str, Any]] = {}
+    for place, value in {**tensors, **numbers}.items():
+        name, _, key = place.rpartition("/")
+        if name not in names:
+            raise ResumeError(f"The checkpoint must fit the encoder, got a state for {name!r}.")
+        state.setdefault(names.index(name), {})[key] = value
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})

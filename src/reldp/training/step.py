@@ -1,0 +1,281 @@
+"""One private step: batch, clipped sum, noise, division by the public batch size.
+
+Exactly theory.md section 1, for the plan at hand: Poisson positives and negatives without
+replacement from the run's coins; per-unit gradients clipped by the plan's rule over the whole
+logical batch; noise on the sum, also when the batch is empty; the divisor is the public expected
+batch size, never the realised one. Thresholds are lowered by the share that pays for putting the
+sum on the noise's grid (section 6). What a step leaves in ``parameter.grad`` is private; its
+`StepReport` is not.
+
+Public inside the package: `PrivateStep`, `StepReport`, `Batch`, `relation_loss`, `LARGEST_SUM`.
+"""
+
+import math
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from reldp.encoders import Encoder, RelationLoss
+from reldp.errors import ConfigError, RunError
+from reldp.gradients import PerUnitGradients
+from reldp.noise import GaussianNoise, Streams, add_noise, fast_seed, rounding_slack
+from reldp.sampling import TupleSampler
+
+if TYPE_CHECKING:
+    from reldp.clipping import ClipUnits
+    from reldp.graph import CappedGraph
+    from reldp.plan import PrivacyPlan
+    from reldp.training.config import TrainingConfig
+
+__all__ = ["LARGEST_SUM", "Batch", "PrivateStep", "StepReport", "relation_loss"]
+
+# Tokens (or feature rows) in one forward, padding included: what fits the caches of a CPU, and the
+# memory of a GPU.
+_TOKENS_AT_ONCE = {"cpu": 8192, "cuda": 65536}
+# Sums up to this many standard deviations are exact on the noise's grid.
+LARGEST_SUM = 2.0**22
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepReport:
+    """What a step met: computed from private data without noise, *not private*.
+
+    Attributes:
+        num_tuples: The realised batch size.
+        overflow: The batch could not be drawn and was empty.
+        loss: Mean loss of the clip units.
+        median_norm: Median gradient norm of the clip units before clipping.
+        clipped_share: Share of clip units that were made shorter.
+        num_nonfinite: Clip units left out because their gradient was not finite.
+    """
+
+    num_tuples: int
+    overflow: bool
+    loss: float
+    median_norm: float
+    clipped_share: float
+    num_nonfinite: int
+
+
+class PrivateStep:
+    """Turns (step, branch) into noisy gradients of an encoder."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        capped: "CappedGraph",
+        plan: "PrivacyPlan",
+        config: "TrainingConfig",
+        *,
+        pool: Any = None,
+    ) -> None:
+        """Prepares everything that does not depend on the key.
+
+        Args:
+            encoder: What is trained.
+            capped: The training graph.
+            plan: What is promised about it.
+            config: How it is learned from.
+            pool: Public entities that negatives are drawn from, where the plan says so.
+        """
+        self._encoder, self._capped, self._plan, self._config = encoder, capped, plan, config
+        self._loss = relation_loss(config)
+        self.parameters: dict[str, nn.Parameter] = encoder.trainable()
+        if not self.parameters:
+            raise ConfigError("`encoder` must have something to train, got none. Load it to train.")
+        self._size = sum(p.numel() for p in self.parameters.values())
+        self._engine = PerUnitGradients(encoder.module) if config.clip else None
+        self._table = encoder.table(capped, pool=pool)
+        expected = capped.num_entities + (plan.pool_size if plan.negatives == "public" else 0)
+        if len(self._table) != expected:
+            raise ConfigError(
+                f"`pool` must hold the plan's {plan.pool_size} public entities, "
+                f"got {len(self._table) - capped.num_entities}."
+            )
+        self._sampler: TupleSampler | None = None
+        self._streams: Streams | None = None
+        self._noise: GaussianNoise | None = None
+
+    def open(self, streams: Streams) -> None:
+        """Takes the run's coins and noise."""
+        plan = self._plan
+        self._streams = streams
+        self._sampler = TupleSampler(
+            self._capped,
+            sample_rate=plan.sample_rate,
+            num_negatives=plan.num_negatives,
+            streams=streams,
+            negatives=plan.negatives,
+            public_pool_size=plan.pool_size if plan.negatives == "public" else None,
+        )
+        if plan.noise_multiplier > 0 and self._config.noise == "secure":
+            self._noise = GaussianNoise(streams)
+
+    def close(self) -> None:
+        """Stops drawing noise ahead."""
+        if self._noise is not None:
+            self._noise.close()
+
+    def draw(self, step: int, branch: int) -> "Batch":
+        """The batch of a step, laid out in clip units; private."""
+        assert self._sampler is not None, "open comes first"
+        batch = self._sampler.sample(step, branch)
+        units = self._plan.rule.units(
+            batch.positives,
+            batch.negatives,
+            clip_norm=self._plan.clip_norm,
+            ends=batch.ends,
+            mask=batch.mask,
+        )
+        order = self._table.order(units.entities)
+        return Batch(units=units.take(order), num_tuples=batch.num_tuples, overflow=batch.overflow)
+
+    def run(self, batch: "Batch", step: int, branch: int) -> StepReport:
+        """Leaves the step's noisy gradient in ``grad`` of every trainable parameter."""
+        report = self._plain_sum(batch) if self._engine is None else self._private_sum(batch)
+        sums, facts = report
+        total = torch.cat([part.reshape(-1).double() for part in sums])  # (parameters,)
+        deviation = self._plan.noise_multiplier * self._plan.clip_norm
+        if deviation > 0:
+            if batch.num_tuples > LARGEST_SUM * self._plan.noise_multiplier:
+                raise RunError("A batch must fit the noise's grid, got one far too large for it.")
+            total = add_noise(total, self._draw_noise(step, branch), standard_deviation=deviation)
+        self._spread(total / self._plan.expected_batch_size)
+        return facts
+
+    def _private_sum(self, batch: "Batch") -> tuple[list[Tensor], StepReport]:
+        """The clipped sum of per-unit gradients, parameter by parameter."""
+        assert self._engine is not None
+        found = self._engine.clipped_sum(
+            lambda start, stop: self._losses(batch.units, start, stop),
+            batch.units.thresholds * (1.0 - self._slack()),
+            batch.units.rows_per_unit,
+            self._chunks(batch.units),
+        )
+        facts = StepReport(
+            num_tuples=batch.num_tuples,
+            overflow=batch.overflow,
+            loss=_mean(found.losses),
+            median_norm=_median(found.norms),
+            clipped_share=found.num_clipped / max(found.num_units, 1),
+            num_nonfinite=found.num_nonfinite,
+        )
+        return [found.sums[name] for name in self.parameters], facts
+
+    def _plain_sum(self, batch: "Batch") -> tuple[list[Tensor], StepReport]:
+        """The sum of gradients as they are, for runs that promise nothing."""
+        for parameter in self.parameters.values():
+            parameter.grad = None
+        losses, start = [torch.zeros(0)], 0
+        for size in self._chunks(batch.units):
+            found = self._losses(batch.units, start, start + size)
+            torch.autograd.backward(found.sum())
+            losses.append(found.detach().cpu())
+            start += size
+        facts = StepReport(
+            num_tuples=batch.num_tuples,
+            overflow=batch.overflow,
+            loss=_mean(torch.cat(losses)),
+            median_norm=math.nan,
+            clipped_share=0.0,
+            num_nonfinite=0,
+        )
+        grads = [
+            torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters.values()
+        ]
+        return grads, facts
+
+    def _losses(self, units: "ClipUnits", start: int, stop: int) -> Tensor:
+        """Losses (stop - start,) of some units, from one forward over their rows."""
+        entities = units.entities[start:stop]  # (units, rows per unit)
+        with self._autocast():
+            rows = self._encoder.embed(self._encoder.rows(self._table, entities.reshape(-1)))
+        return self._loss(
+            rows.view(*entities.shape, -1),  # (units, rows per unit, dim)
+            units.ends[start:stop],
+            units.mask[start:stop],
+            unit="pair" if self._plan.clipping == "pair" else "tuple",
+        )
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        if self._config.precision == "float32":
+            return nullcontext()
+        return torch.autocast(self._encoder.device.type, dtype=torch.bfloat16)
+
+    def _slack(self) -> float:
+        """Share by which thresholds are lowered for the noise's grid."""
+        plan = self._plan
+        least = min(1.0, plan.rule.replacement_shift(plan.num_negatives))
+        return rounding_slack(self._size, plan.noise_multiplier, smallest_shift=least)
+
+    def _chunks(self, units: "ClipUnits") -> Sequence[int]:
+        """Sizes of the chunks: as asked for, or by the length of the longest row in each."""
+        if self._config.chunk_units is not None:
+            size, count = self._config.chunk_units, units.num_units
+            return [min(size, count - start) for start in range(0, count, size)]
+        budget = _TOKENS_AT_ONCE[self._encoder.device.type]
+        longest = self._table.lengths[units.entities].max(axis=1, initial=1)
+        return chunk_sizes(longest * units.rows_per_unit, budget)
+
+    def _draw_noise(self, step: int, branch: int) -> Tensor:
+        """N(0, 1) for every trainable number, float64 on the encoder's device."""
+        device = self._encoder.device
+        if self._noise is not None:
+            return torch.from_numpy(self._noise.draw(step, branch, self._size)).to(device)
+        assert self._streams is not None, "open comes first"
+        generator = torch.Generator(device).manual_seed(fast_seed(self._streams, step, branch))
+        return torch.randn(self._size, dtype=torch.float64, device=device, generator=generator)
+
+    def _spread(self, total: Tensor) -> None:
+        """Hands every parameter its part of the whole (parameters,)."""
+        parts = torch.split(total, [p.numel() for p in self.parameters.values()])
+        for parameter, part in zip(self.parameters.values(), parts, strict=True):
+            parameter.grad = part.view(parameter.shape).to(parameter.dtype)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """A step's clip units, longest first."""
+
+    units: "ClipUnits"
+    num_tuples: int
+    overflow: bool
+
+
+def relation_loss(config: "TrainingConfig") -> RelationLoss:
+    """The loss that a configuration asks for."""
+    return RelationLoss(
+        loss=config.loss, score=config.score, temperature=config.temperature, margin=config.margin
+    )
+
+
+def chunk_sizes(costs: npt.NDArray[np.int64], budget: int) -> list[int]:
+    """Consecutive units per chunk so that units times the dearest one's cost keeps to the budget.
+
+    >>> chunk_sizes(np.array([50, 40, 10, 10]), 100)
+    [2, 2]
+    """
+    sizes: list[int] = []
+    start, dearest = 0, 0
+    for position, cost in enumerate(costs.tolist()):
+        dearest = max(dearest, cost)
+        if position > start and (position + 1 - start) * dearest > budget:
+            sizes.append(position - start)
+            start, dearest = position, cost
+    if len(costs) > start:
+        sizes.append(len(costs) - start)
+    return sizes
+
+
+def _mean(values: Tensor) -> float:
+    return float(values.double().mean()) if len(values) else math.nan
+
+
+def _median(values: Tensor) -> float:
+    return float(values.double().median()) if len(values) else math.nan

@@ -1,0 +1,355 @@
+"""Trainer: executes a privacy plan on a graph, and nothing else.
+
+    result = Trainer(encoder, capped, plan, learning_rate=2e-3).fit("run")
+
+The loop draws its own batches, takes exactly the plan's steps, counts each of them in the ledger
+before it runs, and writes a certificate from that ledger. Calling `fit` again on the same folder
+resumes a run that was stopped, however it was stopped (theory.md section 6), and returns at once
+for a complete one.
+
+Public: `Trainer`, `TrainResult`.
+
+>>> from reldp.encoders import FeatureEncoder
+>>> from reldp.graph import EntityGraph
+>>> from reldp.plan import PrivacyPlan
+>>> import numpy as np, tempfile
+>>> graph = EntityGraph.from_lists(list(range(400)), [(i, (i + 1) % 400) for i in range(400)],
+...                                features=np.eye(400, 8, dtype=np.float32))
+>>> capped = graph.promise_degrees(2)
+>>> plan = PrivacyPlan.for_graph(capped, num_negatives=2, expected_batch_size=10, num_steps=3,
+...                              noise_multiplier=2.0)
+>>> with tempfile.TemporaryDirectory() as home:
+...     result = Trainer(FeatureEncoder(8), capped, plan).fit(home + "/run")
+>>> result.certificate.values["steps"]["counted"]
+3
+"""
+
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from reldp.encoders import Encoder
+from reldp.errors import ConfigError
+from reldp.graph import CappedGraph
+from reldp.plan import PrivacyPlan
+from reldp.reporting.certificate import Certificate, price
+from reldp.reporting.publishing import publish
+from reldp.reporting.run_folder import RunFolder
+from reldp.training.advice import PoorPlanWarning, advice
+from reldp.training.checkpoint import Checkpoint
+from reldp.training.config import TrainingConfig
+from reldp.training.metrics import MetricsLog, progress_bar
+from reldp.training.optimizers import (
+    WeightAverage,
+    learning_rate,
+    load_optimizer_state,
+    make_optimizer,
+    optimizer_class,
+    optimizer_state,
+)
+from reldp.training.repeatability import is_repeatable, repeatable
+from reldp.training.session import RunFacts, Session, threads_of
+from reldp.training.step import LARGEST_SUM, PrivateStep, relation_loss
+
+__all__ = ["TrainResult", "Trainer"]
+
+# Steps counted at a time where a resumed run cannot repeat them: what is counted and did not run
+# is lost.
+_BLOCK = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainResult:
+    """What a complete run leaves.
+
+    Attributes:
+        certificate: What is promised.
+        encoder: The trained encoder.
+        folder: The run folder.
+        metrics: Lines of metrics.jsonl; *not private*.
+    """
+
+    certificate: Certificate
+    encoder: Encoder
+    folder: Path
+    metrics: list[dict[str, Any]]
+
+
+class Trainer:
+    """Trains an encoder on a capped graph as a plan says.
+
+    Args:
+        encoder: What is trained; changed in place.
+        capped: The training graph.
+        plan: What is promised; must fit the graph.
+        pool: Public entities for ``negatives="public"``: another graph, texts or features.
+        **settings: Fields of `TrainingConfig`.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        capped: CappedGraph,
+        plan: PrivacyPlan,
+        *,
+        pool: Any = None,
+        **settings: Any,
+    ) -> None:
+        """Checks that everything fits together, before anything is computed."""
+        self.encoder, self.capped, self.plan = encoder, capped, plan
+        self.config = TrainingConfig.make(settings)
+        check_fit(capped, plan, self.config)
+        _check_device(self.config.device)
+        if (pool is None) == (plan.negatives == "public"):
+            raise ConfigError(
+                "`pool` must be given with negatives='public' and only then, "
+                f"got {'none' if pool is None else 'one'} with {plan.negatives!r}."
+            )
+        self._pool = pool
+        self._step: PrivateStep | None = None
+
+    def fit(self, folder: str | Path) -> TrainResult:
+        """Runs the plan in a folder, or what is left of it there.
+
+        Raises:
+            ResumeError: The folder holds a run of something else.
+            RunError: The disk is full, or another process is at the folder.
+        """
+        run = RunFolder(folder)
+        if not run.has_run:
+            self._warn()
+        threads = self._threads(run)
+        with repeatable(self.config.device, threads):
+            self.encoder.to(self.config.device)
+            facts = RunFacts(
+                encoder=self.encoder,
+                capped=self.capped,
+                plan=self.plan,
+                config=self.config,
+                threads=threads,
+            )
+            with Session.open(run, facts, self._first_checkpoint()) as session:
+                if not session.is_complete:
+                    self._run(session)
+                self._load_released(session.checkpoint)
+                if not session.is_complete:
+                    session.complete(self.encoder)
+        certificate = publish(run)
+        return TrainResult(
+            certificate=certificate,
+            encoder=self.encoder,
+            folder=run.path,
+            metrics=run.read_lines(run.metrics),
+        )
+
+    def _threads(self, run: RunFolder) -> int:
+        """Threads asked for, or those of the run, or torch's own number."""
+        if self.config.threads is not None:
+            return self.config.threads
+        if run.has_run:
+            return threads_of(run)
+        return torch.get_num_threads()
+
+    def _first_checkpoint(self) -> Checkpoint:
+        weights = {n: p.detach().clone() for n, p in self.encoder.trainable().items()}
+        return Checkpoint(step=0, branch=0, weights=weights)
+
+    def _run(self, session: Session) -> None:
+        """Everything between the first checkpoint and the last."""
+        if session.checkpoint.step >= session.stop or session.streams is None:
+            return
+        step = self._prepared()
+        step.open(session.streams)
+        try:
+            loop = _Loop(self, session, step)
+            loop.run()
+        finally:
+            step.close()
+
+    def _prepared(self) -> PrivateStep:
+        if self._step is None:
+            self._step = PrivateStep(
+                self.encoder, self.capped, self.plan, self.config, pool=self._pool
+            )
+        return self._step
+
+    def _warn(self) -> None:
+        """Says what is poor about the plan."""
+        for line in advice(self.plan, price(self.plan, "pld", self.plan.num_steps).epsilon):
+            warnings.warn(line, PoorPlanWarning, stacklevel=3)
+
+    def _load_released(self, checkpoint: Checkpoint) -> None:
+        """Gives the encoder what is released: the average, if there is one."""
+        self.encoder.load_trainable(checkpoint.average or checkpoint.weights)
+
+
+class _Loop:
+    """The steps of one session."""
+
+    def __init__(self, trainer: Trainer, session: Session, step: PrivateStep) -> None:
+        self._plan, self._config = trainer.plan, trainer.config
+        self._encoder, self._session, self._step = trainer.encoder, session, step
+        self._names = list(step.parameters)
+        self._optimizer = make_optimizer(
+            self._config.optimizer,
+            step.parameters.values(),
+            self._config.learning_rate,
+            self._config.optimizer_options,
+        )
+        self._average: WeightAverage | None = None
+        self._restore(session.checkpoint)
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        self._encoder.load_trainable(checkpoint.weights)
+        if checkpoint.optimizer or checkpoint.numbers:
+            load_optimizer_state(
+                self._optimizer, self._names, checkpoint.optimizer, checkpoint.numbers
+            )
+        if self._config.average is not None:
+            device = self._encoder.device
+            start = checkpoint.average or checkpoint.weights
+            on_device = {name: value.to(device) for name, value in start.items()}
+            self._average = WeightAverage(self._config.average, on_device)
+
+    def run(self) -> None:
+        """Takes every step that is left; a first Ctrl-C stops after a checkpoint."""
+        first, stop = self._session.checkpoint.step, self._session.stop
+        branch = self._session.ledger.branch
+        config = self._config
+        with (
+            MetricsLog(self._session.run, config, first) as log,
+            progress_bar(config.progress, first, stop, self._spent()) as advance,
+            _stop_requests() as asked_to_stop,
+        ):
+            for step in range(first, stop):
+                self._reserve(step, stop)
+                rate, report = self._take(step, branch)
+                log.write(step, branch, rate, report)
+                advance(step + 1)
+                due = (step + 1) % config.checkpoint_every == 0 or step + 1 == stop
+                if due or asked_to_stop():
+                    self._session.save(self._checkpoint(step + 1, branch))
+                if asked_to_stop() and step + 1 < stop:
+                    raise KeyboardInterrupt
+
+    def _reserve(self, step: int, stop: int) -> None:
+        """Counts the next steps before the first of them runs."""
+        every = self._config.checkpoint_every
+        block = every - step % every if is_repeatable(self._config.device) else min(_BLOCK, every)
+        self._session.ledger.reserve(step, min(step + block, stop))
+
+    def _take(self, step: int, branch: int) -> tuple[float, Any]:
+        """One step: batch, noisy gradient, optimizer."""
+        batch = self._step.draw(step, branch)
+        if batch.overflow:
+            self._session.ledger.overflow(step)
+        report = self._step.run(batch, step, branch)
+        config = self._config
+        rate = learning_rate(
+            config.schedule, config.learning_rate, step, self._plan.num_steps, config.warmup_steps
+        )
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        if self._average is not None:
+            self._average.update(self._step.parameters, step)
+        return rate, report
+
+    def _checkpoint(self, step: int, branch: int) -> Checkpoint:
+        tensors, numbers = optimizer_state(self._optimizer, self._names)
+        return Checkpoint(
+            step=step,
+            branch=branch,
+            weights=dict(self._step.parameters),
+            optimizer=tensors,
+            numbers=numbers,
+            average={} if self._average is None else self._average.values,
+        )
+
+    def _spent(self) -> Callable[[int], float]:
+        """An upper bound on epsilon after a step: priced at every sixteenth of the run."""
+        plan = self._plan
+        sixteenth = max(1, -(-plan.num_steps // 16))
+
+        def spent(step: int) -> float:
+            # A step of a later branch comes after what was abandoned before it.
+            ran = step + self._session.ledger.record.num_abandoned
+            rounded_up = -(-ran // sixteenth) * sixteenth
+            return price(plan, "pld", min(rounded_up, plan.num_steps)).epsilon
+
+        return spent
+
+
+def check_fit(capped: CappedGraph, plan: PrivacyPlan, config: TrainingConfig) -> None:
+    """Refuses a plan that is not about this graph, or that this configuration cannot execute."""
+    if not isinstance(capped, CappedGraph):
+        raise ConfigError(
+            f"`capped` must be a CappedGraph, got {type(capped).__name__}. "
+            "Call cap_degrees(max_degree, seed) or promise_degrees(max_degree) on the graph."
+        )
+    pool = {
+        "entities": capped.num_entities,
+        "unprotected": int(np.count_nonzero(~capped.protected)),
+        "public": plan.pool_size,
+    }[plan.negatives]
+    pairs = {
+        "num_entities": capped.num_entities,
+        "num_relations": capped.num_relations,
+        "max_degree": capped.max_degree,
+        "pool_size": pool,
+    }
+    for name, value in pairs.items():
+        if getattr(plan, name) != value:
+            raise ConfigError(
+                f"`{name}` of the plan must be the graph's {value}, got {getattr(plan, name)}. "
+                "Make the plan with PrivacyPlan.for_graph."
+            )
+    if plan.num_negatives < 1:
+        raise ConfigError("`num_negatives` must be at least 1 to learn from, got 0.")
+    if not config.clip and plan.noise_multiplier > 0:
+        raise ConfigError(
+            "`clip` must be true when there is noise, got false. Without clipping, noise promises "
+            "nothing; use noise_multiplier 0 for a run without privacy."
+        )
+    least = 4 * plan.expected_batch_size / LARGEST_SUM
+    if 0 < plan.noise_multiplier < least:
+        raise ConfigError(
+            f"`noise_multiplier` must be at least {least:.2g} for this batch size, "
+            f"got {plan.noise_multiplier!r}. Less hides nothing; 0 says so openly."
+        )
+    relation_loss(config).check_clipping(plan.clipping)
+    optimizer_class(config.optimizer)
+
+
+def _check_device(device: str) -> None:
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ConfigError(f"`device` must exist here, got {device}: no CUDA device was found.")
+
+
+@contextmanager
+def _stop_requests() -> Iterator[Callable[[], bool]]:
+    """Lets the first Ctrl-C wait for the end of a step; the second stops at once."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+
+    def ask(number: int, frame: Any) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,46 @@
+"""A small graph, plan and encoder that train in a second, and are no poor plan."""
+
+import numpy as np
+
+from reldp.encoders import FeatureEncoder
+from reldp.graph import EntityGraph
+from reldp.plan import PrivacyPlan
+
+NUM_ENTITIES = 300
+DIM = 6
+
+
+def small_graph(*, protected=None, seed=0):
+    """A ring of entities in the plane, neighbours related, six noisy features each."""
+    generator = np.random.default_rng(seed)
+    angle = np.arange(NUM_ENTITIES) * 2 * np.pi / NUM_ENTITIES
+    features = generator.normal(size=(NUM_ENTITIES, DIM)).astype(np.float32)
+    features[:, 0] += 2 * np.cos(angle)
+    features[:, 1] += 2 * np.sin(angle)
+    ring = [(i, (i + step) % NUM_ENTITIES) for i in range(NUM_ENTITIES) for step in (1, 2)]
+    return EntityGraph.from_lists(
+        list(range(NUM_ENTITIES)), ring, features=features, protected=protected
+    )
+
+
+def small_plan(capped, **settings):
+    """A plan with an epsilon below ten."""
+    chosen = {
+        "num_negatives": 3,
+        "expected_batch_size": 20.0,
+        "num_steps": 12,
+        "noise_multiplier": 2.0,
+        "delta": 1e-4,
+        **settings,
+    }
+    return PrivacyPlan.for_graph(capped, **chosen)
+
+
+def small_encoder(**settings):
+    return FeatureEncoder(DIM, **{"hidden": (5,), "dim": 4, **settings})
+
+
+def small_parts(**plan):
+    """Encoder, capped graph and plan."""
+    capped = small_graph().promise_degrees(4)
+    return small_encoder(), capped, small_plan(capped, **plan)

@@ -1,0 +1,491 @@
+"""The trainer executes the plan, and nothing else."""
+
+import json
+import os
+import signal
+import stat
+
+import numpy as np
+import pytest
+import torch
+
+import reldp.training.trainer as trainer_module
+from reldp.accounting.ledger import read_ledger
+from reldp.encoders import FeatureEncoder, RelationLoss
+from reldp.encoders.folders import state_hash
+from reldp.errors import ConfigError, PlanError, ResumeError, RunError
+from reldp.noise import Streams, add_noise
+from reldp.noise.gaussian import GaussianNoise
+from reldp.reporting import verify
+from reldp.sampling import TupleSampler
+from reldp.training import Trainer, TrainingConfig
+from reldp.training.advice import PoorPlanWarning
+from tests.training.small import DIM, small_encoder, small_graph, small_parts, small_plan
+
+torch.set_num_threads(1)
+
+
+def weights_of(encoder):
+    return {name: value.detach().clone() for name, value in encoder.trainable().items()}
+
+
+def test_a_run_leaves_everything_that_it_promises(tmp_path):
+    encoder, capped, plan = small_parts()
+    before = state_hash(encoder.trainable())
+    result = Trainer(encoder, capped, plan, learning_rate=0.01).fit(tmp_path / "run")
+    names = {place.name for place in (tmp_path / "run").iterdir()}
+    assert names == {
+        "plan.json",
+        "ledger.jsonl",
+        "private.json",
+        "checkpoints",
+        "model",
+        "metrics.jsonl",
+        "certificate.json",
+        "certificate.md",
+    }
+    assert state_hash(encoder.trainable()) != before
+    assert result.certificate.epsilon == pytest.approx(plan.epsilon())
+    assert read_ledger(tmp_path / "run" / "ledger.jsonl").num_counted == plan.num_steps
+    assert len(result.metrics) == plan.num_steps
+    loaded = FeatureEncoder.load(tmp_path / "run" / "model")
+    assert state_hash(loaded.trainable()) == state_hash(encoder.trainable())
+    verify(tmp_path / "run")
+
+
+def test_private_files_are_for_their_owner_only(tmp_path):
+    Trainer(*small_parts()).fit(tmp_path / "run")
+    for name in ("private.json", "metrics.jsonl"):
+        assert stat.S_IMODE((tmp_path / "run" / name).stat().st_mode) == 0o600
+
+
+def oracle(encoder, capped, plan, key, *, rate, clip=True):
+    """Plain SGD in float64 loops: one autograd call per tuple, clipped, summed, noised, divided."""
+    streams = Streams(key)
+    sampler = TupleSampler(
+        capped, sample_rate=plan.sample_rate, num_negatives=plan.num_negatives, streams=streams
+    )
+    features = torch.from_numpy(np.array(capped.graph.features))
+    loss = RelationLoss()
+    parameters = encoder.trainable()
+    size = sum(p.numel() for p in parameters.values())
+    with GaussianNoise(streams) as noise:
+        for step in range(plan.num_steps):
+            batch = sampler.sample(step)
+            total = torch.zeros(size, dtype=torch.float64)
+            for row in range(batch.num_tuples):
+                rows = encoder.module(features[batch.entities[row]])[None]
+                value = loss(rows, batch.ends[row : row + 1], batch.mask[row : row + 1])
+                grads = torch.autograd.grad(value.sum(), list(parameters.values()))
+                flat = torch.cat([g.reshape(-1) for g in grads]).double()
+                total += flat * (min(1.0, plan.clip_norm / float(flat.norm())) if clip else 1.0)
+            if plan.noise_multiplier:
+                draw = torch.from_numpy(noise.draw(step, 0, size))
+                scale = plan.noise_multiplier * plan.clip_norm
+                total = add_noise(total, draw, standard_deviation=scale)
+            with torch.no_grad():
+                for p, part in zip(
+                    parameters.values(),
+                    torch.split(total, [p.numel() for p in parameters.values()]),
+                    strict=True,
+                ):
+                    p -= rate * (part / plan.expected_batch_size).view(p.shape).float()
+
+
+@pytest.mark.parametrize(
+    ("noise", "clip", "clip_norm"), [(2.0, True, 0.7), (0.0, True, 0.7), (0.0, False, 1.0)]
+)
+def test_training_is_the_algorithm_of_the_theory(tmp_path, monkeypatch, noise, clip, clip_norm):
+    """Oracle: theory.md section 1 as a slow loop with the same coins and noise."""
+    key = bytes(range(32))
+    monkeypatch.setattr("reldp.training.key.new_key", lambda: key)
+    encoder, capped, plan = small_parts(
+        noise_multiplier=noise, clip_norm=clip_norm, num_steps=6, expected_batch_size=15.0
+    )
+    twin = small_encoder()
+    settings = {"optimizer": "sgd", "learning_rate": 0.05, "clip": clip}
+    Trainer(encoder, capped, plan, **settings).fit(tmp_path / "run")
+    oracle(twin, capped, plan, key, rate=0.05, clip=clip)
+    start = weights_of(small_encoder())
+    for name, value in encoder.trainable().items():
+        expected = twin.trainable()[name].detach()
+        moved = float((expected - start[name]).abs().max())
+        assert moved > 1e-4
+        assert torch.allclose(value.detach(), expected, atol=1e-4 * moved, rtol=0)
+
+
+def test_an_empty_batch_still_gets_noise_and_an_overflow_is_in_the_ledger(tmp_path, monkeypatch):
+    """With one expected tuple most batches are small; an overflow batch is empty by its type."""
+    encoder, capped, plan = small_parts(expected_batch_size=0.001, num_steps=3)
+    sample = TupleSampler.sample
+
+    def overflowing(self, step, branch=0):
+        batch = sample(self, step, branch)
+        assert batch.num_tuples == 0
+        object.__setattr__(batch, "overflow", step == 1)
+        return batch
+
+    monkeypatch.setattr(TupleSampler, "sample", overflowing)
+    with pytest.warns(PoorPlanWarning, match="signal drowns"):
+        result = Trainer(encoder, capped, plan).fit(tmp_path / "run")
+    assert state_hash(encoder.trainable()) != state_hash(small_encoder().trainable())
+    assert result.certificate.values["steps"]["batches_not_drawn"] == 1
+    assert read_ledger(tmp_path / "run" / "ledger.jsonl").overflows == ((0, 1),)
+
+
+def test_steps_are_counted_before_they_run(tmp_path, monkeypatch):
+    counted = []
+    take = trainer_module._Loop._take
+
+    def watched(self, step, branch):
+        record = self._session.ledger.record
+        on_disk = (tmp_path / "run" / "ledger.jsonl").read_bytes()
+        assert record.head.encode() in on_disk
+        counted.append(record.num_counted)
+        assert record.num_counted > step
+        return take(self, step, branch)
+
+    monkeypatch.setattr(trainer_module._Loop, "_take", watched)
+    Trainer(*small_parts(), checkpoint_every=5).fit(tmp_path / "run")
+    assert counted == [5] * 5 + [10] * 5 + [12] * 2
+
+
+def test_fit_on_a_complete_run_only_loads_it(tmp_path):
+    encoder, capped, plan = small_parts()
+    first = Trainer(encoder, capped, plan).fit(tmp_path / "run")
+    ledger = (tmp_path / "run" / "ledger.jsonl").read_bytes()
+    again = small_encoder()
+    second = Trainer(again, capped, plan).fit(tmp_path / "run")
+    assert state_hash(again.trainable()) == state_hash(encoder.trainable())
+    assert second.certificate == first.certificate
+    assert (tmp_path / "run" / "ledger.jsonl").read_bytes() == ledger
+
+
+@pytest.mark.parametrize("average", [None, 0.9])
+@pytest.mark.parametrize("optimizer", ["adam", "sgd", "rmsprop", "adamw"])
+def test_a_run_stopped_and_resumed_ends_bit_for_bit_the_same(
+    tmp_path, monkeypatch, optimizer, average
+):
+    key = bytes(range(32))
+    monkeypatch.setattr("reldp.training.key.new_key", lambda: key)
+    options = {"momentum": 0.9} if optimizer == "sgd" else {}
+    settings = {
+        "optimizer": optimizer,
+        "optimizer_options": options,
+        "average": average,
+        "schedule": "cosine",
+        "checkpoint_every": 4,
+    }
+    whole = Trainer(*small_parts(), **settings).fit(tmp_path / "whole")
+    take = trainer_module._Loop._take
+    for moment in (2, 7, 11):
+
+        def dying(self, step, branch, moment=moment):
+            if step == moment:
+                raise MemoryError("the machine stopped")
+            return take(self, step, branch)
+
+        monkeypatch.setattr(trainer_module._Loop, "_take", dying)
+        with pytest.raises(MemoryError):
+            Trainer(*small_parts(), **settings).fit(tmp_path / "torn")
+    monkeypatch.setattr(trainer_module._Loop, "_take", take)
+    torn = Trainer(*small_parts(), **settings).fit(tmp_path / "torn")
+    assert state_hash(torn.encoder.trainable()) == state_hash(whole.encoder.trainable())
+    steps = torn.certificate.values["steps"]
+    assert steps["counted"] == 12
+    assert steps["resumes"] == 3
+    assert [line["step"] for line in torn.metrics] == list(range(12))
+    assert verify(tmp_path / "torn")
+
+
+def test_where_replay_differs_a_new_branch_is_opened_and_abandoned_steps_stay_counted(
+    tmp_path, monkeypatch
+):
+    settings = {"checkpoint_every": 4}
+    take = trainer_module._Loop._take
+    seen = []
+
+    def dying(self, step, branch):
+        if step == 6 and branch == 0:
+            raise MemoryError("the machine stopped")
+        seen.append((branch, step))
+        return take(self, step, branch)
+
+    monkeypatch.setattr(trainer_module._Loop, "_take", dying)
+    with pytest.raises(MemoryError):
+        Trainer(*small_parts(), **settings).fit(tmp_path / "run")
+    other = {**settings, "chunk_units": 7}  # other sums of floats
+    result = Trainer(*small_parts(), **other).fit(tmp_path / "run")
+    steps = result.certificate.values["steps"]
+    assert steps == {
+        "planned": 12,
+        "counted": 12,
+        "abandoned": 4,
+        "branches": 2,
+        "resumes": 1,
+        "batches_not_drawn": 0,
+    }
+    # Counted up to 8 and abandoned from 4 on: four steps are left, in the new branch.
+    assert seen == [(0, s) for s in range(6)] + [(1, s) for s in range(4, 8)]
+    assert result.certificate.epsilon == pytest.approx(small_parts()[2].epsilon())
+    assert verify(tmp_path / "run")
+
+
+def test_going_back_to_the_first_machine_opens_a_branch_again(tmp_path, monkeypatch):
+    take = trainer_module._Loop._take
+
+    def dying(moment):
+        def die(self, step, branch):
+            if (branch, step) == moment:
+                raise MemoryError
+            return take(self, step, branch)
+
+        return die
+
+    for moment, chunk in (((0, 5), None), ((1, 5), 7)):
+        monkeypatch.setattr(trainer_module._Loop, "_take", dying(moment))
+        with pytest.raises(MemoryError):
+            Trainer(*small_parts(), checkpoint_every=2, chunk_units=chunk).fit(tmp_path / "run")
+    monkeypatch.setattr(trainer_module._Loop, "_take", take)
+    result = Trainer(*small_parts(), checkpoint_every=2).fit(tmp_path / "run")
+    assert result.certificate.values["steps"]["branches"] == 3
+
+
+def started(tmp_path, monkeypatch, **settings):
+    """A run that stopped after a few steps."""
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer_module._Loop, "_take", _stop)
+        with pytest.raises(MemoryError):
+            Trainer(*small_parts(), **settings).fit(tmp_path / "run")
+    return tmp_path / "run"
+
+
+def _stop(self, step, branch):
+    raise MemoryError("the machine stopped")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("graph", "the graph is another"),
+        ("plan", "plan.noise_multiplier was 2.0, is 3.0"),
+        ("encoder", "encoder.base_weights_sha256 was"),
+        ("setting", "training.learning_rate was 0.001, is 0.5"),
+        ("version", "versions.torch was '2.0', is"),
+    ],
+)
+def test_a_changed_run_is_refused_with_what_differs(tmp_path, monkeypatch, change, words):
+    with monkeypatch.context() as patch:
+        if change == "version":
+            patch.setattr("reldp.training.repeatability.version", lambda name: "2.0")
+        folder = started(tmp_path, patch)
+    before = (folder / "ledger.jsonl").read_bytes()
+    encoder, capped, plan = small_parts()
+    settings = {}
+    if change == "graph":
+        capped = small_graph(seed=1).promise_degrees(4)
+    elif change == "plan":
+        plan = small_plan(capped, noise_multiplier=3.0)
+    elif change == "encoder":
+        encoder = small_encoder(seed=5)
+    elif change == "setting":
+        settings = {"learning_rate": 0.5}
+    with pytest.raises(ResumeError, match=words):
+        Trainer(encoder, capped, plan, **settings).fit(folder)
+    assert (folder / "ledger.jsonl").read_bytes() == before
+
+
+def test_free_settings_may_change_on_resuming(tmp_path, monkeypatch):
+    folder = started(tmp_path, monkeypatch, optimizer_options={"betas": (0.8, 0.9)})
+    result = Trainer(
+        *small_parts(), optimizer_options={"betas": (0.8, 0.9)}, checkpoint_every=3, log_every=5
+    ).fit(folder)
+    assert result.certificate.values["steps"]["branches"] == 1
+
+
+def test_without_its_key_a_run_cannot_go_on(tmp_path, monkeypatch):
+    folder = started(tmp_path, monkeypatch)
+    (folder / "key").unlink()
+    with pytest.raises(ResumeError, match="key must be in its folder"):
+        Trainer(*small_parts()).fit(folder)
+
+
+def test_threads_of_the_run_are_restored_on_resuming(tmp_path, monkeypatch):
+    torch.set_num_threads(2)
+    folder = started(tmp_path, monkeypatch)
+    torch.set_num_threads(1)
+    result = Trainer(*small_parts()).fit(folder)
+    assert result.certificate.values["steps"]["branches"] == 1
+    assert torch.get_num_threads() == 1
+
+
+def test_what_a_crash_before_the_first_entry_leaves_is_started_over(tmp_path, monkeypatch):
+    def crash(path, facts):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("reldp.training.session.Ledger.create", crash)
+        with pytest.raises(MemoryError):
+            Trainer(*small_parts()).fit(tmp_path / "run")
+    old = (tmp_path / "run" / "key").read_bytes()
+    started(tmp_path, monkeypatch)
+    assert (tmp_path / "run" / "key").read_bytes() != old
+
+
+def test_a_folder_with_something_else_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(ConfigError, match=r"thesis\.tex"):
+        Trainer(*small_parts()).fit(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_full_disk_during_a_checkpoint_leaves_the_last_good_one(tmp_path, monkeypatch):
+    from reldp.training import checkpoint
+
+    write = checkpoint.write_durably
+
+    def full(path, data, **settings):
+        if path.name == "step-000000008.safetensors":
+            raise RunError(f"{path.name} could not be written: the disk is full.")
+        write(path, data, **settings)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "write_durably", full)
+        with pytest.raises(RunError, match="the disk is full"):
+            Trainer(*small_parts(), checkpoint_every=4).fit(tmp_path / "run")
+    assert [p.name for p in (tmp_path / "run" / "checkpoints").iterdir()] == [
+        "step-000000004.safetensors"
+    ]
+    result = Trainer(*small_parts(), checkpoint_every=4).fit(tmp_path / "run")
+    assert result.certificate.values["steps"]["counted"] == 12
+
+
+def test_ctrl_c_waits_for_the_step_and_a_checkpoint(tmp_path, monkeypatch):
+    take = trainer_module._Loop._take
+
+    def interrupted(self, step, branch):
+        if step == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return take(self, step, branch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer_module._Loop, "_take", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            Trainer(*small_parts()).fit(tmp_path / "run")
+    found = [p.name for p in (tmp_path / "run" / "checkpoints").iterdir()]
+    assert found == ["step-000000004.safetensors"]
+    result = Trainer(*small_parts()).fit(tmp_path / "run")
+    assert result.certificate.values["steps"]["counted"] == 12
+
+
+def test_what_is_not_private_is_marked_and_can_be_left_out(tmp_path):
+    shown = Trainer(*small_parts()).fit(tmp_path / "shown")
+    assert {"loss", "num_tuples", "median_norm"} <= set(shown.metrics[0]["not_private"])
+    assert "capping" in shown.certificate.values["data"]["not_private"]
+    hidden = Trainer(*small_parts(), log_private=False).fit(tmp_path / "hidden")
+    assert set(hidden.metrics[0]) == {"step", "branch", "learning_rate", "seconds"}
+    assert "not_private" not in json.dumps(hidden.certificate.values)
+
+
+def test_the_graph_s_fingerprint_is_in_no_public_file(tmp_path):
+    encoder, capped, plan = small_parts()
+    Trainer(encoder, capped, plan).fit(tmp_path / "run")
+    secret = capped.fingerprint.encode()
+    for place in (tmp_path / "run").rglob("*"):
+        if place.is_file():
+            assert (secret in place.read_bytes()) == (place.name == "private.json"), place.name
+
+
+def test_two_runs_of_the_same_thing_differ_in_their_noise(tmp_path):
+    one = Trainer(*small_parts()).fit(tmp_path / "one")
+    two = Trainer(*small_parts()).fit(tmp_path / "two")
+    assert state_hash(one.encoder.trainable()) != state_hash(two.encoder.trainable())
+
+
+def test_no_privacy_has_an_infinite_epsilon_and_says_so(tmp_path):
+    result = Trainer(*small_parts(noise_multiplier=0.0), clip=False).fit(tmp_path / "run")
+    assert result.certificate.epsilon == float("inf")
+    assert result.certificate.status == "none"
+    assert "No privacy" in (tmp_path / "run" / "certificate.md").read_text()
+    assert verify(tmp_path / "run")
+
+
+def test_training_learns_something(tmp_path):
+    """The ring's neighbours are similar in two of six features: the loss must fall."""
+    encoder, capped, plan = small_parts(
+        noise_multiplier=0.0, num_steps=150, expected_batch_size=60.0
+    )
+    result = Trainer(encoder, capped, plan, clip=False, learning_rate=0.01).fit(tmp_path / "run")
+    losses = [line["not_private"]["loss"] for line in result.metrics]
+    assert np.mean(losses[-20:]) < 0.6 * np.mean(losses[:20])
+
+
+def test_pools_without_protected_entities_and_the_pair_rule(tmp_path):
+    protected = [i % 3 > 0 for i in range(300)]
+    capped = small_graph(protected=protected).promise_degrees(4)
+    plan = small_plan(capped, negatives="unprotected", num_negatives=1)
+    result = Trainer(small_encoder(), capped, plan).fit(tmp_path / "unprotected")
+    assert result.certificate.values["data"]["num_protected"] == 200
+    pool = np.random.default_rng(3).normal(size=(250, DIM)).astype(np.float32)
+    plan = small_plan(capped, negatives="public", pool_size=250, clipping="pair")
+    with pytest.raises(ConfigError, match="`pool` must be given"):
+        Trainer(small_encoder(), capped, plan, loss="logistic")
+    Trainer(small_encoder(), capped, plan, loss="logistic", pool=pool).fit(tmp_path / "public")
+    assert verify(tmp_path / "public")
+
+
+def test_device_noise_is_named_in_the_certificate(tmp_path):
+    result = Trainer(*small_parts(), noise="fast").fit(tmp_path / "run")
+    assert result.certificate.values["noise"]["source"] == "fast"
+    assert any("own generator" in line for line in result.certificate.values["assumptions"])
+
+
+@pytest.mark.parametrize(
+    ("plan", "settings", "error", "words"),
+    [
+        ({"num_negatives": 0}, {}, ConfigError, "`num_negatives`"),
+        ({}, {"clip": False}, ConfigError, "`clip` must be true"),
+        ({}, {"learnin_rate": 1}, ConfigError, "Did you mean learning_rate"),
+        ({}, {"optimizer": "adan"}, ConfigError, "`optimizer` must be one of"),
+        ({}, {"device": "cuda"}, ConfigError, "`device` must exist here"),
+        ({"clipping": "pair"}, {}, ConfigError, "`loss` must be logistic or hinge"),
+        ({"noise_multiplier": 1e-6}, {}, ConfigError, "`noise_multiplier` must be at least"),
+    ],
+)
+def test_impossible_combinations_are_refused_before_anything_is_written(
+    tmp_path, plan, settings, error, words
+):
+    if settings.get("device") == "cuda" and torch.cuda.is_available():
+        settings = {"device": "cuda:99"}
+    with pytest.raises(error, match=words):
+        Trainer(*small_parts(**plan), **settings)
+
+
+def test_a_plan_for_another_graph_is_refused():
+    encoder, capped, plan = small_parts()
+    other = small_graph().cap_degrees(3, seed=0)
+    with pytest.raises(ConfigError, match="`num_relations` of the plan must be the graph's"):
+        Trainer(encoder, other, plan)
+    with pytest.raises(ConfigError, match="must be a CappedGraph"):
+        Trainer(encoder, capped.graph, plan)
+    with pytest.raises((ConfigError, PlanError)):
+        Trainer(encoder, capped, small_plan(capped, negatives="unprotected"))
+
+
+def test_global_settings_of_torch_are_left_as_they_were(tmp_path):
+    assert not torch.are_deterministic_algorithms_enabled()
+    Trainer(*small_parts(), threads=2).fit(tmp_path / "run")
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert torch.get_num_threads() == 1
+
+
+def test_no_training_setting_changes_epsilon(tmp_path):
+    """Epsilon comes from the plan and the counted steps alone."""
+    epsilons = set()
+    for index, settings in enumerate(
+        [{}, {"chunk_units": 3}, {"threads": 2}, {"average": 0.9}, {"precision": "bfloat16"}]
+    ):
+        result = Trainer(*small_parts(), **settings).fit(tmp_path / str(index))
+        epsilons.add(result.certificate.epsilon)
+    assert len(epsilons) == 1
+    assert TrainingConfig().clip
