@@ -1,0 +1,251 @@
+"""Many independent steps of the real mechanism on one graph: sampler, rule, clip factors, sum, noise.
+
+Every part is the one that training uses: `TupleSampler` draws each step's batch, `ClippingRule` lays out units and
+thresholds, the gradient engine's `clip_factors` scales them, `add_noise` adds what `GaussianNoise` draws. Only the
+gradients are the auditor's (`reldp.auditing.designs`), so no network is needed. Steps of one key are independent, so
+steps serve as trials. Batches of many steps go through the rule in one call: entity e of step t is shown to it as
+number t * stride + e, so entities of different steps are never the same one, and a rule cannot tell.
+
+`Parts` holds the four parts; a mistake is made by replacing one of them (tests/auditing/mistakes).
+
+Public: `Flat`, `Parts`, `Steps`, `real_parts`, `run_steps`.
+
+>>> from reldp.auditing.designs import STILL
+>>> from reldp.auditing.neighbours import worst_pair
+>>> plan = PrivacyPlan(num_entities=12, num_relations=4, max_degree=1, num_negatives=2, sample_rate=1.0,
+...                    num_steps=1, noise_multiplier=1.0, delta=0.01)
+>>> pair = worst_pair(plan)
+>>> graph = pair.without_entity
+>>> steps = run_steps(real_parts(plan, graph, bytes(32)), pair, graph, STILL, first=0, count=3)
+>>> steps.sums[:, 0].tolist(), steps.sizes.tolist()
+([0.0, 0.0, 0.0], [4, 4, 4])
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reldp.auditing.designs import Design
+from reldp.auditing.neighbours import NeighbourPair
+from reldp.clipping import ClippingRule, ClipUnits
+from reldp.graph import CappedGraph
+from reldp.noise.gaussian import GaussianNoise, add_noise
+from reldp.noise.streams import Streams
+from reldp.plan import PrivacyPlan
+from reldp.sampling import TupleBatch, TupleSampler
+
+__all__ = ["Flat", "Parts", "Steps", "clip", "real_parts", "run_steps", "units_of"]
+
+Array = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+_PIECE = 4096  # steps that go through the rule at once; bounds memory, changes nothing
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Flat:
+    """Batches of several steps, one after the other.
+
+    Attributes:
+        positives: (L, 2) entity indices.
+        negatives: (L, k) entity indices.
+        ends: (L, k) int8.
+        mask: (L, k) bool.
+        relation_ids: (L,) rows in the graph's relations.
+        owner: (L,) the step of each tuple, from 0.
+        num_steps: How many steps there are, empty ones included.
+    """
+
+    positives: IntArray
+    negatives: IntArray
+    ends: npt.NDArray[np.int8]
+    mask: npt.NDArray[np.bool_]
+    relation_ids: IntArray
+    owner: IntArray
+    num_steps: int
+
+    @classmethod
+    def join(cls, batches: list[TupleBatch]) -> "Flat":
+        """The batches of consecutive steps."""
+        sizes = [batch.num_tuples for batch in batches]
+
+        def column(name: str) -> Any:
+            return np.concatenate([getattr(batch, name) for batch in batches])
+
+        return cls(
+            positives=column("positives"),
+            negatives=column("negatives"),
+            ends=column("ends"),
+            mask=column("mask"),
+            relation_ids=column("relation_ids"),
+            owner=np.repeat(np.arange(len(batches)), sizes),
+            num_steps=len(batches),
+        )
+
+    @property
+    def sizes(self) -> IntArray:
+        """Tuples in each step.  (num_steps,)."""
+        return np.bincount(self.owner, minlength=self.num_steps)
+
+    @property
+    def stride(self) -> int:
+        """One more than the largest entity index."""
+        largest = [array.max(initial=0) for array in (self.positives, self.negatives)]
+        return int(max(largest)) + 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Parts:
+    """What a step is made of.
+
+    Attributes:
+        sample: Batch of a step.
+        units: Clip units of the batches of many steps, entity indices as sampled.
+        clip: Clipped gradients from gradients (U, d) and thresholds (U,).
+        release: Outputs (T, d) from sums (T, d), sizes (T,) and the number of the first step.
+    """
+
+    sample: Callable[[int], TupleBatch]
+    units: Callable[[Flat], ClipUnits]
+    clip: Callable[[Array, Array], Array]
+    release: Callable[[Array, IntArray, int], Array]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Steps:
+    """What steps gave. All of it is for the auditor; a run would show the outputs only.
+
+    Attributes:
+        sums: Clipped sums before noise.  (T, d)
+        outputs: Sums with noise.  (T, d)
+        sizes: Batch sizes.  (T,)
+    """
+
+    sums: Array
+    outputs: Array
+    sizes: IntArray
+
+
+def units_of(rule: ClippingRule, flat: Flat, clip_norm: float) -> ClipUnits:
+    """The rule's units and thresholds, every step on its own, entity indices as sampled."""
+    shift = (flat.owner * flat.stride)[:, None]  # (L, 1)
+    units = rule.units(
+        flat.positives + shift,
+        flat.negatives + shift,
+        clip_norm=clip_norm,
+        ends=flat.ends,
+        mask=flat.mask,
+    )
+    return ClipUnits(
+        entities=units.entities - shift[units.tuple_index],
+        ends=units.ends,
+        mask=units.mask,
+        thresholds=units.thresholds,
+        tuple_index=units.tuple_index,
+    )
+
+
+def clip(gradients: Array, thresholds: Array) -> Array:
+    """Gradients times the engine's own clip factors.  (U, d), (U,) -> (U, d)."""
+    import torch
+
+    from reldp.gradients.scaling import clip_factors
+
+    norms = torch.from_numpy(np.linalg.norm(gradients, axis=1))
+    factors = clip_factors(norms, torch.zeros_like(norms), torch.from_numpy(thresholds))
+    return np.asarray(gradients * factors.numpy()[:, None], dtype=np.float64)
+
+
+def real_parts(plan: PrivacyPlan, graph: CappedGraph, key: bytes) -> Parts:
+    """The plan's own parts on a graph, under one key.
+
+    Args:
+        plan: The plan; its sizes are not read, its rates are.
+        graph: One of the two neighbouring graphs.
+        key: 32 bytes; use another key for the other graph, since neighbours share no coins.
+    """
+    streams = Streams(key)
+    sampler = TupleSampler(
+        graph,
+        sample_rate=plan.sample_rate,
+        num_negatives=plan.num_negatives,
+        streams=streams,
+        negatives=plan.negatives,
+        public_pool_size=plan.pool_size if plan.negatives == "public" else None,
+    )
+    noise = GaussianNoise(streams, prefetch=0)
+    deviation = plan.noise_multiplier * plan.clip_norm
+
+    def release(sums: Array, sizes: IntArray, first: int) -> Array:
+        total: Any = (
+            sums  # add_noise serves torch as well, under a protocol numpy's types do not meet
+        )
+        drawn: Any = noise.draw(first, 0, sums.size).reshape(sums.shape)
+        return np.asarray(add_noise(total, drawn, standard_deviation=deviation))
+
+    return Parts(
+        sample=sampler.sample,
+        units=lambda flat: units_of(plan.rule, flat, plan.clip_norm),
+        clip=clip,
+        release=release,
+    )
+
+
+def _touching(
+    pair: NeighbourPair, graph: CappedGraph, flat: Flat, units: ClipUnits
+) -> npt.NDArray[np.bool_]:
+    """Which units contain the entity, or come from the relation, that the pair differs in.  (U,)."""
+    if graph is pair.without_entity:  # where the same number may mean an entity of a public pool
+        return np.zeros(units.num_units, dtype=np.bool_)
+    if pair.entity is not None:
+        return np.asarray((units.entities == pair.entity).any(axis=1))
+    return np.asarray(flat.relation_ids[units.tuple_index] == pair.relation)
+
+
+def _sums(
+    parts: Parts, pair: NeighbourPair, graph: CappedGraph, design: Design, flat: Flat
+) -> Array:
+    """Clipped sum of each step.  (T, d)."""
+    sums = np.zeros((flat.num_steps, design.num_dimensions))
+    if flat.owner.size == 0:
+        return sums
+    units = parts.units(flat)
+    gradients = design.gradients(_touching(pair, graph, flat, units))
+    clipped = parts.clip(gradients, units.thresholds)
+    owner = flat.owner[units.tuple_index]
+    for axis in range(design.num_dimensions):
+        sums[:, axis] = np.bincount(owner, clipped[:, axis], minlength=flat.num_steps)
+    return sums
+
+
+def run_steps(
+    parts: Parts,
+    pair: NeighbourPair,
+    graph: CappedGraph,
+    design: Design,
+    *,
+    first: int,
+    count: int,
+) -> Steps:
+    """Runs consecutive steps.
+
+    Args:
+        parts: What a step is made of.
+        pair: Says which units contain the entity in question.
+        graph: Which of the pair's two graphs the parts were made for.
+        design: The gradients.
+        first: Number of the first step: steps of one key are never run twice.
+        count: How many.
+    """
+    sums, sizes = [], []
+    for start in range(first, first + count, _PIECE):
+        stop = min(start + _PIECE, first + count)
+        flat = Flat.join([parts.sample(step) for step in range(start, stop)])
+        sums.append(_sums(parts, pair, graph, design, flat))
+        sizes.append(flat.sizes)
+    all_sums, all_sizes = np.concatenate(sums), np.concatenate(sizes)
+    outputs = parts.release(all_sums, all_sizes, first)
+    return Steps(sums=all_sums, outputs=outputs, sizes=all_sizes)

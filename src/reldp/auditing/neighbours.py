@@ -1,0 +1,153 @@
+"""Two neighbouring graphs for an audit: the same but for one entity and its relations.
+
+`worst_pair` builds the pair that a plan's price speaks about (theory.md section 3): without the entity there are m
+relations among n - 1 entities; with it there are K relations more and one entity more. Only sizes matter to a
+local rule, since the auditor chooses the gradients. For the relation-level unit the pair differs in one relation.
+
+Guarantee: both graphs are real `CappedGraph`s and pass every check that a training graph passes.
+
+Public: `NeighbourPair`, `worst_pair`, `pair_from_relations`.
+
+>>> pair = pair_from_relations([(0, 1), (1, 2)], entity_relations=[0, 2], num_entities=4, max_degree=2)
+>>> pair.with_entity.num_relations, pair.without_entity.num_relations, pair.entity
+(4, 2, 3)
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from reldp.errors import PlanError
+from reldp.graph import CappedGraph, EntityGraph
+from reldp.plan import PrivacyPlan
+
+__all__ = ["NeighbourPair", "pair_from_relations", "worst_pair"]
+
+_MOST_RELATIONS = 20_000_000
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NeighbourPair:
+    """Two graphs that differ in one unit of privacy.
+
+    Attributes:
+        with_entity: The graph with it.
+        without_entity: The graph without it.
+        entity: Index of the entity in the larger graph, its last; None when the unit is a relation.
+        relation: Index of the relation in the larger graph, its last; None when the unit is an entity.
+    """
+
+    with_entity: CappedGraph
+    without_entity: CappedGraph
+    entity: int | None
+    relation: int | None = None
+
+
+def _graph(
+    num_entities: int,
+    relations: npt.NDArray[np.int64],
+    protected: npt.NDArray[np.bool_],
+    max_degree: int,
+) -> CappedGraph:
+    """A graph of numbered entities without texts worth reading."""
+    import pyarrow as pa
+
+    ids = np.arange(num_entities)
+    entities = {"id": ids, "text": np.char.mod("%d", ids), "protected": protected}
+    ends = {"source": relations[:, 0], "target": relations[:, 1]}
+    graph = EntityGraph.from_arrow(
+        pa.table({name: pa.array(column) for name, column in entities.items()}),
+        pa.table({name: pa.array(column) for name, column in ends.items()}),
+    )
+    return graph.promise_degrees(max_degree)
+
+
+def pair_from_relations(
+    relations: Sequence[tuple[int, int]] | npt.NDArray[np.int64],
+    *,
+    entity_relations: Sequence[int],
+    num_entities: int,
+    max_degree: int,
+    unprotected: int = 0,
+) -> NeighbourPair:
+    """A pair from given relations among others and the entity's partners.
+
+    Args:
+        relations: Relations among entities 0 .. n-2.
+        entity_relations: Partners of the entity, which is number n-1.
+        num_entities: n, the entity included.
+        max_degree: K, which every protected entity must obey.
+        unprotected: How many of the others, from 0 on, are promised nothing.
+    """
+    others = np.asarray(relations, dtype=np.int64).reshape(-1, 2)
+    entity = num_entities - 1
+    own = np.array([(entity, partner) for partner in entity_relations], dtype=np.int64)
+    protected = np.arange(num_entities) >= unprotected
+    both = np.concatenate([others, own.reshape(-1, 2)])
+    return NeighbourPair(
+        with_entity=_graph(num_entities, both, protected, max_degree),
+        without_entity=_graph(num_entities - 1, others, protected[:-1], max_degree),
+        entity=entity,
+    )
+
+
+def _ring_relations(num_entities: int, num_relations: int) -> npt.NDArray[np.int64]:
+    """Different relations, spread evenly: neighbours on a ring, then second neighbours, and so on."""
+    if num_relations > num_entities * (num_entities - 1) // 2:
+        raise PlanError(
+            f"`num_relations` must fit between {num_entities} entities, got "
+            f"{num_relations}. Audit a plan of a graph without repeated relations."
+        )
+    if num_relations > _MOST_RELATIONS:
+        raise PlanError(
+            f"`num_relations` must be at most {_MOST_RELATIONS} for an audit, got {num_relations}. "
+            "Audit a smaller plan of the same rates."
+        )
+    place = np.arange(num_relations, dtype=np.int64)
+    start, stride = place % num_entities, place // num_entities + 1
+    # At half a turn the ring meets itself, but the check above ends that round half way.
+    end = (start + stride) % num_entities
+    return np.stack([start, end], axis=1)
+
+
+def worst_pair(plan: PrivacyPlan) -> NeighbourPair:
+    """The neighbouring graphs that the plan's price is about.
+
+    Raises:
+        PlanError: The plan's sizes form no graph without repeated relations.
+    """
+    if plan.unit == "relation":
+        return _relation_pair(plan)
+    n, degree = plan.num_entities, plan.max_degree
+    if degree > n - 1:
+        raise PlanError(f"`max_degree` must be at most the other entities, got {degree} of {n}.")
+    unprotected = plan.pool_size if plan.negatives == "unprotected" else n - 1
+    if unprotected > n - 1:
+        raise PlanError(
+            f"`pool_size` must leave out at least the protected entity, got {plan.pool_size} of {n}."
+        )
+    # Among entities that are promised nothing, degrees are free.
+    return pair_from_relations(
+        _ring_relations(unprotected, plan.num_relations),
+        entity_relations=range(degree),
+        num_entities=n,
+        max_degree=degree,
+        unprotected=unprotected,
+    )
+
+
+def _relation_pair(plan: PrivacyPlan) -> NeighbourPair:
+    """Both graphs have all entities; one has a relation more."""
+    both = _ring_relations(plan.num_entities, plan.num_relations + 1)
+    promised = np.zeros(plan.num_entities, dtype=np.bool_)
+    if plan.negatives == "unprotected":
+        promised[plan.pool_size :] = True
+    largest = int(np.bincount(both.ravel()).max())
+    return NeighbourPair(
+        with_entity=_graph(plan.num_entities, both, promised, largest),
+        without_entity=_graph(plan.num_entities, both[:-1], promised, largest),
+        entity=None,
+        relation=len(both) - 1,
+    )

@@ -1,0 +1,39 @@
+import json
+import math
+from dataclasses import replace
+
+from reldp.auditing.results import Bound, MechanismAudit
+
+BOUND = Bound(
+    delta=0.01, claimed=2.0, epsilon=1.5, direction="removal", method="counting",
+    score="likelihood", design="still",
+)  # fmt: skip
+AUDIT = MechanismAudit(
+    bounds=(BOUND,), num_steps=1, trials=1000, confidence=0.99, seconds=1.0, plan={}, plan_hash="ab"
+)
+
+
+def test_the_verdict_names_bound_claim_confidence_and_trials():
+    assert AUDIT.verdict == (
+        "Consistent: epsilon is at least 1.5 at delta 0.01, 75% of it; the claim is 2 "
+        "(99 % confidence, 1,000 trials)."
+    )
+
+
+def test_one_bound_above_its_claim_refutes():
+    worse = replace(AUDIT, bounds=(BOUND, replace(BOUND, delta=0.1, epsilon=2.1)))
+    assert worse.refuted
+    assert worse.tightest.delta == 0.1
+    assert worse.verdict.startswith("REFUTED: epsilon is at least 2.1 at delta 0.1")
+
+
+def test_a_claim_of_zero_is_refuted_by_anything():
+    assert replace(BOUND, claimed=0.0).share == math.inf
+    assert replace(BOUND, claimed=0.0, epsilon=0.0).share == 0.0
+
+
+def test_the_audit_is_plain_json():
+    values = json.loads(json.dumps(AUDIT.to_dict()))
+    assert values["kind"] == "mechanism"
+    assert values["bounds"][0]["share"] == 0.75
+    assert values["refuted"] is False
