@@ -62,7 +62,12 @@ def token_rows(seed: int, count: int = 64) -> tuple[Tensor, Tensor]:
 
 
 def transformer(
-    kind: str, train: str, *, dtype: torch.dtype = torch.float32, layers: int = 2
+    kind: str,
+    train: str,
+    *,
+    dtype: torch.dtype = torch.float32,
+    layers: int = 2,
+    device: str = "cpu",
 ) -> Case:
     """A tiny BERT, MPNet or Llama with LoRA or fully trainable, mean-pooled."""
     import transformers
@@ -84,8 +89,8 @@ def transformer(
         model = transformers.MPNetModel(transformers.MPNetConfig(**sizes, **quiet))
     else:
         model = transformers.LlamaModel(transformers.LlamaConfig(**sizes))
-    model = adapted(model, kind, train).to(dtype)
-    ids, mask = token_rows(1)
+    model = adapted(model, kind, train).to(device, dtype)
+    ids, mask = (value.to(device) for value in token_rows(1))
 
     def rows(numbers: Tensor) -> Tensor:
         out = model(input_ids=ids[numbers], attention_mask=mask[numbers]).last_hidden_state

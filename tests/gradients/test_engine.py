@@ -43,10 +43,10 @@ def _units(rule: str, *, size: int = 5, k: int = 3, clip_norm: float = 1.0) -> A
 
 
 def _median_units(
-    case: Case, rule: str, *, size: int = 5
+    case: Case, rule: str, *, size: int = 5, k: int = 3
 ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     """Row numbers, thresholds at which about half of the units are clipped, and the true sum."""
-    units = _units(rule, size=size)
+    units = _units(rule, size=size, k=k)
     numbers = torch.as_tensor(units.entities)
     norms, grads = oracle(case, numbers)
     scale = float((norms / torch.as_tensor(units.thresholds)).median())
@@ -146,8 +146,8 @@ def test_chunks_autocast_and_checkpointing_together_change_only_rounding(
 def test_compiled_models_give_the_same_and_are_left_as_they_were(kind: str, train: str) -> None:
     # Few layers and few shapes: every shape is compiled anew.
     case = mlp() if kind == "mlp" else transformer(kind, train, layers=1)
-    rules = ("tuple", "frequency", "pair")
-    truths = {rule: _median_units(case, rule, size=4) for rule in rules}
+    sizes = {"tuple": (8, 1), "frequency": (8, 1), "pair": (2, 4)}
+    truths = {rule: _median_units(case, rule, size=n, k=k) for rule, (n, k) in sizes.items()}
     numbers = truths["tuple"][0]
     before = case.losses(numbers).detach()
     torch.compiler.reset()

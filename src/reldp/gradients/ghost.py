@@ -24,7 +24,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from reldp.gradients.products import per_unit_outer, sum_dtype
+from reldp.gradients.products import per_unit_outer, sum_dtype, wide_product
 from reldp.gradients.recorder import KeptEmbedding, KeptLinear
 
 __all__ = [
@@ -130,13 +130,7 @@ def linear_sum(uses: Sequence[KeptLinear], factors: Tensor, keep: Tensor | None)
         inputs = _scaled(inputs, factors)
     else:
         grads = _scaled(grads, factors)
-    left, right = grads.flatten(0, 1), inputs.flatten(0, 1)  # (U P, out), (U P, in)
-    dtype = sum_dtype(inputs.dtype)
-    if left.dtype == dtype:
-        return left.t() @ right
-    if left.is_cuda:
-        return torch.mm(left.t(), right, out_dtype=dtype)
-    return left.to(dtype).t() @ right.to(dtype)
+    return wide_product(grads.flatten(0, 1).t(), inputs.flatten(0, 1))  # over U P positions
 
 
 def _scaled(value: Tensor, factors: Tensor) -> Tensor:

@@ -15,7 +15,18 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-__all__ = ["by_unit", "outside_graphs", "per_unit_outer", "per_unit_sum", "run", "sum_dtype"]
+__all__ = [
+    "by_unit",
+    "outside_graphs",
+    "per_unit_outer",
+    "per_unit_sum",
+    "run",
+    "sum_dtype",
+    "wide_product",
+]
+
+# Whether a product on a GPU can be given in a wider type than its operands; torch 2.8 and later.
+_WIDE = hasattr(torch.ops.aten.bmm, "dtype") and hasattr(torch.ops.aten.mm, "dtype")
 
 _Called = TypeVar("_Called", bound=Callable[..., Any])
 
@@ -44,13 +55,20 @@ def by_unit(value: Tensor, units: int) -> Tensor:
 
 def per_unit_outer(left: Tensor, right: Tensor) -> Tensor:
     """Sums left_p right_p^T over the positions of each unit: (U, P, m), (U, P, n) -> (U, m, n)."""
+    return wide_product(left.mT, right)
+
+
+def wide_product(left: Tensor, right: Tensor) -> Tensor:
+    """The matrix product of two matrices, or of two batches of them, in float32 or better."""
     dtype = sum_dtype(left.dtype)
     if left.dtype == dtype:
-        return torch.bmm(left.mT, right)
-    if left.is_cuda:
+        return left @ right
+    if left.is_cuda and _WIDE:
         # Low-precision operands, float32 accumulation and result: products are exact.
-        return torch.bmm(left.mT, right, out_dtype=dtype)
-    return torch.bmm(left.to(dtype).mT, right.to(dtype))
+        product: Any = torch.mm if left.dim() == 2 else torch.bmm
+        wide: Tensor = product(left, right, out_dtype=dtype)
+        return wide
+    return left.to(dtype) @ right.to(dtype)
 
 
 def per_unit_sum(value: Tensor, units: int) -> Tensor:

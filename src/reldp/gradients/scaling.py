@@ -2,8 +2,8 @@
 
 Guarantee: factor times norm is at most the threshold whatever the rounding, because the threshold
 is first multiplied by 1 - 1e-6 and any slack of the norm is added to the norm (theory.md section
-6). A unit whose norm is not finite gets the factor 0. Factors are computed in float64. Private to
-the package.
+6). A unit whose norm is not finite gets the factor 0, and so does one whose factor float32 could
+not hold to that precision. Factors are computed in float64. Private to the package.
 
 >>> clip_factors(torch.tensor([1.0, 4.0, float("nan")]), torch.zeros(3), torch.ones(3) * 2)
 tensor([1.0000, 0.5000, 0.0000], dtype=torch.float64)
@@ -30,4 +30,5 @@ def clip_factors(norms: Tensor, slack: Tensor, thresholds: Tensor) -> Tensor:
     room = thresholds.double() * MARGIN
     # A zero gradient divides by zero to infinity, which the minimum turns into 1.
     factors = torch.clamp_max(room / length, 1.0)
-    return torch.where(torch.isfinite(length), factors, 0.0)
+    fine = torch.isfinite(length) & (factors > torch.finfo(torch.float32).tiny)
+    return torch.where(fine, factors, 0.0)
