@@ -1,0 +1,176 @@
+"""Commands of the harness: prepare, calibrate, list, run, choose, merge, tables.
+
+    python -m benchmarks.experiments prepare --data ../shared/data/graphs   # arrays and weights
+    python -m benchmarks.experiments calibrate --suite cross_domain         # noise levels, as JSON
+    python -m benchmarks.experiments run --suite cross_domain --device cuda --workers 8 --minutes 9
+    python -m benchmarks.experiments merge runs/cells.jsonl                 # into the store
+    python -m benchmarks.experiments tables                                 # docs/benchmarks.md
+
+One cell again, with another seed: ``run --cell ID --seed 7``.
+"""
+
+import argparse
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks.experiments.cells import Cell
+from benchmarks.experiments.store import RESULTS, Store, read_lines
+
+INPUTS = Path(".carry/exp")
+LEVELS = RESULTS / "noise_levels.json"
+
+
+def suites() -> dict[str, Callable[[], list[Cell]]]:
+    """Suites by name."""
+    from benchmarks import ablations, cross_domain, frontier
+    from benchmarks.experiments import cost, tuning
+
+    return {
+        "cost": cost.cells,
+        "tuning": tuning.cells,
+        "cross_domain": cross_domain.cells,
+        "ablations": ablations.cells,
+        "levers": frontier.lever_cells,
+        "frontier": frontier.frontier_cells,
+    }
+
+
+def chosen_cells(arguments: argparse.Namespace) -> list[Cell]:
+    """The cells that were asked for, each once, in order."""
+    known = suites()
+    names = arguments.suite or list(known)
+    every = [cell for name in names for cell in known[name]()]
+    if arguments.cell:
+        stored = [Cell.from_dict(result["cell"]) for result in Store().results.values()]
+        every = [c for c in every + stored if any(c.id.startswith(i) for i in arguments.cell)]
+    if arguments.seed is not None:
+        every = [cell.but(seed=arguments.seed) for cell in every]
+    for name in ("train", "pooling", "encoder"):
+        wanted = getattr(arguments, name)
+        if wanted:
+            every = [cell for cell in every if getattr(cell, name) == wanted]
+    if arguments.precision:
+        every = [cell.but(precision=arguments.precision) for cell in every]
+    return list({cell.id: cell for cell in every}.values())
+
+
+def command_prepare(arguments: argparse.Namespace) -> int:
+    from benchmarks.experiments.preparation import prepare
+
+    prepare(chosen_cells(arguments), arguments.inputs, arguments.data, arguments.model)
+    return 0
+
+
+def command_calibrate(arguments: argparse.Namespace) -> int:
+    from benchmarks.experiments.inputs import Inputs
+    from benchmarks.experiments.levels import Levels
+
+    levels, inputs = Levels(arguments.levels), Inputs(arguments.inputs)
+    cells = chosen_cells(arguments)
+    new = sum(levels.calibrate(cell, inputs) for cell in cells)
+    print(f"{new} new levels for {len(cells)} cells, {len(levels.known)} in all")
+    return 0
+
+
+def command_list(arguments: argparse.Namespace) -> int:
+    store = Store()
+    for cell in chosen_cells(arguments):
+        print(cell.id, "done" if store.get(cell) else "open", cell.name)
+    return 0
+
+
+def command_run(arguments: argparse.Namespace) -> int:
+    from benchmarks.experiments.runner import RunSettings, run_cells
+    from benchmarks.experiments.training import Place
+
+    done = set() if arguments.again else set(Store().results)
+    done |= {result["id"] for result in read_lines(arguments.output)}
+    todo = [cell for cell in chosen_cells(arguments) if cell.id not in done]
+    print(f"{len(todo)} cells to run", flush=True)
+    settings = RunSettings(
+        workers=arguments.workers,
+        seconds=60.0 * arguments.minutes,
+        output=arguments.output,
+        command="python -m benchmarks.experiments " + shlex.join(sys.argv[1:]),
+    )
+    place = Place(inputs=arguments.inputs, levels=arguments.levels, device=arguments.device)
+    return 1 if run_cells(todo, place, settings) else 0
+
+
+def command_choose(arguments: argparse.Namespace) -> int:
+    from benchmarks.experiments import tuning
+
+    results = list(Store().results.values()) + read_lines(arguments.output)
+    for name, chosen in tuning.choose(results).items():
+        print(name, chosen)
+    return 0
+
+
+def command_merge(arguments: argparse.Namespace) -> int:
+    store = Store()
+    for path in arguments.files:
+        print(f"{path}: {store.merge(read_lines(path))} new results")
+    return 0
+
+
+def command_tables(arguments: argparse.Namespace) -> int:
+    from benchmarks.experiments.tables import write_page
+
+    write_page(Store())
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    top = argparse.ArgumentParser(prog="python -m benchmarks.experiments", description=__doc__)
+    top.formatter_class = argparse.RawDescriptionHelpFormatter
+    commands = top.add_subparsers(dest="command", required=True)
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--suite", action="append", choices=list(suites()))
+    shared.add_argument("--cell", action="append", help="only cells whose id starts so")
+    shared.add_argument("--seed", type=int, help="this seed instead of the cells' own")
+    shared.add_argument("--train", help="only this training graph")
+    shared.add_argument("--encoder", help="only this encoder")
+    shared.add_argument("--pooling", help="only this pooling")
+    shared.add_argument("--precision", choices=["float32", "bfloat16"])
+    shared.add_argument("--inputs", type=Path, default=INPUTS, help="folder of prepared arrays")
+    shared.add_argument("--levels", type=Path, default=LEVELS, help="file of noise levels")
+    shared.add_argument("--output", type=Path, default=Path("runs/cells.jsonl"))
+    prepare = commands.add_parser("prepare", parents=[shared], help="arrays and weights")
+    prepare.add_argument("--data", type=Path, help="folder of graph folders that are not bundled")
+    prepare.add_argument(
+        "--model", action="append", default=[], metavar="NAME=FOLDER", help="an encoder's folder"
+    )
+    commands.add_parser("calibrate", parents=[shared], help="noise levels")
+    commands.add_parser("list", parents=[shared], help="cells and whether they are done")
+    run = commands.add_parser("run", parents=[shared], help="run what has no result yet")
+    run.add_argument("--device", default="cpu")
+    run.add_argument("--workers", type=int, default=1)
+    run.add_argument("--minutes", type=float, default=600.0)
+    run.add_argument("--again", action="store_true", help="also what the store has already")
+    commands.add_parser("choose", parents=[shared], help="settings from the tuning runs")
+    merge = commands.add_parser("merge", help="take results into the store")
+    merge.add_argument("files", nargs="+", type=Path)
+    commands.add_parser("tables", help="docs/benchmarks.md and figures")
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command; the exit status."""
+    arguments = parser().parse_args(argv)
+    commands = {
+        "prepare": command_prepare,
+        "calibrate": command_calibrate,
+        "list": command_list,
+        "run": command_run,
+        "choose": command_choose,
+        "merge": command_merge,
+        "tables": command_tables,
+    }
+    return commands[arguments.command](arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,182 @@
+"""One experiment as a value: everything that its numbers depend on, and nothing else.
+
+A `Cell` is frozen, checked on construction, and has a short stable id made from the fields that
+differ from their defaults: adding a field with a default keeps all earlier results.
+
+>>> cell = Cell(train="wordnet-nouns", tests=("wordnet-verbs",), epsilon=4.0)
+>>> cell.name
+'wordnet-nouns minilm-cls private tuple eps 4 seed 0'
+>>> Cell.from_dict(cell.to_dict()) == cell
+True
+"""
+
+import hashlib
+import json
+from dataclasses import MISSING, asdict, dataclass, fields, replace
+from typing import Any
+
+from reldp.errors import ConfigError
+
+METHODS = ("base", "nonprivate", "private", "noise-only")
+CLIPPINGS = ("tuple", "pair", "frequency")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One run and its evaluations.
+
+    Attributes:
+        train: Name of the training graph.
+        tests: Names of the graphs to evaluate on.
+        encoder: Name of the encoder, a folder of `weights`.
+        pooling: ``"cls"``, ``"mean"`` or ``"last"``.
+        method: ``"base"`` trains nothing; ``"nonprivate"`` neither clips nor adds noise;
+            ``"noise-only"`` adds a private run's noise to no gradient at all.
+        clipping: The rule.
+        analysis: The analysis that noise is calibrated by.
+        accountant: ``"pld"`` or ``"rdp"``.
+        epsilon: The target; delta is 1/m, as in the paper.
+        noise: Noise multiplier, given instead of a target.
+        max_degree: K; 0 trains on all relations, without capping (not for private methods).
+        num_negatives: k.
+        batch: b, the expected batch size.
+        steps: T.
+        learning_rate: Of Adam.
+        clip_norm: C.
+        loss: ``"infonce"``, or ``"logistic"`` for pairs.
+        temperature: Of the scores.
+        negatives: ``"entities"`` or ``"public"``.
+        pool: Graph whose texts are the public negatives.
+        max_length: Tokens of a text, in training and in evaluation.
+        schedule: Of the learning rate.
+        warmup: Steps of rising learning rate.
+        average: Decay of the averaged weights; 0 takes the last ones.
+        lora_rank: Rank of the adapters.
+        lora_targets: Linear layers with adapters; empty for query and value.
+        lora_scale: alpha / rank.
+        freeze_a: Whether the adapters' random half stays as it starts.
+        beta2: Adam's decay of second moments.
+        bias_correction: Whether Adam's second moments are freed of the noise's known variance.
+        warm_graph: Public graph that is trained on first, without privacy.
+        warm_steps: How many steps of it.
+        precision: ``"float32"`` (TF32 on a GPU) or ``"bfloat16"`` activations.
+        max_relations: Of a test graph, chosen by seed; all if 0.
+        candidates: Relations that a query's answer is searched among.
+        seed: Of coins, noise and adapters. Public data only: the key is no secret here.
+    """
+
+    train: str
+    tests: tuple[str, ...]
+    encoder: str = "minilm"
+    pooling: str = "cls"
+    method: str = "private"
+    clipping: str = "tuple"
+    analysis: str = "best"
+    accountant: str = "pld"
+    epsilon: float = 0.0
+    noise: float = 0.0
+    max_degree: int = 5
+    num_negatives: int = 4
+    batch: int = 64
+    steps: int = 1000
+    learning_rate: float = 1e-3
+    clip_norm: float = 1.0
+    loss: str = "infonce"
+    temperature: float = 0.05
+    negatives: str = "entities"
+    pool: str = ""
+    max_length: int = 32
+    schedule: str = "constant"
+    warmup: int = 0
+    average: float = 0.0
+    lora_rank: int = 8
+    lora_targets: tuple[str, ...] = ()
+    lora_scale: float = 2.0
+    freeze_a: bool = False
+    beta2: float = 0.999
+    bias_correction: bool = False
+    warm_graph: str = ""
+    warm_steps: int = 0
+    precision: str = "float32"
+    max_relations: int = 20_000
+    candidates: int = 256
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tests", tuple(self.tests))
+        object.__setattr__(self, "lora_targets", tuple(self.lora_targets))
+        _require(self.method in METHODS, "method", f"one of {', '.join(METHODS)}", self.method)
+        _require(self.clipping in CLIPPINGS, "clipping", "a rule's name", self.clipping)
+        noisy = self.method in ("private", "noise-only")
+        given = (self.epsilon > 0) + (self.noise > 0)
+        _require(given == noisy, "epsilon", "given (or noise) for noisy methods only", self.epsilon)
+        _require(self.max_degree > 0 or not noisy, "max_degree", "above 0 for noisy methods", 0)
+        _require(
+            (self.pool != "") == (self.negatives == "public"), "pool", "named if public", self.pool
+        )
+        _require(
+            (self.warm_graph != "") == (self.warm_steps > 0),
+            "warm_steps",
+            "given with its graph",
+            0,
+        )
+
+    @property
+    def id(self) -> str:
+        """Twelve hexadecimal digits that stand for this cell."""
+        content = {
+            name: value
+            for name, value in self.to_dict().items()
+            if name in ("train", "tests") or value != _DEFAULTS[name]
+        }
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def name(self) -> str:
+        """The cell in words, for logs."""
+        words = [self.train, f"{self.encoder}-{self.pooling}", self.method]
+        if self.method in ("private", "noise-only"):
+            words += [
+                self.clipping,
+                f"eps {self.epsilon:g}" if self.epsilon else f"noise {self.noise:g}",
+            ]
+        return " ".join([*words, f"seed {self.seed}"])
+
+    @property
+    def work(self) -> float:
+        """How much there is to compute, in rows of the forward."""
+        rows = 3 * self.num_negatives if self.clipping == "pair" else self.num_negatives + 2
+        steps = 0 if self.method in ("base", "noise-only") else self.steps
+        return float((steps + self.warm_steps) * self.batch * rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as plain JSON values."""
+        values = asdict(self)
+        return values | {name: list(values[name]) for name in ("tests", "lora_targets")}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Cell":
+        """The cell that `to_dict` wrote."""
+        return cls(**values)
+
+    def but(self, **changes: Any) -> "Cell":
+        """This cell with some fields changed."""
+        return replace(self, **changes)
+
+    def like(self, other: "Cell") -> bool:
+        """Whether two cells differ in nothing but the seed."""
+        return self.but(seed=0) == other.but(seed=0)
+
+
+def _plain_default(item: Any) -> Any:
+    value = None if item.default is MISSING else item.default
+    return list(value) if isinstance(value, tuple) else value
+
+
+_DEFAULTS = {item.name: _plain_default(item) for item in fields(Cell)}
+
+
+def _require(condition: bool, name: str, rule: str, value: object) -> None:
+    if not condition:
+        raise ConfigError(f"`{name}` must be {rule}, got {value!r}.")

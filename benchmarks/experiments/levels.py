@@ -1,0 +1,97 @@
+"""The noise of every cell, calibrated beforehand: no time on a GPU goes to accounting.
+
+A level is what an accountant said about one plan: the least noise for a target epsilon, or the
+epsilon of a given noise. Levels are kept as JSON beside the results, found again by the plan's own
+hash, and never guessed: a cell whose level is missing does not run.
+"""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.experiments.cells import Cell
+from benchmarks.experiments.inputs import Inputs
+from reldp import PrivacyPlan
+from reldp.errors import ConfigError
+
+NOISY = ("private", "noise-only")
+
+
+def bare_plan(cell: Cell, inputs: Inputs) -> PrivacyPlan:
+    """The cell's plan, its noise still open; delta is 1/m of the capped graph."""
+    capped = inputs.capped(cell.train, cell.max_degree)
+    pool = inputs.graph(cell.pool).num_entities if cell.pool else capped.num_entities
+    return PrivacyPlan(
+        num_entities=capped.num_entities,
+        num_relations=capped.num_relations,
+        max_degree=capped.max_degree,
+        num_negatives=cell.num_negatives,
+        expected_batch_size=float(cell.batch),
+        num_steps=cell.steps,
+        clipping=cell.clipping,
+        negatives=cell.negatives,
+        pool_size=pool,
+        analysis=cell.analysis,
+        clip_norm=1.0,  # never changes epsilon
+        noise_multiplier=cell.noise if cell.noise else 1.0,
+        delta=1.0 / capped.num_relations,
+    )
+
+
+class Levels:
+    """Known levels, in a JSON file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.known: dict[str, dict[str, Any]] = (
+            json.loads(path.read_text()) if path.is_file() else {}
+        )
+
+    def plan(self, cell: Cell, inputs: Inputs) -> PrivacyPlan:
+        """The cell's plan with its noise; without privacy, a plan without noise."""
+        plan = bare_plan(cell, inputs)
+        if cell.method not in NOISY:
+            return replace(plan, noise_multiplier=0.0, clip_norm=cell.clip_norm)
+        level = self.known.get(level_key(cell, plan))
+        if level is None:
+            raise ConfigError(f"`noise` must be calibrated first, got none for {cell.name!r}.")
+        return replace(plan, noise_multiplier=level["noise_multiplier"], clip_norm=cell.clip_norm)
+
+    def epsilon(self, cell: Cell, inputs: Inputs) -> float | None:
+        """What the accountant said of the cell's noise; None without privacy."""
+        if cell.method not in NOISY:
+            return None
+        return float(self.known[level_key(cell, bare_plan(cell, inputs))]["epsilon"])
+
+    def calibrate(self, cell: Cell, inputs: Inputs) -> bool:
+        """Computes the cell's level unless it is known; says whether it was new."""
+        if cell.method not in NOISY:
+            return False
+        plan = bare_plan(cell, inputs)
+        key = level_key(cell, plan)
+        if key in self.known:
+            return False
+        if cell.epsilon:
+            plan = plan.calibrate(cell.epsilon, cell.accountant)
+        price = plan.price(cell.accountant)
+        self.known[key] = {
+            "noise_multiplier": plan.noise_multiplier,
+            "epsilon": price.epsilon,
+            "accountant": cell.accountant,
+            "target": cell.epsilon,
+            "status": plan.status,
+            **plan.to_dict(),
+        }
+        self._write()
+        return True
+
+    def _write(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        lines = (f"{json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(self.known.items()))
+        self.path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def level_key(cell: Cell, plan: PrivacyPlan) -> str:
+    """Where a level is kept: the plan, the accountant and the target."""
+    return f"{plan.hash[:16]}-{cell.accountant}-{cell.epsilon:g}"
