@@ -22,7 +22,7 @@ def make_graph(texts=TEXTS):
 def test_an_embedding_does_not_depend_on_its_company(folder, pooling):
     encoder = TextEncoder.load(folder, train="none", pooling=suited(pooling, folder))
     alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
-    for batch_size in (1, 3, 64):
+    for batch_size in (1, 3, 64, None):
         together = encoder.encode(TEXTS, batch_size=batch_size)
         np.testing.assert_allclose(together, alone, atol=1e-5)
     assert np.abs(alone[0] - alone[1]).max() > 0.1
@@ -59,9 +59,13 @@ def test_one_step_down_the_gradient_lowers_the_loss(folder, train):
     assert loss().item() == pytest.approx(before.item() - 1e-3 * norm, rel=1e-3, abs=3e-5 * norm)
 
 
-@pytest.mark.parametrize("train", ["lora", "full", "last:1", "head"])
-def test_clipped_sums_equal_a_loop_of_autograd_calls(folder, train):
-    encoder = TextEncoder.load(folder, train=train)
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"train": "full"}, {"train": "last:1"}, {"train": "head"}, {"lora_layers": 2}],
+    ids=lambda settings: "-".join(map(str, settings.values())) or "lora",
+)
+def test_clipped_sums_equal_a_loop_of_autograd_calls(folder, settings):
+    encoder = TextEncoder.load(folder, **settings)
     with torch.no_grad():
         for parameter in encoder.trainable().values():
             parameter += 0.1 * torch.randn(parameter.shape, generator=torch.manual_seed(1))

@@ -48,8 +48,17 @@ class Encoder(ABC):
         """Length of an embedding."""
 
     @abstractmethod
-    def table(self, graph: "EntityGraph | CappedGraph", *, pool: Any = None) -> Any:
-        """What `rows` needs of the graph's entities, then of a public pool's."""
+    def table(
+        self,
+        graph: "EntityGraph | CappedGraph",
+        *,
+        pool: Any = None,
+        keep_states: bool = False,
+    ) -> Any:
+        """What `rows` needs of the graph's entities, then of a public pool's.
+
+        Has ``order(units)`` and ``chunks(units, max_tokens)`` for cutting a batch well.
+        """
 
     @abstractmethod
     def rows(self, table: Any, indices: Any) -> dict[str, Tensor]:
@@ -57,7 +66,11 @@ class Encoder(ABC):
 
     @abstractmethod
     def encode_graph(
-        self, graph: "EntityGraph | CappedGraph", indices: Any = None, *, batch_size: int = 64
+        self,
+        graph: "EntityGraph | CappedGraph",
+        indices: Any = None,
+        *,
+        batch_size: int | None = None,
     ) -> npt.NDArray[np.float32]:
         """Embeddings (entities, dim) of the graph's entities, or of those asked for."""
 

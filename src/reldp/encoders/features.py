@@ -59,6 +59,11 @@ class FeatureTable:
         """Units in the order they came: all rows cost the same."""
         return np.arange(len(units), dtype=np.int64)
 
+    def chunks(self, units: npt.NDArray[np.integer[Any]], max_tokens: int) -> list[int]:
+        """Sizes of chunks of units of at most so many rows."""
+        size = max(1, max_tokens // max(units.shape[1], 1))
+        return [min(size, len(units) - start) for start in range(0, len(units), size)]
+
     def join(self, other: Self) -> Self:
         """This table with the rows of the other after it."""
         return type(self)(features=np.concatenate([self.features, other.features]))
@@ -141,7 +146,13 @@ class FeatureEncoder(Encoder):
         """Length of an embedding."""
         return int(self.settings["dim"])
 
-    def table(self, graph: "EntityGraph | CappedGraph", *, pool: Any = None) -> FeatureTable:
+    def table(
+        self,
+        graph: "EntityGraph | CappedGraph",
+        *,
+        pool: Any = None,
+        keep_states: bool = False,
+    ) -> FeatureTable:
         """The graph's features, then those of a public pool (another graph or an array)."""
         table = self._checked(_features_of(graph))
         return table if pool is None else table.join(self._checked(_features_of(pool)))
@@ -151,19 +162,24 @@ class FeatureEncoder(Encoder):
         chosen = table.features[checked_indices(indices, len(table))]
         return {"features": torch.from_numpy(chosen).to(self.device)}
 
-    def encode(self, features: Any, *, batch_size: int = 4096) -> npt.NDArray[np.float32]:
+    def encode(self, features: Any, *, batch_size: int | None = None) -> npt.NDArray[np.float32]:
         """Embeddings (rows, dim) of feature vectors (rows, in_dim) or of a table."""
         table = features if isinstance(features, FeatureTable) else self._checked(features)
         out = np.empty((len(table), self.dim), dtype=np.float32)
+        step = 4096 if batch_size is None else batch_size
         with torch.inference_mode():
-            for start in range(0, len(table), batch_size):
-                stop = min(start + batch_size, len(table))
+            for start in range(0, len(table), step):
+                stop = min(start + step, len(table))
                 rows = self.rows(table, np.arange(start, stop))
                 out[start:stop] = self.embed(rows).cpu().numpy()
         return out
 
     def encode_graph(
-        self, graph: "EntityGraph | CappedGraph", indices: Any = None, *, batch_size: int = 4096
+        self,
+        graph: "EntityGraph | CappedGraph",
+        indices: Any = None,
+        *,
+        batch_size: int | None = None,
     ) -> npt.NDArray[np.float32]:
         """Embeddings of the graph's entities, or of those asked for."""
         features = _features_of(graph)

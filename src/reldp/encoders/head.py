@@ -80,10 +80,16 @@ class HeadEncoder(TextEncoder):
         self._text.to(device)
         return self
 
-    def table(self, graph: "EntityGraph | CappedGraph", *, pool: Any = None) -> FeatureTable:
-        """What the frozen model says of every text, computed once."""
+    def table(
+        self,
+        graph: "EntityGraph | CappedGraph",
+        *,
+        pool: Any = None,
+        keep_states: bool = False,
+    ) -> FeatureTable:
+        """What the frozen model says of every text, computed once and always kept."""
         tokens = super().table(graph, pool=pool)
-        return FeatureTable(features=self._encode_with(super()._embed_tokens, tokens, 64))
+        return FeatureTable(features=self._encode_with(super()._embed_tokens, tokens, None))
 
     def rows(self, table: Any, indices: Any) -> dict[str, Tensor]:
         """Cached vectors (rows, hidden size) of the entities asked for."""

@@ -18,7 +18,6 @@ reldp.errors.EncoderError: `source` must be a model's folder, got 'a/b/c', which
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,11 +25,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from reldp.encoders.adaptation import Adaptation, adapt
 from reldp.encoders.architecture import (
-    has_plain_positions,
     is_decoder,
     num_positions,
     tokeniser_hash,
@@ -38,9 +35,11 @@ from reldp.encoders.architecture import (
 from reldp.encoders.encoder import Encoder, entities_of, refuse_batch_mixing
 from reldp.encoders.folders import new_folder, state_hash
 from reldp.encoders.loading import DenseLayer, Pretrained, load_pretrained
-from reldp.encoders.pooling import POOLINGS, pool
+from reldp.encoders.pooling import POOLINGS
+from reldp.encoders.prefix import HiddenTable
 from reldp.encoders.saving import write_text_folder
-from reldp.encoders.tokens import TokenTable, checked_indices, tokenise
+from reldp.encoders.text_module import TextModule
+from reldp.encoders.tokens import TokenTable, checked_indices, chunk_sizes, tokenise
 from reldp.errors import EncoderError
 
 if TYPE_CHECKING:
@@ -50,44 +49,8 @@ __all__ = ["TextEncoder"]
 
 _DEFAULT_MAX_LENGTH = 128
 _TEXTS_AT_ONCE = 8192
-
-
-class TextModule(nn.Module):
-    """Token ids to embeddings: backbone, pooling, dense layers, normalisation."""
-
-    def __init__(
-        self,
-        backbone: nn.Module,
-        *,
-        pooling: str,
-        dense: Sequence[DenseLayer],
-        normalise: bool,
-        positions: bool,
-        autocast: bool,
-    ) -> None:
-        super().__init__()
-        self.backbone = backbone
-        self.pooling = pooling
-        self.dense = nn.ModuleList(layer.linear for layer in dense)
-        self.activations = nn.ModuleList(layer.activation for layer in dense)
-        self.normalise = normalise
-        self.positions = positions
-        self.autocast = autocast
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Embeddings (rows, dim) of right-padded token ids (rows, tokens)."""
-        extra = {}
-        if self.positions:
-            # One row of positions per text, so that a position's gradient belongs to a row.
-            places = torch.arange(input_ids.shape[1], device=input_ids.device)
-            extra["position_ids"] = places.expand(len(input_ids), -1)
-        mixed = torch.autocast(input_ids.device.type, dtype=torch.bfloat16)
-        with mixed if self.autocast else nullcontext():
-            out = self.backbone(input_ids=input_ids, attention_mask=attention_mask, **extra)
-        embeddings = pool(out.last_hidden_state, attention_mask, self.pooling)
-        for linear, activation in zip(self.dense, self.activations, strict=True):
-            embeddings = activation(linear(embeddings))
-        return functional.normalize(embeddings, dim=-1) if self.normalise else embeddings
+# On a CPU activations should stay in its caches; a GPU wants to be filled.
+_TOKENS_AT_ONCE = {True: 1024, False: 32_768}
 
 
 class TextEncoder(Encoder):
@@ -131,7 +94,6 @@ class TextEncoder(Encoder):
             pooling=self._described["pooling"],
             dense=pretrained.dense,
             normalise=self._described["normalise"],
-            positions=how.train == "full" and has_plain_positions(pretrained.model),
             autocast=self._described["dtype"] == "bfloat16" and how.train != "lora",
         ).eval()
         self.module: nn.Module = self._text
@@ -214,27 +176,52 @@ class TextEncoder(Encoder):
         """The token table of some texts."""
         return tokenise(self.tokeniser, _batches(texts), self.max_length)
 
-    def table(self, graph: "EntityGraph | CappedGraph", *, pool: Any = None) -> Any:
-        """The token table of the graph's texts, then of a public pool (another graph or texts)."""
+    def table(
+        self,
+        graph: "EntityGraph | CappedGraph",
+        *,
+        pool: Any = None,
+        keep_states: bool = False,
+    ) -> Any:
+        """The token table of the graph's texts, then of a public pool (another graph or texts).
+
+        Args:
+            graph: Whose texts.
+            pool: What comes after them.
+            keep_states: Whether to run the frozen lower layers here, once, and keep what they say:
+                4 bytes times tokens times hidden size. Nothing to keep with all layers trained.
+        """
         table = self._tokenise_graph(graph)
-        if pool is None:
-            return table
-        is_texts = isinstance(pool, Sequence) and not isinstance(pool, str)
-        return table.join(self.tokenise(pool) if is_texts else self._tokenise_graph(pool))
+        if pool is not None:
+            is_texts = isinstance(pool, Sequence) and not isinstance(pool, str)
+            table = table.join(self.tokenise(pool) if is_texts else self._tokenise_graph(pool))
+        if keep_states and self._text.num_frozen:
+            return self._hidden_table(table)
+        return table
 
     def rows(self, table: Any, indices: Any) -> dict[str, Tensor]:
-        """Token ids and attention mask (rows, longest), padded on the right."""
+        """Inputs of `embed`, padded on the right: token ids, or states of the frozen layers."""
+        if isinstance(table, HiddenTable):
+            return self._hidden_rows(table, indices)
+        if self._text.num_frozen and self.device.type == "cpu":
+            # Below the cut, rows need no padding to their unit's longest: a third less work.
+            distinct, places = np.unique(np.asarray(indices), return_inverse=True)
+            return self._hidden_rows(self._hidden_table(table, distinct), places)
         return self._token_rows(table, indices)
 
     def encode(
-        self, texts: Sequence[str] | TokenTable, *, batch_size: int = 64
+        self, texts: Sequence[str] | TokenTable, *, batch_size: int | None = None
     ) -> npt.NDArray[np.float32]:
-        """Embeddings (texts, dim), computed longest first in batches of like length."""
+        """Embeddings (texts, dim), longest first in batches of like length (sized by itself)."""
         table = texts if isinstance(texts, TokenTable) else self.tokenise(texts)
         return self._encode_with(self._embed_tokens, table, batch_size)
 
     def encode_graph(
-        self, graph: "EntityGraph | CappedGraph", indices: Any = None, *, batch_size: int = 64
+        self,
+        graph: "EntityGraph | CappedGraph",
+        indices: Any = None,
+        *,
+        batch_size: int | None = None,
     ) -> npt.NDArray[np.float32]:
         """Embeddings of the graph's entities, or of those asked for, in the order asked for."""
         return self.encode(self._tokenise_graph(graph, indices), batch_size=batch_size)
@@ -271,21 +258,53 @@ class TextEncoder(Encoder):
         embeddings: Tensor = self._text(**inputs)
         return embeddings
 
+    def _hidden_rows(self, table: HiddenTable, indices: Any) -> dict[str, Tensor]:
+        """States of the frozen layers and attention mask of the texts asked for."""
+        states, mask = table.rows(indices)
+        return {
+            "hidden": torch.from_numpy(states).to(self.device),
+            "attention_mask": torch.from_numpy(mask).to(self.device),
+        }
+
+    def _hidden_table(self, table: TokenTable, indices: Any = None) -> HiddenTable:
+        """What the frozen layers say of every token of all texts, or of those asked for."""
+        chosen = np.arange(len(table)) if indices is None else checked_indices(indices, len(table))
+        lengths = table.lengths[chosen]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        states = np.empty((offsets[-1], self._described["hidden_size"]), np.float32)
+        for batch in self._length_batches(lengths, None):
+            rows = self._token_rows(table, chosen[batch])
+            found = self._text.below(**rows).float().cpu().numpy()
+            for place, row in zip(batch, found, strict=True):
+                states[offsets[place] : offsets[place + 1]] = row[: lengths[place]]
+        return HiddenTable(states=states, offsets=offsets)
+
     def _encode_with(
-        self, embed: Callable[[dict[str, Tensor]], Tensor], table: TokenTable, batch_size: int
+        self,
+        embed: Callable[[dict[str, Tensor]], Tensor],
+        table: TokenTable,
+        batch_size: int | None,
     ) -> npt.NDArray[np.float32]:
         """What ``embed`` makes of every text, longest first, in the table's order."""
-        if not isinstance(batch_size, int) or batch_size < 1:
+        if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
             raise EncoderError(f"`batch_size` must be a whole number above 0, got {batch_size!r}.")
-        order = np.argsort(-table.lengths, kind="stable")
-        batches: list[npt.NDArray[np.float32]] = [np.zeros((0, self.dim), np.float32)]
+        out: npt.NDArray[np.float32] | None = None
         with torch.inference_mode():
-            for start in range(0, len(order), batch_size):
-                rows = self._token_rows(table, order[start : start + batch_size])
-                batches.append(embed(rows).float().cpu().numpy())
-        out = np.concatenate(batches[1:] or batches)
-        out[order] = out.copy()
-        return out
+            for batch in self._length_batches(table.lengths, batch_size):
+                found = embed(self._token_rows(table, batch)).float().cpu().numpy()
+                out = np.empty((len(table), found.shape[1]), np.float32) if out is None else out
+                out[batch] = found
+        return np.zeros((0, self.dim), np.float32) if out is None else out
+
+    def _length_batches(
+        self, lengths: npt.NDArray[np.int64], batch_size: int | None
+    ) -> list[npt.NDArray[np.int64]]:
+        """Texts in batches of like length, longest first."""
+        order = np.argsort(-lengths, kind="stable")
+        if batch_size is not None:
+            return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+        sizes = chunk_sizes(lengths[order], _TOKENS_AT_ONCE[self.device.type == "cpu"])
+        return np.split(order, np.cumsum(sizes)[:-1]) if sizes else []
 
     def _dense_layers(self) -> list[DenseLayer]:
         """The layers after pooling."""

@@ -16,31 +16,27 @@ array([[5, 0, 0],
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from reldp.errors import EncoderError
 
-__all__ = ["TokenTable", "tokenise"]
+__all__ = ["RowTable", "TokenTable", "chunk_sizes", "tokenise"]
 
 _Indices = Sequence[int] | npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenTable:
-    """Token ids of many texts, one after the other.
+class RowTable:
+    """Texts of different lengths, one after the other in flat arrays.
 
     Attributes:
-        ids: Shape (tokens,), int32.
-        offsets: Shape (texts + 1,), int64: text i is ``ids[offsets[i]:offsets[i + 1]]``.
-        pad_id: The id that fills short rows; what stands there never reaches an embedding.
+        offsets: Shape (texts + 1,), int64: text i is at ``offsets[i]:offsets[i + 1]``.
     """
 
-    ids: npt.NDArray[np.int32]
     offsets: npt.NDArray[np.int64]
-    pad_id: int
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -49,6 +45,52 @@ class TokenTable:
     def lengths(self) -> npt.NDArray[np.int64]:
         """How many tokens each text has."""
         return np.diff(self.offsets)
+
+    def places(self, indices: _Indices) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """Where the tokens of some texts are, and which are tokens: both (rows, longest)."""
+        chosen = checked_indices(indices, len(self))
+        starts = self.offsets[chosen]
+        lengths = self.offsets[chosen + 1] - starts
+        columns = np.arange(lengths.max(initial=0))
+        mask = columns < lengths[:, None]
+        return np.where(mask, starts[:, None] + columns, 0), mask
+
+    def order(self, units: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+        """Units in the order of their longest row, longest first.
+
+        Chunks cut from this order waste the least padding, and the first needs the most memory.
+
+        Args:
+            units: Shape (units, rows per unit): the texts of every unit.
+        """
+        longest = self.lengths[units].max(axis=1, initial=0)
+        return np.argsort(-longest, kind="stable")
+
+    def chunks(self, units: npt.NDArray[np.integer[Any]], max_tokens: int) -> list[int]:
+        """Sizes of chunks of units, in this order, of at most so many tokens with padding.
+
+        A unit that is larger on its own is a chunk of its own.
+        """
+        longest = self.lengths[units].max(axis=1, initial=0)
+        return chunk_sizes(longest, max(1, max_tokens // max(units.shape[1], 1)))
+
+    def joined_offsets(self, other: "RowTable") -> npt.NDArray[np.int64]:
+        """The offsets of this table's texts, then of the other's."""
+        return np.concatenate([self.offsets, other.offsets[1:] + self.offsets[-1]])
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenTable(RowTable):
+    """Token ids of many texts.
+
+    Attributes:
+        ids: Shape (tokens,), int32.
+        offsets: Shape (texts + 1,), int64: text i is ``ids[offsets[i]:offsets[i + 1]]``.
+        pad_id: The id that fills short rows; what stands there never reaches an embedding.
+    """
+
+    ids: npt.NDArray[np.int32]
+    pad_id: int
 
     def rows(self, indices: _Indices) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Padded rows of the texts asked for.
@@ -59,36 +101,21 @@ class TokenTable:
         Returns:
             The token ids and the attention mask (1 = token), both (rows, longest), int64.
         """
-        chosen = checked_indices(indices, len(self))
-        starts = self.offsets[chosen]
-        lengths = self.offsets[chosen + 1] - starts
-        columns = np.arange(lengths.max(initial=0))
-        mask = columns < lengths[:, None]  # (rows, longest)
-        places = np.where(mask, starts[:, None] + columns, 0)
-        ids = np.where(mask, self.ids[places], self.pad_id)
+        places, mask = self.places(indices)
+        # An empty table has no token to stand at the padded places.
+        ids = np.where(mask, self.ids[places], self.pad_id) if mask.size else places
         return ids.astype(np.int64), mask.astype(np.int64)
 
-    def order(self, units: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
-        """Units in the order of their longest row, longest first.
-
-        Chunks cut from this order waste the least padding, and the first one needs the most memory.
-
-        Args:
-            units: Shape (units, rows per unit): the texts of every unit.
-        """
-        longest = self.lengths[units].max(axis=1, initial=0)
-        return np.argsort(-longest, kind="stable")
-
-    def join(self, other: Self) -> Self:
+    def join(self, other: "TokenTable") -> "TokenTable":
         """This table with the texts of the other after it: a public pool after the graph."""
         if other.pad_id != self.pad_id:
             raise EncoderError(
                 f"`pad_id` must agree, got {self.pad_id} and {other.pad_id}. "
                 "Both tables must come from the same encoder."
             )
-        return type(self)(
+        return TokenTable(
             ids=np.concatenate([self.ids, other.ids]),
-            offsets=np.concatenate([self.offsets, other.offsets[1:] + self.offsets[-1]]),
+            offsets=self.joined_offsets(other),
             pad_id=self.pad_id,
         )
 
@@ -111,6 +138,24 @@ def tokenise(tokeniser: Any, batches: Iterable[Sequence[str]], max_length: int) 
     np.cumsum(lengths, out=offsets[1:])
     flat = np.concatenate([np.zeros(0, np.int32), *ids])
     return TokenTable(ids=flat, offsets=offsets, pad_id=int(tokeniser.pad_token_id))
+
+
+def chunk_sizes(lengths: npt.NDArray[np.int64], max_tokens: int) -> list[int]:
+    """Sizes of consecutive chunks whose rows times longest row stay within a number of tokens.
+
+    >>> chunk_sizes(np.array([9, 4, 4, 1, 1, 1]), 8)
+    [1, 2, 3]
+    """
+    sizes: list[int] = []
+    longest = 0
+    for length in lengths.tolist():
+        longest = max(longest, length)
+        if sizes and (sizes[-1] + 1) * longest <= max_tokens:
+            sizes[-1] += 1
+        else:
+            sizes.append(1)
+            longest = length
+    return sizes
 
 
 def checked_indices(indices: _Indices, count: int) -> npt.NDArray[np.int64]:

@@ -42,7 +42,7 @@ class _Encoder(Protocol):
     """What is needed of an encoder."""
 
     def encode_graph(
-        self, graph: Any, indices: Any = None, *, batch_size: int = ...
+        self, graph: Any, indices: Any = None, *, batch_size: int | None = None
     ) -> npt.NDArray[np.float32]: ...
 
 
@@ -96,7 +96,7 @@ def evaluate(
     filtered: bool | None = None,
     max_relations: int | None = None,
     seed: int = 0,
-    batch_size: int = 64,
+    batch_size: int | None = None,
     resamples: int = 1000,
     confidence: float = 0.95,
 ) -> EvaluationResult:
@@ -111,7 +111,7 @@ def evaluate(
             given, they are among all entities and are not in batches, as in the paper.
         max_relations: Only so many relations, chosen by the seed; all unless given.
         seed: Of the order of relations and of the bootstrap.
-        batch_size: Texts encoded at once.
+        batch_size: Texts encoded at once; the encoder's own choice unless given.
         resamples: Of the bootstrap.
         confidence: Of the intervals.
 
@@ -180,7 +180,7 @@ def _rank_in_batches(
     candidates: int,
     score: str,
     filtered: bool,
-    batch_size: int,
+    batch_size: int | None,
 ) -> Ranks:
     """Ranks within batches; only entities that occur in them are encoded."""
     entities, local = np.unique(relations, return_inverse=True)
@@ -196,7 +196,7 @@ def _rank_all(
     relations: npt.NDArray[np.int64],
     score: str,
     filtered: bool,
-    batch_size: int,
+    batch_size: int | None,
 ) -> Ranks:
     """Ranks among all entities of the graph."""
     everyone = np.arange(graph.num_entities)
@@ -209,7 +209,7 @@ def _embeddings(
     encoder: _Encoder | npt.NDArray[Any],
     graph: "EntityGraph | CappedGraph",
     entities: npt.NDArray[np.int64],
-    batch_size: int,
+    batch_size: int | None,
 ) -> npt.NDArray[Any]:
     """Embeddings of some entities, from an encoder or from an array that has them all."""
     if not isinstance(encoder, np.ndarray):
