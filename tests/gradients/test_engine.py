@@ -324,6 +324,24 @@ def test_losses_over_in_batch_negatives_are_refused() -> None:
         PerUnitGradients(case.model).clipped_sum(in_batch, np.ones(5), numbers.shape[1])
 
 
+def test_a_first_loss_without_a_gradient_does_not_count_as_checked() -> None:
+    case = _case("mlp", "full")
+    numbers = torch.as_tensor(_units("tuple").entities)
+    engine = PerUnitGradients(case.model)
+
+    def masked(start: int, stop: int) -> Tensor:
+        weights = (torch.arange(start, stop) > 0).float()
+        return case.losses(numbers[start:stop]) * weights
+
+    def in_batch(start: int, stop: int) -> Tensor:
+        found = case.losses(numbers[start:stop])
+        return found + found.mean()
+
+    engine.clipped_sum(masked, np.ones(5), numbers.shape[1])
+    with pytest.raises(InputError, match="keep units apart"):
+        engine.clipped_sum(in_batch, np.ones(5), numbers.shape[1])
+
+
 def test_batch_normalisation_is_refused_while_it_trains_and_allowed_frozen() -> None:
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4, affine=False))
     x = torch.randn(6, 3)

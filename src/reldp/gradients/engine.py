@@ -240,13 +240,15 @@ class PerUnitGradients:
             found = [p.grad for p in self._recorder.probes.values() if p.grad is not None]
             found += [use.grads for uses in self._recorder.uses.values() for use in uses]
             # Zero times infinity is not a sign of mixing.
-            mixed = any(bool((g[1:].nan_to_num(0.0, 0.0, 0.0) != 0).any()) for g in found)
+            reached = [g.nan_to_num(0.0, 0.0, 0.0).flatten(1).ne(0).any(1) for g in found]
+            mixed = any(bool(unit[1:].any()) for unit in reached)
+            own = any(bool(unit[0]) for unit in reached)
         if mixed:
             raise InputError(
                 "`losses` must keep units apart, got a loss of one unit that depends on rows of "
                 "another. Lay rows out unit by unit, and let nothing look across rows."
             )
-        self._checked = True
+        self._checked = own  # a loss without a gradient has shown nothing
 
 
 def _norms(uses: Sequence[KeptLinear | KeptEmbedding]) -> tuple[Tensor, Tensor]:
