@@ -386,6 +386,16 @@ def test_losses_without_gradients_are_refused() -> None:
         PerUnitGradients(layer).clipped_sum(lambda a, b: layer(torch.ones(1, 2))[0], [1.0], 1)
 
 
+@pytest.mark.parametrize("index", [0, 1])
+def test_freezing_or_unfreezing_behind_the_engines_back_is_refused(index: int) -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    model[0].requires_grad_(False)
+    engine = PerUnitGradients(model)
+    model[index].weight.requires_grad_(index == 0)
+    with pytest.raises(InputError, match=rf"got {index}\.weight changed"):
+        engine.clipped_sum(lambda a, b: model(torch.ones(1, 2))[:, 0], [1.0], 1)
+
+
 def test_a_module_without_trainable_parameters_is_refused() -> None:
     with pytest.raises(InputError, match="trainable"):
         PerUnitGradients(nn.Linear(2, 1).requires_grad_(False))

@@ -110,6 +110,7 @@ class PerUnitGradients:
         for site in self._sites:
             site.recorder = self._recorder
         self._checked = not self.settings.check_isolation
+        self._frozen = {n: p for n, p in inner.named_parameters() if not p.requires_grad}
         self._batch_norms = [
             (name, module)
             for name, module in inner.named_modules()
@@ -154,12 +155,7 @@ class PerUnitGradients:
     @contextmanager
     def _recording(self, units: int, rows_per_unit: int) -> Iterator[None]:
         """Sites in place, fresh probes, and the caller's own gradients set aside."""
-        for name, module in self._batch_norms:
-            if module.training:
-                raise UnsupportedParameter(
-                    f"`{name}` must not normalise over the batch, got {type(module).__name__} in "
-                    "training mode. It mixes units; use LayerNorm or eval mode."
-                )
+        self._refuse_changes()
         aside = {name: p.grad for name, p in self.parameters.items()}
         with ExitStack() as stack:
             stack.callback(self._recorder.clear)
@@ -171,6 +167,22 @@ class PerUnitGradients:
                 site.install()
             self._recorder.start(units=units, rows_per_unit=rows_per_unit)
             yield
+
+    def _refuse_changes(self) -> None:
+        """Refuses a module that is no longer the one that was looked at."""
+        thawed = [name for name, p in self._frozen.items() if p.requires_grad]
+        thawed += [name for name, p in self.parameters.items() if not p.requires_grad]
+        if thawed:
+            raise InputError(
+                f"`module` must keep its trainable parameters, got {thawed[0]} changed. "
+                "Make a new PerUnitGradients after freezing or unfreezing."
+            )
+        for name, module in self._batch_norms:
+            if module.training:
+                raise UnsupportedParameter(
+                    f"`{name}` must not normalise over the batch, got {type(module).__name__} in "
+                    "training mode. It mixes units; use LayerNorm or eval mode."
+                )
 
     def _backward(self, losses: Losses, start: int, stop: int, only: int | None = None) -> Tensor:
         """Runs the one forward and the one backward; returns the losses."""
