@@ -34,13 +34,14 @@ def suites() -> dict[str, Callable[[], list[Cell]]]:
         "ablations": ablations.cells,
         "levers": frontier.lever_cells,
         "frontier": frontier.frontier_cells,
+        "reserve": frontier.reserve_cells,
     }
 
 
 def chosen_cells(arguments: argparse.Namespace) -> list[Cell]:
     """The cells that were asked for, each once, in order."""
     known = suites()
-    names = arguments.suite or list(known)
+    names = arguments.suite or [name for name in known if name != "reserve"]
     every = [cell for name in names for cell in known[name]()]
     if arguments.cell:
         stored = [Cell.from_dict(result["cell"]) for result in Store().results.values()]

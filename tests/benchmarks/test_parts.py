@@ -1,0 +1,88 @@
+"""Cells, levers and weights in parts."""
+
+import pytest
+import torch
+from benchmarks.ablations import cells as ablation_cells
+from benchmarks.cross_domain import cells as cross_domain_cells
+from benchmarks.experiments import weights
+from benchmarks.experiments.cells import Cell
+from benchmarks.experiments.levers import NoiseAwareAdam
+from benchmarks.frontier import LEVERS, frontier_cells, lever_cell, lever_cells
+
+from reldp.errors import ConfigError
+
+
+def test_an_id_depends_on_what_differs_from_the_defaults_only():
+    cell = Cell(train="a", tests=("b",), epsilon=4.0)
+    assert cell.id == "81a44327838c"
+    assert cell.but(seed=1).id != cell.id
+    assert cell.but(seed=0).id == cell.id
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"method": "magic"},
+        {"clipping": "none"},
+        {"epsilon": 0.0},
+        {"noise": 1.0},
+        {"max_degree": 0},
+        {"pool": "c"},
+        {"warm_steps": 3},
+    ],
+)
+def test_contradictions_are_refused(changes):
+    with pytest.raises(ConfigError, match="must be"):
+        Cell(**{"train": "a", "tests": ("b",), "epsilon": 4.0, **changes})
+
+
+@pytest.mark.parametrize("suite", [cross_domain_cells, ablation_cells, lever_cells, frontier_cells])
+def test_suites_are_valid_and_name_each_cell_once(suite):
+    cells = suite()
+    ids = [cell.id for cell in cells]
+    assert ids
+    if suite is not ablation_cells:  # axes meet in their common point
+        assert len(set(ids)) == len(ids)
+    assert all(Cell.from_dict(cell.to_dict()) == cell for cell in cells)
+
+
+def test_no_lever_is_judged_on_the_test_graph():
+    for name in LEVERS:
+        assert lever_cell(name).tests == ("wordnet-adjectives",)
+
+
+@pytest.mark.parametrize("variance", [0.0, 1e-2])
+def test_noise_aware_adam_is_adam_only_without_noise(variance):
+    torch.manual_seed(0)
+    ours, theirs = (torch.nn.Parameter(torch.ones(5)) for _ in range(2))
+    mine = NoiseAwareAdam([ours], lr=0.1, betas=(0.9, 0.99), noise_variance=variance)
+    adam = torch.optim.Adam([theirs], lr=0.1, betas=(0.9, 0.99))
+    for _ in range(20):
+        ours.grad = torch.randn(5)
+        theirs.grad = ours.grad.clone()
+        mine.step()
+        adam.step()
+    same = torch.allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    assert same == (variance == 0.0)
+
+
+def test_weights_travel_in_parts_and_arrive_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(weights, "PART_BYTES", 1000)
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "config.json").write_text("{}")
+    (source / weights.WEIGHTS).write_bytes(bytes(range(250)) * 11)
+    parts = weights.split_model(source, tmp_path / "models" / "m", tmp_path / "parts")
+    assert [part.stat().st_size for part in parts] == [1000, 1000, 750]
+    assert not (tmp_path / "models" / "m" / weights.WEIGHTS).exists()
+    arguments = tmp_path / "models" / "m", tmp_path / "parts", tmp_path / "whole"
+    whole = weights.join_model(*arguments)
+    assert (whole / weights.WEIGHTS).read_bytes() == (source / weights.WEIGHTS).read_bytes()
+    assert (whole / "config.json").exists()
+    (whole / weights.WEIGHTS).unlink()
+    parts[1].write_bytes(bytes(1000))
+    with pytest.raises(ConfigError, match="got others"):
+        weights.join_model(*arguments)
+    parts[1].unlink()
+    with pytest.raises(ConfigError, match="all parts"):
+        weights.join_model(*arguments)
