@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Certificate"]
 
 FORMAT = 1
-INFINITY = "infinity"
+INFINITY = "Infinity"  # what float() reads back
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Certificate:
         return wording.summary(self.values)
 
     def to_json(self) -> str:
-        """One JSON object; an infinite epsilon is the word infinity."""
+        """One JSON object; an infinite epsilon is the word Infinity."""
         return json.dumps(self.values, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod

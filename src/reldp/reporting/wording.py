@@ -5,7 +5,7 @@ a reader can hold each sentence against theory.md (sections are named beside the
 
 Private to the package: `adjacency`, `assumptions`, `not_promised`, `summary`, `shown`.
 
->>> shown(0.123412), shown(4.0), shown("infinity")
+>>> shown(0.123412), shown(4.0), shown("Infinity")
 ('0.1235', '4', 'infinite')
 """
 
