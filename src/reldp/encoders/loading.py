@@ -15,7 +15,6 @@ reldp.errors.EncoderError: `source` must be a model's folder, got 'a/b/c', which
 """
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,13 +25,13 @@ import torch
 from torch import nn
 
 from reldp.encoders.folders import read_json
+from reldp.encoders.hub import hub_folder, is_hub_name
 from reldp.errors import EncoderError, MissingDependency
 
 __all__ = ["Pretrained", "load_pretrained", "quiet_transformers"]
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
-_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _POOLING_KEYS = {
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_cls_token": "cls",
@@ -91,14 +90,13 @@ def load_pretrained(
     """
     if dtype not in DTYPES:
         raise EncoderError(f"`dtype` must be one of {', '.join(DTYPES)}, got {dtype!r}.")
-    place, gguf_file = _place(source, gguf_file)
-    options = {"revision": revision, "gguf_file": gguf_file}
-    options = {name: value for name, value in options.items() if value is not None}
+    place, gguf_file = _place(source, gguf_file, revision)
+    options = {} if gguf_file is None else {"gguf_file": gguf_file}
     model = _load_model(place, DTYPES[dtype], attention, options)
     tokeniser = _load_tokeniser(place, model, options)
     name = Path(source).name if Path(source).exists() else str(source)
     folder = Path(place)
-    if not (folder / "modules.json").is_file():
+    if gguf_file is not None or not (folder / "modules.json").is_file():
         return Pretrained(name=name, model=model, tokeniser=tokeniser)
     return Pretrained(name=name, model=model, tokeniser=tokeniser, **_sentence_settings(folder))
 
@@ -119,8 +117,10 @@ def quiet_transformers() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _place(source: str | Path, gguf_file: str | None) -> tuple[str, str | None]:
-    """Folder or hub name, and the GGUF file in it; a path that does not exist is refused."""
+def _place(
+    source: str | Path, gguf_file: str | None, revision: str | None
+) -> tuple[str, str | None]:
+    """The folder, and the GGUF file in it; a path that does not exist is refused."""
     path = Path(source)
     if path.is_file():
         if path.suffix != ".gguf":
@@ -130,11 +130,11 @@ def _place(source: str | Path, gguf_file: str | None) -> tuple[str, str | None]:
         if gguf_file is None and not (path / "config.json").is_file():
             raise EncoderError(f"`source` must hold config.json, got {path.name!r} without it.")
         return str(path), gguf_file
-    if isinstance(source, Path) or not _HUB_NAME.fullmatch(source) or source.startswith("."):
+    if isinstance(source, Path) or not is_hub_name(source):
         raise EncoderError(
             f"`source` must be a model's folder, got {str(source)!r}, which does not exist."
         )
-    return source, gguf_file
+    return str(hub_folder(source, revision=revision, gguf_file=gguf_file)), gguf_file
 
 
 def _load_model(

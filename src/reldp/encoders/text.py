@@ -204,7 +204,7 @@ class TextEncoder(Encoder):
         if isinstance(table, HiddenTable):
             return self._hidden_rows(table, indices)
         if self._text.num_frozen and self.device.type == "cpu":
-            # Below the cut, rows need no padding to their unit's longest: a third less work.
+            # Below the cut, rows need no padding to their unit's longest and no repeats.
             distinct, places = np.unique(np.asarray(indices), return_inverse=True)
             return self._hidden_rows(self._hidden_table(table, distinct), places)
         return self._token_rows(table, indices)
