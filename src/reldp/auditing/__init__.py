@@ -2,6 +2,7 @@
 
 * `audit_mechanism`: runs sampler, rule, sum and noise on two neighbouring graphs with the auditor's gradients.
 * `search_neighbours`: looks for the batch in which one entity moves the clipped sum most.
+* `audit_training`: trains once with canary entities and guesses, from the encoder alone, which of them were in.
 
 An audit can refute a claim, at a stated confidence; it can never prove one (docs/audit.md).
 
@@ -12,13 +13,16 @@ from reldp.auditing.audit import audit_mechanism
 from reldp.auditing.neighbours import NeighbourPair, worst_pair
 from reldp.auditing.results import Bound, MechanismAudit
 from reldp.auditing.search import Finding, search_neighbours
+from reldp.auditing.training_audit import TrainingAudit, audit_training
 
 __all__ = [
     "Bound",
     "Finding",
     "MechanismAudit",
     "NeighbourPair",
+    "TrainingAudit",
     "audit_mechanism",
+    "audit_training",
     "search_neighbours",
     "worst_pair",
 ]

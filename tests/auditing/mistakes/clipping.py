@@ -34,7 +34,9 @@ def counted_per_chunk(plan, graph, key, parts):
     def units(flat):
         right = units_of(plan.rule, flat, plan.clip_norm)
         alone = [
-            plan.rule.thresholds(flat.positives[i : i + 1], flat.negatives[i : i + 1], clip_norm=1.0)
+            plan.rule.thresholds(
+                flat.positives[i : i + 1], flat.negatives[i : i + 1], clip_norm=1.0
+            )
             for i in range(len(flat.owner))
         ]
         return with_thresholds(right, np.concatenate(alone))
@@ -82,7 +84,11 @@ def by_truncated_text(plan, graph, key, parts):
 
     def units(flat):
         merged = type(flat)(
-            **{**vars(flat), "positives": known_as[flat.positives], "negatives": known_as[flat.negatives]}
+            **{
+                **vars(flat),
+                "positives": known_as[flat.positives],
+                "negatives": known_as[flat.negatives],
+            }
         )
         limits = units_of(plan.rule, merged, plan.clip_norm).thresholds
         return with_thresholds(units_of(plan.rule, flat, plan.clip_norm), limits)

@@ -1,0 +1,139 @@
+"""Canary entities: strangers put into a graph by fair coins, so that a trained encoder can be asked about them.
+
+Each canary has `degree` partners of its own. Partners are always in the graph; a canary, with all its relations, only
+if its coin says so. Canaries are never related to one another and share no partner, so no positive holds two of them,
+and each coin decides about exactly one unit of privacy. Names are made of random syllables, so that nothing
+else in the graph reads like them; for graphs of features they are random directions of usual length.
+
+Public: `Canaries`, `insert_canaries`.
+
+>>> graph = EntityGraph.from_lists(["a", "b"], [("a", "b")], text=["one", "two"])
+>>> canaries = insert_canaries(graph, num_canaries=4, degree=2, seed=1)
+>>> canaries.scoring.num_entities, canaries.graph.num_entities - int(canaries.included.sum())
+(12, 10)
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reldp.errors import InputError
+from reldp.graph import EntityGraph
+from reldp.graph.columns import vectors
+
+__all__ = ["Canaries", "insert_canaries"]
+
+_CONSONANTS, _VOWELS = "bdfgklmnprstvz", "aeiou"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Canaries:
+    """A graph with canaries, and what is needed to ask about them.
+
+    Attributes:
+        graph: The graph to train on: the given one, all partners, and the canaries whose coins say so.
+        included: Which canaries are in; (c,) bool. The answer that an attacker guesses at.
+        scoring: All canaries (first c rows) and their partners (c * degree rows, canary by canary),
+            without relations: what to embed.
+        degree: Relations of each canary.
+    """
+
+    graph: EntityGraph
+    included: npt.NDArray[np.bool_]
+    scoring: EntityGraph
+    degree: int
+
+    @property
+    def num_canaries(self) -> int:
+        """How many coins were thrown."""
+        return int(self.included.size)
+
+
+def insert_canaries(graph: EntityGraph, *, num_canaries: int, degree: int, seed: int) -> Canaries:
+    """A copy of the graph with canaries.
+
+    Args:
+        graph: The training graph, its degrees capped.
+        num_canaries: How many coins to throw.
+        degree: Relations of each canary; at most the plan's max_degree.
+        seed: Of coins and names. Audits are tests: nothing here protects anyone.
+    """
+    if num_canaries < 1 or degree < 1:
+        raise InputError(
+            f"`num_canaries` and the degree must be at least 1, got {num_canaries} and {degree}."
+        )
+    rng = np.random.default_rng(seed)
+    included = rng.integers(0, 2, num_canaries).astype(np.bool_)
+    count = num_canaries * (1 + degree)
+    made = _strangers(graph, count, rng)
+    order = np.concatenate([np.flatnonzero(included), np.arange(num_canaries, count)])
+    partners = np.arange(num_canaries, count).reshape(num_canaries, degree)
+    pairs = [(int(c), int(p)) for c in np.flatnonzero(included) for p in partners[c]]
+    return Canaries(
+        graph=_joined(graph, made, order, pairs),
+        included=included,
+        scoring=EntityGraph.from_arrow(made, _relations(made, [])),
+        degree=degree,
+    )
+
+
+def _name(rng: np.random.Generator, syllables: int) -> str:
+    """A word that nobody has used."""
+    parts = [_CONSONANTS[rng.integers(14)] + _VOWELS[rng.integers(5)] for _ in range(syllables)]
+    return "".join(parts)
+
+
+def _strangers(graph: EntityGraph, count: int, rng: np.random.Generator) -> Any:
+    """A table of new entities with the graph's columns, all protected."""
+    import pyarrow as pa
+
+    kind = graph.ids.type
+    if pa.types.is_integer(kind):
+        first = int(np.max(graph.ids.to_numpy(zero_copy_only=False), initial=0)) + 1
+        ids = pa.array(range(first, first + count), kind)
+    else:
+        ids = pa.array([f"canary {_name(rng, 12)}" for _ in range(count)], kind)
+    columns = {"id": ids}
+    if graph.has_text:
+        texts = [" ".join(_name(rng, 3) for _ in range(4)) for _ in range(count)]
+        columns["text"] = pa.array(texts, pa.string())
+    features = graph.features
+    if features is not None:
+        length = float(np.median(np.linalg.norm(features, axis=1))) or 1.0
+        drawn = rng.standard_normal((count, features.shape[1]))
+        drawn *= length / np.linalg.norm(drawn, axis=1, keepdims=True)
+        columns["features"] = vectors(drawn.astype(np.float32))
+    columns["protected"] = pa.array(np.ones(count, dtype=bool))
+    return pa.table(columns)
+
+
+def _relations(table: Any, pairs: list[tuple[int, int]]) -> Any:
+    """Relations between rows of a table, by id."""
+    import pyarrow as pa
+
+    ids = table["id"].combine_chunks()
+    ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return pa.table(
+        {"source": ids.take(pa.array(ends[:, 0])), "target": ids.take(pa.array(ends[:, 1]))}
+    )
+
+
+def _joined(
+    graph: EntityGraph,
+    made: Any,
+    order: npt.NDArray[np.int64],
+    pairs: list[tuple[int, int]],
+) -> EntityGraph:
+    """The graph with some of the new entities and their relations."""
+    import pyarrow as pa
+
+    entities, relations = graph.to_arrow()
+    names = [name for name in ("id", "text", "features") if name in entities.column_names]
+    own = entities.select(names).append_column("protected", pa.array(graph.protected))
+    new = made.take(pa.array(order)).select([*names, "protected"])
+    both = pa.concat_tables([own, new.cast(own.schema)])
+    added = _relations(made, pairs)
+    ends = relations.select(["source", "target"])
+    return EntityGraph.from_arrow(both, pa.concat_tables([ends, added.cast(ends.schema)]))

@@ -1,0 +1,229 @@
+"""The training audit: train once with canaries and guess, from the encoder alone, which of them were in.
+
+Black box: the auditor sees what a run releases, nothing of its inside. Canaries (`reldp.auditing.canaries`) are
+scored by how much closer the trained encoder brings them to their own partners than to other canaries' partners,
+compared with a reference encoder that has not seen the data. The most and least suspicious are guessed "in" and
+"out"; how many guesses are right bounds epsilon (`reldp.auditing.one_run`). Several numbers of guesses are tried; all
+bounds hold together with the stated confidence.
+
+Trains through a function that it is given, and imports no trainer.
+
+Public: `TrainingAudit`, `audit_training`, `Embed`, `Train`.
+
+>>> curve = roc(np.array([3.0, 2.0, 1.0, 0.0]), np.array([True, True, False, False]))
+>>> curve["auc"]
+1.0
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reldp.auditing.canaries import Canaries, insert_canaries
+from reldp.auditing.one_run import curve_bound, guessing_bound, is_too_good, profile_curve
+from reldp.errors import InputError
+from reldp.graph import CappedGraph, EntityGraph
+from reldp.plan import PrivacyPlan
+
+__all__ = ["Embed", "Train", "TrainingAudit", "audit_training", "roc"]
+
+Array = npt.NDArray[np.float64]
+Embed = Callable[[EntityGraph], npt.NDArray[np.floating[Any]]]  # (n, dim) embeddings of a graph
+Train = Callable[[CappedGraph, PrivacyPlan], Embed]
+
+_SHARES = (0.1, 0.25, 0.5, 1.0)  # of the canaries that are guessed about
+_LOW_RATES = (0.01, 0.1)
+_PROFILE_DELTAS = (1e-3, 1e-2, 0.05, 0.1, 0.2, 0.4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingAudit:
+    """The outcome of `audit_training`.
+
+    Attributes:
+        epsilon: Lower bound on epsilon at delta from (epsilon, delta) alone.
+        curve_epsilon: The same if the trade-off curve is a Gaussian one; larger.
+        claim_refuted: Whether the guesses are too good for the claimed curve, or epsilon exceeds the claim.
+        claimed: Epsilon that the accountant claims for the audited run.
+        delta: The delta of the claim.
+        guesses: How many canaries were guessed about, in the best of the attempts.
+        right: How many of those guesses were right.
+        num_canaries: Canaries, each in by a fair coin.
+        attack: AUC and true-positive rates of the membership attack.
+        confidence: All bounds together hold with this probability.
+        seconds: Training included.
+        plan: The plan of the audited copy, as plain values.
+    """
+
+    epsilon: float
+    curve_epsilon: float
+    claim_refuted: bool
+    claimed: float
+    delta: float
+    guesses: int
+    right: int
+    num_canaries: int
+    attack: dict[str, float]
+    confidence: float
+    seconds: float
+    plan: dict[str, Any]
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the claim is refuted."""
+        return self.claim_refuted
+
+    @property
+    def verdict(self) -> str:
+        """One line for people."""
+        found = (
+            f"one run with {self.num_canaries:,} canaries, {self.right:,} of {self.guesses:,} guesses "
+            f"right, AUC {self.attack['auc']:.3f}; epsilon is at least {self.epsilon:.3g} "
+            f"({self.curve_epsilon:.3g} on a Gaussian curve) at delta {self.delta:g}; "
+            f"the claim is {self.claimed:.3g}"
+        )
+        if self.refuted:
+            return f"REFUTED: {found}, and its trade-off curve does not allow such guesses."
+        return f"Consistent: {found}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        own = {"kind": "training", "refuted": self.refuted, "verdict": self.verdict}
+        return {**asdict(self), **own}
+
+
+def audit_training(
+    capped: CappedGraph,
+    plan: PrivacyPlan,
+    train: Train,
+    *,
+    reference: Embed,
+    num_canaries: int = 200,
+    degree: int | None = None,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> TrainingAudit:
+    """Trains one copy with canaries and bounds epsilon from it. The copy is for testing: throw it away.
+
+    Args:
+        capped: The training graph.
+        plan: The plan to audit; sizes are those of the graph with canaries, everything else is kept.
+        train: Trains on a graph as a plan says, and returns how to embed with what came out.
+        reference: Embeds with an encoder that has not seen the data, such as the starting point.
+        num_canaries: Coins to throw.
+        degree: Relations of each canary; the plan's max_degree if None.
+        seed: Of coins and names.
+        confidence: With which all bounds hold together.
+    """
+    if plan.unit != "entity" or plan.noise_multiplier == 0:
+        raise InputError(
+            "`plan` must promise something to entities for this audit, "
+            f"got unit {plan.unit!r} and noise {plan.noise_multiplier!r}."
+        )
+    if not 0.5 <= confidence < 1:
+        raise InputError(f"`confidence` must lie in [0.5, 1), got {confidence!r}.")
+    started = time.monotonic()
+    chosen = plan.max_degree if degree is None else degree
+    if chosen > plan.max_degree:
+        raise InputError(f"`degree` must be at most max_degree {plan.max_degree}, got {chosen}.")
+    canaries = insert_canaries(
+        capped.to_graph(), num_canaries=num_canaries, degree=chosen, seed=seed
+    )
+    with_canaries = canaries.graph.promise_degrees(plan.max_degree)
+    copy = _copy_of(plan, with_canaries)
+    embed = train(with_canaries, copy)
+    scores = margins(canaries, embed) - margins(canaries, reference)
+    return _judged(scores, canaries.included, copy, confidence, started)
+
+
+def _copy_of(plan: PrivacyPlan, capped: CappedGraph) -> PrivacyPlan:
+    """The plan with the sizes of the graph with canaries."""
+    sizes: dict[str, Any] = {
+        "num_entities": capped.num_entities,
+        "num_relations": capped.num_relations,
+    }
+    if plan.negatives == "entities":
+        sizes["pool_size"] = capped.num_entities
+    if plan.negatives == "unprotected":
+        sizes["pool_size"] = int(np.count_nonzero(~capped.protected))
+    return PrivacyPlan.from_dict({**plan.to_dict(), **sizes})
+
+
+def margins(canaries: Canaries, embed: Embed) -> Array:
+    """Mean similarity of each canary to its own partners, less that to all other partners.  (c,)."""
+    count, degree = canaries.num_canaries, canaries.degree
+    found = np.asarray(embed(canaries.scoring), dtype=np.float64)
+    found = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
+    similar = found[:count] @ found[count:].T  # (c, c * degree)
+    blocks = similar.reshape(count, count, degree).mean(axis=2)  # (c, c)
+    own = np.diag(blocks)
+    others = (blocks.sum(axis=1) - own) / max(count - 1, 1)
+    return np.asarray(own - others)
+
+
+def roc(scores: Array, included: npt.NDArray[np.bool_]) -> dict[str, float]:
+    """AUC (ties count half) and true-positive rates at low false-positive rates."""
+    inside, outside = scores[included], scores[~included]
+    if inside.size == 0 or outside.size == 0:
+        return {"auc": 0.5, **{f"tpr_at_fpr_{rate:g}": 0.0 for rate in _LOW_RATES}}
+    above = (inside[:, None] > outside).mean() + 0.5 * (inside[:, None] == outside).mean()
+    found = {"auc": float(above)}
+    for rate in _LOW_RATES:
+        allowed = int(rate * outside.size)
+        threshold = np.sort(outside)[::-1][min(allowed, outside.size - 1)]
+        found[f"tpr_at_fpr_{rate:g}"] = float((inside > threshold).mean())
+    return found
+
+
+def _right(scores: Array, included: npt.NDArray[np.bool_], guesses: int) -> int:
+    """Right guesses when the highest half is called in and the lowest half out."""
+    order = np.argsort(scores, kind="stable")
+    high = guesses // 2
+    low = guesses - high
+    called_in, called_out = order[order.size - high :], order[:low]
+    return int(included[called_in].sum() + (~included[called_out]).sum())
+
+
+def _judged(
+    scores: Array,
+    included: npt.NDArray[np.bool_],
+    plan: PrivacyPlan,
+    confidence: float,
+    started: float,
+) -> TrainingAudit:
+    """Bounds from every number of guesses, the best of them reported."""
+    count = scores.size
+    claimed = plan.epsilon()
+    deltas = sorted({plan.delta, *(d for d in _PROFILE_DELTAS if d > plan.delta)})
+    curve = profile_curve(
+        [(PrivacyPlan.from_dict({**plan.to_dict(), "delta": d}).epsilon(), d) for d in deltas]
+    )
+    miss = (1 - confidence) / (3 * len(_SHARES))  # three kinds of bound for each number of guesses
+    best, best_curve, refuted, used, hits = 0.0, 0.0, False, count, 0
+    for share in _SHARES:
+        guesses = max(1, round(share * count))
+        right = _right(scores, included, guesses)
+        numbers = {"canaries": count, "guesses": guesses, "right": right}
+        epsilon = guessing_bound(**numbers, delta=plan.delta, miss=miss)
+        best_curve = max(best_curve, curve_bound(**numbers, delta=plan.delta, miss=miss))
+        refuted = refuted or epsilon > claimed or is_too_good(**numbers, curve=curve, miss=miss)
+        if epsilon >= best:
+            best, used, hits = epsilon, guesses, right
+    return TrainingAudit(
+        epsilon=best,
+        curve_epsilon=best_curve,
+        claim_refuted=refuted,
+        claimed=claimed,
+        delta=plan.delta,
+        guesses=used,
+        right=hits,
+        num_canaries=count,
+        attack=roc(scores, included),
+        confidence=confidence,
+        seconds=time.monotonic() - started,
+        plan=plan.to_dict(),
+    )

@@ -1,0 +1,95 @@
+import json
+
+import numpy as np
+import pytest
+
+from reldp.auditing.training_audit import audit_training, roc
+from reldp.encoders import FeatureEncoder
+from reldp.errors import InputError
+from reldp.graph import EntityGraph
+from reldp.plan import PrivacyPlan
+from reldp.training import Trainer
+
+RING = [(i, (i + 1) % 300) for i in range(300)]
+FEATURES = np.random.default_rng(0).normal(size=(300, 32)).astype(np.float32)
+CAPPED = EntityGraph.from_lists(list(range(300)), RING, features=FEATURES).promise_degrees(3)
+
+
+def plan_of(**changes):
+    settings = {
+        "num_entities": 300, "num_relations": 300, "max_degree": 3, "num_negatives": 2,
+        "sample_rate": 0.05, "num_steps": 5, "noise_multiplier": 1.0, "delta": 1e-4,
+    }  # fmt: skip
+    return PrivacyPlan(**{**settings, **changes})
+
+
+def untrained(graph):
+    return np.asarray(graph.features)
+
+
+def memorising(capped, plan):
+    """A run that learns every relation by heart: ends of a relation get one embedding."""
+    known = {tuple(row): row for row in capped.graph.features.round(4)}
+    for left, right in capped.relations:
+        known[tuple(capped.graph.features[right].round(4))] = capped.graph.features[left]
+
+    def embed(graph):
+        return np.array([known.get(tuple(row), row) for row in graph.features.round(4)])
+
+    return embed
+
+
+def test_a_run_that_memorises_is_refuted():
+    audit = audit_training(CAPPED, plan_of(), memorising, reference=untrained, num_canaries=200)
+    assert audit.refuted
+    assert audit.attack["auc"] == 1.0
+    # (epsilon, delta) at one delta sees less than the whole claimed curve does.
+    assert audit.claimed > audit.curve_epsilon > audit.epsilon > 2
+    assert audit.right == audit.guesses
+    assert audit.verdict.startswith("REFUTED: one run with 200 canaries")
+
+
+def test_a_run_that_learns_nothing_shows_nothing():
+    audit = audit_training(
+        CAPPED, plan_of(), lambda capped, plan: untrained, reference=untrained, num_canaries=200
+    )
+    assert not audit.refuted
+    assert audit.epsilon == 0.0
+    assert audit.attack["auc"] == 0.5
+
+
+def test_the_real_trainer_is_consistent_with_its_claim(tmp_path):
+    plans = []
+
+    def train(capped, plan):
+        plans.append(plan)
+        result = Trainer(FeatureEncoder(32), capped, plan, learning_rate=0.01, progress=False).fit(
+            tmp_path / "run"
+        )
+        return result.encoder.encode_graph
+
+    audit = audit_training(
+        CAPPED, plan_of(), train, reference=FeatureEncoder(32).encode_graph, num_canaries=60
+    )
+    assert not audit.refuted
+    assert plans[0].num_entities > 300 + 60 * 3
+    assert plans[0].sample_rate == 0.05
+    assert audit.claimed == plans[0].epsilon()
+    assert json.loads(json.dumps(audit.to_dict()))["kind"] == "training"
+
+
+def test_rates_of_the_attack_can_be_computed_by_hand():
+    included = np.array([True] * 10 + [False] * 100)
+    scores = np.concatenate([np.arange(95.5, 105.5), np.arange(100.0)])
+    found = roc(scores, included)
+    # One false positive is allowed at 1 %: the threshold is the second highest outsider, 98.
+    assert found["tpr_at_fpr_0.01"] == 0.7
+    assert found["tpr_at_fpr_0.1"] == 1.0
+    assert found["auc"] == pytest.approx((96 + 97 + 98 + 99 + 600) / 1000)
+
+
+def test_audits_without_a_promise_or_with_a_degree_beyond_it_are_refused():
+    with pytest.raises(InputError, match="`plan` must promise something to entities"):
+        audit_training(CAPPED, plan_of(unit="relation"), memorising, reference=untrained)
+    with pytest.raises(InputError, match="`degree` must be at most max_degree 3, got 4"):
+        audit_training(CAPPED, plan_of(), memorising, reference=untrained, degree=4)
