@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer, T5Config, T5Model
 
 from reldp.encoders.loading import load_pretrained, quiet_transformers
 from reldp.encoders.text import TextEncoder
@@ -135,6 +136,22 @@ def test_sources_that_are_no_models_are_one_clear_line(tmp_path):
     with pytest.raises(EncoderError, match="transformers can load") as caught:
         load_pretrained(tmp_path)
     assert str(tmp_path) not in str(caught.value)
+
+
+def test_a_model_of_two_halves_is_refused(folders, tmp_path):
+    config = T5Config(
+        vocab_size=40,
+        d_model=8,
+        d_kv=4,
+        d_ff=16,
+        num_layers=1,
+        num_heads=2,
+        decoder_start_token_id=0,
+    )
+    T5Model(config).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(folders["bert"]).save_pretrained(tmp_path)
+    with pytest.raises(EncoderError, match="got T5Model"):
+        load_pretrained(tmp_path)
 
 
 def test_an_unknown_dtype_is_refused(folders):

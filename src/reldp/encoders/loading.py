@@ -166,6 +166,7 @@ def _load_model(
             f"`source` must hold every weight, got {os.path.basename(place)!r} without "
             f"{len(missing)} of them, the first {sorted(missing)[0]!r}."
         )
+    _check_kind(model, os.path.basename(place))
     if "gguf_file" in options:
         _forget_packing(model)
     elif getattr(model, "hf_quantizer", None) is not None:
@@ -176,6 +177,16 @@ def _load_model(
     model.config.use_cache = False
     frozen: nn.Module = model.eval()
     return frozen
+
+
+def _check_kind(model: Any, name: str) -> None:
+    """Refuses models that are not one stack of layers over one text."""
+    known = isinstance(getattr(model.config, "hidden_size", None), int)
+    if not known or getattr(model.config, "is_encoder_decoder", False):
+        raise EncoderError(
+            f"`source` must be one encoder or one decoder of text, got {type(model).__name__} "
+            f"in {name!r}."
+        )
 
 
 def _unpacked() -> dict[str, Any]:
