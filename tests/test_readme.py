@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import re
 import shlex
 from pathlib import Path
@@ -16,6 +17,7 @@ README = (REPOSITORY / "README.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
 PYTHON = [code for language, code in BLOCKS if language == "python"]
 SHELL = [line for language, text in BLOCKS if language == "" for line in text.splitlines()]
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 COMMANDS = [line for line in SHELL if line.startswith("reldp ")]
 
 
@@ -85,13 +87,25 @@ def test_the_folder_map_is_true():
             assert (REPOSITORY / name).is_dir() or beside.is_dir(), name
 
 
-def test_links_lead_somewhere():
-    for target in re.findall(r"\]\(([^)]+)\)", README):
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    text = page.read_text()
+    for target in re.findall(r"\]\(([^)]+)\)", text):
         if target.startswith("#"):
-            headings = re.findall(r"^#+ (.+)$", README, flags=re.MULTILINE)
+            headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
             assert target[1:] in [h.lower().replace(" ", "-").replace(",", "") for h in headings]
         elif not target.startswith("http"):
-            assert (REPOSITORY / target).exists(), target
+            assert (page.parent / target.partition("#")[0]).exists(), target
+
+
+def test_the_privacy_officers_page_explains_every_json_key(capsys):
+    text = (REPOSITORY / "docs" / "accounting.md").read_text()
+    command = re.search(r"\$ (reldp account .*--json)", text.replace("\\\n", " ")).group(1)
+    assert main(shlex.split(command)[1:]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    explained = text.partition("## Reading the output")[2]
+    for key in answer:
+        assert key == "delta" or f"`{key}`" in explained
 
 
 def test_the_other_pages_are_there_and_agree_on_the_version():
