@@ -8,9 +8,18 @@ import pytest
 import reldp
 
 PUBLIC = [
+    "CappedGraph",
+    "Certificate",
+    "EntityGraph",
+    "FeatureEncoder",
     "PrivacyPlan",
     "ReldpError",
+    "TextEncoder",
+    "Trainer",
     "__version__",
+    "audit",
+    "evaluate",
+    "verify",
 ]
 
 

@@ -12,20 +12,45 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from reldp.auditing import audit_mechanism as audit
+    from reldp.encoders import FeatureEncoder, TextEncoder
     from reldp.errors import ReldpError
+    from reldp.evaluation import evaluate
+    from reldp.graph import CappedGraph, EntityGraph
     from reldp.plan import PrivacyPlan
+    from reldp.reporting import Certificate, verify
+    from reldp.training import Trainer
 
 __version__ = "0.1.0"
 
+# Public name: the module and the name there.
 _HOMES = {
-    "PrivacyPlan": "reldp.plan",
-    "ReldpError": "reldp.errors",
+    "CappedGraph": ("reldp.graph", "CappedGraph"),
+    "Certificate": ("reldp.reporting", "Certificate"),
+    "EntityGraph": ("reldp.graph", "EntityGraph"),
+    "FeatureEncoder": ("reldp.encoders", "FeatureEncoder"),
+    "PrivacyPlan": ("reldp.plan", "PrivacyPlan"),
+    "ReldpError": ("reldp.errors", "ReldpError"),
+    "TextEncoder": ("reldp.encoders", "TextEncoder"),
+    "Trainer": ("reldp.training", "Trainer"),
+    "audit": ("reldp.auditing", "audit_mechanism"),
+    "evaluate": ("reldp.evaluation", "evaluate"),
+    "verify": ("reldp.reporting", "verify"),
 }
 
 __all__ = [
+    "CappedGraph",
+    "Certificate",
+    "EntityGraph",
+    "FeatureEncoder",
     "PrivacyPlan",
     "ReldpError",
+    "TextEncoder",
+    "Trainer",
     "__version__",
+    "audit",
+    "evaluate",
+    "verify",
 ]
 
 
@@ -33,7 +58,8 @@ def __getattr__(name: str) -> Any:
     """Imports a public name on first use."""
     if name not in _HOMES:
         raise AttributeError(f"module 'reldp' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
+    module, attribute = _HOMES[name]
+    value = getattr(import_module(module), attribute)
     globals()[name] = value
     return value
 
