@@ -101,11 +101,13 @@ def command_run(arguments: argparse.Namespace) -> int:
 
 
 def command_choose(arguments: argparse.Namespace) -> int:
+    from benchmarks import frontier
     from benchmarks.experiments import tuning
 
     results = list(Store().results.values()) + read_lines(arguments.output)
-    for name, chosen in tuning.choose(results).items():
-        print(name, chosen)
+    chosen = frontier.choose(results) if arguments.levers else tuning.choose(results)
+    for name, values in chosen.items():
+        print(name, values)
     return 0
 
 
@@ -151,7 +153,8 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--workers", type=int, default=1)
     run.add_argument("--minutes", type=float, default=600.0)
     run.add_argument("--again", action="store_true", help="also what the store has already")
-    commands.add_parser("choose", parents=[shared], help="settings from the tuning runs")
+    choose = commands.add_parser("choose", parents=[shared], help="settings from the tuning runs")
+    choose.add_argument("--levers", action="store_true", help="levers from the lever runs instead")
     merge = commands.add_parser("merge", help="take results into the store")
     merge.add_argument("files", nargs="+", type=Path)
     commands.add_parser("tables", help="docs/benchmarks.md and figures")

@@ -53,6 +53,7 @@ class Cell:
         average: Decay of the averaged weights; 0 takes the last ones.
         lora_rank: Rank of the adapters.
         lora_targets: Linear layers with adapters; empty for query and value.
+        lora_layers: Adapters in the last so many layers only; in all if 0.
         lora_scale: alpha / rank.
         freeze_a: Whether the adapters' random half stays as it starts.
         beta2: Adam's decay of second moments.
@@ -91,6 +92,7 @@ class Cell:
     average: float = 0.0
     lora_rank: int = 8
     lora_targets: tuple[str, ...] = ()
+    lora_layers: int = 0
     lora_scale: float = 2.0
     freeze_a: bool = False
     beta2: float = 0.999

@@ -27,6 +27,7 @@ from benchmarks.experiments.levels import Levels
 from benchmarks.experiments.levers import NoiseAwareAdam, freeze_first_halves
 from benchmarks.experiments.weights import join_model
 from reldp.encoders import TextEncoder
+from reldp.encoders.tokens import TokenTable
 from reldp.evaluation import evaluate
 from reldp.noise import Streams
 from reldp.plan import PrivacyPlan
@@ -105,6 +106,7 @@ class Laboratory:
             lora_rank=cell.lora_rank,
             lora_alpha=cell.lora_scale * cell.lora_rank,
             lora_targets=cell.lora_targets or None,
+            lora_layers=cell.lora_layers or None,
             pooling=cell.pooling,
             max_length=cell.max_length,
             device=self.place.device,
@@ -125,9 +127,8 @@ class Laboratory:
 
     def _evaluate(self, cell: Cell, encoder: TextEncoder, name: str) -> dict[str, Any]:
         table = self.inputs.tokens(name, cell.encoder, cell.max_length)
-        vectors = encoder.encode(table, batch_size=32 if self.place.device == "cpu" else 1024)
         found = evaluate(
-            vectors,
+            TokenisedEncoder(encoder, table),
             self.inputs.graph(name),  # type: ignore[arg-type] # its numbers are enough
             candidates=cell.candidates,
             max_relations=cell.max_relations or None,
@@ -157,6 +158,26 @@ class Laboratory:
         return f"CPU ({platform.machine()}), {torch.get_num_threads()} threads"
 
 
+class TokenisedEncoder:
+    """An encoder beside the token table of the one graph it is asked about."""
+
+    def __init__(self, encoder: TextEncoder, table: TokenTable) -> None:
+        self._encoder, self._table = encoder, table
+
+    def encode_graph(self, graph: Any, indices: Any = None, *, batch_size: Any = None) -> Any:
+        """Embeddings (entities, dim) of the entities asked for; batches are sized by length."""
+        chosen = np.arange(len(self._table)) if indices is None else np.asarray(indices)
+        ids, mask = self._table.rows(chosen)
+        lengths = self._table.lengths[chosen]
+        return self._encoder.encode(
+            TokenTable(
+                ids=ids[mask.astype(bool)].astype(np.int32),
+                offsets=np.concatenate([[0], np.cumsum(lengths)]),
+                pad_id=self._table.pad_id,
+            )
+        )
+
+
 def run_steps(
     cell: Cell, plan: PrivacyPlan, encoder: TextEncoder, inputs: Inputs
 ) -> dict[str, Any]:
@@ -166,7 +187,7 @@ def run_steps(
     if cell.pool:
         table = table.join(inputs.tokens(cell.pool, cell.encoder, cell.max_length))
     # Texts were tokenised when inputs were prepared.
-    encoder.table = lambda graph, *, pool=None: table  # type: ignore[method-assign]
+    encoder.table = lambda graph, **options: table  # type: ignore[method-assign]
     step = PrivateStep(encoder, inputs.capped(cell.train, cell.max_degree), plan, config)
     optimizer = _optimizer(cell, plan, step)
     average = WeightAverage(cell.average, step.parameters) if cell.average else None

@@ -1,6 +1,9 @@
 """The whole harness on tiny graphs: every method and lever, from preparation to stored results."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,6 +30,7 @@ CELLS = [
     private(negatives="public", pool="little-test"),
     private(method="noise-only"),
     private(average=0.9, schedule="cosine", warmup=2, clip_norm=0.1),
+    private(lora_layers=1),
     private(freeze_a=True, lora_targets=("query", "key", "value", "dense"), lora_rank=4),
     private(bias_correction=True, beta2=0.99),
     private(warm_graph="little-test", warm_steps=3),
@@ -164,3 +168,9 @@ def test_prepared_tokens_are_those_of_the_encoder(place):
     assert np.array_equal(table.ids, prepared.ids)
     assert np.array_equal(table.offsets, prepared.offsets)
     assert table.pad_id == prepared.pad_id
+
+
+def test_cells_run_where_pyarrow_is_not_installed():
+    blocked = "import sys; sys.modules['pyarrow'] = None; import benchmarks.experiments.runner"
+    root = Path(__file__).resolve().parents[2]
+    subprocess.run([sys.executable, "-c", blocked], check=True, cwd=root, timeout=120)

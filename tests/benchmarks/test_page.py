@@ -1,6 +1,7 @@
 """docs/benchmarks.md says what the store says."""
 
 import json
+from dataclasses import fields
 
 from benchmarks.cross_domain import COLUMNS, cells, private
 from benchmarks.experiments.cells import Cell
@@ -9,6 +10,7 @@ from benchmarks.experiments.store import RESULTS, Store
 from benchmarks.experiments.tables import PAGE, page, spread
 
 from benchmarks import ablations
+from reldp import PrivacyPlan
 
 
 def result(cell: Cell, mrr: float):
@@ -47,6 +49,19 @@ def test_stored_noise_is_what_was_calibrated():
         if stored["cell"]["method"] == "private":
             assert round(stored["noise_multiplier"], 9) in known
             assert stored["epsilon"] <= (stored["cell"]["epsilon"] or float("inf"))
+
+
+def test_levels_agree_with_the_accountants():
+    levels = json.loads((RESULTS / "noise_levels.json").read_text())
+    own = [level for level in levels.values() if level["target"] == 4.0]
+    published = next(v for v in own if v["clipping"] == "frequency")
+    ours = next(v for v in own if v["clipping"] == "tuple" and v["accountant"] == "pld")
+    for level in (published, ours):
+        values = {f.name: level[f.name] for f in fields(PrivacyPlan) if f.name in level}
+        price = PrivacyPlan(**values).price(level["accountant"])
+        assert price.epsilon <= level["target"]
+        assert price.epsilon > 0.98 * level["target"]
+        assert level is published or price.analysis == "anchored"
 
 
 def test_a_table_shows_mean_and_spread_of_its_own_cells(tmp_path):

@@ -4,11 +4,12 @@ import pytest
 import torch
 from benchmarks.ablations import cells as ablation_cells
 from benchmarks.cross_domain import cells as cross_domain_cells
-from benchmarks.experiments import weights
+from benchmarks.experiments import tuning, weights
 from benchmarks.experiments.cells import Cell
 from benchmarks.experiments.levers import NoiseAwareAdam
 from benchmarks.frontier import LEVERS, frontier_cells, lever_cell, lever_cells
 
+from benchmarks import frontier
 from reldp.errors import ConfigError
 
 
@@ -86,3 +87,36 @@ def test_weights_travel_in_parts_and_arrive_whole(tmp_path, monkeypatch):
     parts[1].unlink()
     with pytest.raises(ConfigError, match="all parts"):
         weights.join_model(*arguments)
+
+
+def made_up(cell, mrr):
+    return {"id": cell.id, "evaluations": {cell.tests[0]: {"mrr": mrr}}}
+
+
+def test_tuning_chooses_by_the_validation_graph_for_every_rule_apart(tmp_path):
+    results = [made_up(c, 0.5 + c.learning_rate - c.clip_norm / 1e3) for c in tuning.cells()]
+    chosen = tuning.choose(results, tmp_path / "settings.json")
+    assert {name: found["runs"] for name, found in chosen.items()} == {
+        "nonprivate": 2,
+        "tuple": 4,
+        "frequency": 4,
+        "pair": 4,
+    }
+    assert tuning.tuned("pair", tmp_path / "settings.json") == {
+        "learning_rate": 3e-3,
+        "clip_norm": 0.1,
+    }
+
+
+def test_levers_are_kept_if_they_gain_more_than_seeds_differ(tmp_path):
+    scores = dict.fromkeys(LEVERS, 0.500) | {
+        "temperature 0.1": 0.530,
+        "temperature 0.02": 0.520,
+        "cosine schedule": 0.512,
+        "LoRA rank 2": 0.504,
+        "warm start on citations": 0.6,
+    }
+    results = [made_up(lever_cell(name), score) for name, score in scores.items()]
+    results += [made_up(lever_cell("start", 1), 0.505), made_up(lever_cell("start", 2), 0.495)]
+    written = frontier.choose(results, tmp_path / "frontier.json")
+    assert written["changes"] == {"temperature": 0.1, "schedule": "cosine"}
