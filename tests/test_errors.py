@@ -13,13 +13,10 @@ CLASSES = {
     if inspect.isclass(value) and value.__module__ == errors.__name__
 }
 ROOT = errors.ReldpError
-# What Python itself relies on, and what the operating system says.
+# What Python itself and click rely on, and what the operating system says.
 PROTOCOLS = {
-    "AttributeError",
-    "NotImplementedError",
-    "KeyboardInterrupt",
-    "StopIteration",
-    "OSError",
+    *("AttributeError", "NotImplementedError", "KeyboardInterrupt", "StopIteration", "OSError"),
+    "Exit",
 }
 
 

@@ -2,6 +2,8 @@ import json
 from dataclasses import replace
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from reldp.cli.main import main
 from reldp.plan import PrivacyPlan
@@ -94,3 +96,29 @@ def test_an_unreachable_target_is_refused_with_the_reason(capsys):
     )
     assert "--target-epsilon" in err
     assert "cannot be reached" in err
+
+
+CHOICES = {
+    "target_epsilon": ["-1", "0", "1e-9", "0.5", "8", "1e9", "nan"],
+    "noise_multiplier": [None, None, "1", "0"],
+    "num_steps": [None, "0", "3", "1e5"],
+    "num_negatives": ["0", "4", "1e6"],
+    "clipping": ["tuple", "pair", "frequency"],
+    "unit": ["relation"],  # the cheapest to price
+}
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.fixed_dictionaries({name: st.sampled_from(found) for name, found in CHOICES.items()}))
+def test_any_values_give_an_answer_or_one_line(capsys, changes):
+    capsys.readouterr()
+    given = {k: v for k, v in {**SMALL, **changes}.items() if v is not None}
+    code = main(["calibrate", *flags(given), "--json"])
+    out, err = capsys.readouterr()
+    assert code in (0, 2)
+    if code == 2:
+        assert (out, err.count("\n")) == ("", 1)
+    else:
+        assert float(json.loads(out)["epsilon"]) <= float(changes["target_epsilon"])
