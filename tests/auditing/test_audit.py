@@ -111,7 +111,8 @@ def test_a_key_makes_an_audit_repeatable():
 
 
 def test_the_plans_own_delta_is_among_the_defaults():
-    assert default_deltas(plan(delta=1e-6)) == (1e-6, 1e-3, 1e-2, 5e-2)
+    assert default_deltas(plan(delta=1e-6)) == (1e-6, 1e-4, 1e-3, 1e-2, 5e-2)
+    assert default_deltas(plan(delta=2e-2)) == (2e-2, 5e-2)
 
 
 def test_progress_counts_every_step():

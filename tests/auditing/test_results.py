@@ -37,3 +37,10 @@ def test_the_audit_is_plain_json():
     assert values["kind"] == "mechanism"
     assert values["bounds"][0]["share"] == 0.75
     assert values["refuted"] is False
+
+
+def test_the_record_for_a_certificate_is_short_and_says_the_same():
+    record = AUDIT.to_record()
+    assert record["verdict"] == AUDIT.verdict
+    assert record["tightest"] == {"delta": 0.01, "audited": 1.5, "claimed": 2.0}
+    assert "bounds" not in record

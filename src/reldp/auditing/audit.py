@@ -43,6 +43,7 @@ Maker = Callable[[PrivacyPlan, CappedGraph, bytes], Parts]
 _METHODS = ("counting", "gaussian")
 _DIRECTIONS = ("removal", "insertion")
 _LEAST_TRIALS = 100
+_DELTAS = (1e-4, 1e-3, 1e-2, 5e-2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +73,7 @@ class _Evidence:
 
 def default_deltas(plan: PrivacyPlan) -> tuple[float, ...]:
     """The plan's own delta and a few at which trials see more."""
-    return tuple(sorted({plan.delta, 1e-3, 1e-2, 5e-2}))
+    return tuple(sorted({plan.delta, *(d for d in _DELTAS if d > plan.delta)}))
 
 
 def audit_mechanism(

@@ -97,6 +97,20 @@ class MechanismAudit:
         share = "" if best.claimed == 0 else f", {best.share:.0%} of it"
         return f"Consistent: {found}{share}; {claim} ({sure}, {self.trials:,} trials)."
 
+    def to_record(self) -> dict[str, Any]:
+        """The few values that belong on a certificate."""
+        best = self.tightest
+        return {
+            "kind": "mechanism",
+            "verdict": self.verdict,
+            "refuted": self.refuted,
+            "steps composed": self.num_steps,
+            "trials": self.trials,
+            "confidence": self.confidence,
+            "tightest": {"delta": best.delta, "audited": best.epsilon, "claimed": best.claimed},
+            "plan": self.plan_hash,
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         values = asdict(self)

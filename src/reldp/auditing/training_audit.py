@@ -90,6 +90,20 @@ class TrainingAudit:
             return f"REFUTED: {found}, and its trade-off curve does not allow such guesses."
         return f"Consistent: {found}."
 
+    def to_record(self) -> dict[str, Any]:
+        """The few values that belong on a certificate."""
+        return {
+            "kind": "training",
+            "verdict": self.verdict,
+            "refuted": self.refuted,
+            "canaries": self.num_canaries,
+            "confidence": self.confidence,
+            "audited": self.epsilon,
+            "claimed for the copy": self.claimed,
+            "delta": self.delta,
+            "attack": dict(self.attack),
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         own = {"kind": "training", "refuted": self.refuted, "verdict": self.verdict}

@@ -28,6 +28,11 @@ COMMANDS = {
     "calibrate": "the noise a target epsilon needs, or the steps it allows",
     "inspect": "what a graph holds, and a plan to start from",
     "prepare": "graphs from real sources",
+    "train": "an encoder from a private graph, with its certificate",
+    "evaluate": "how well an encoder predicts relations",
+    "verify": "recompute a run's certificate",
+    "report": "one page about a run",
+    "audit": "try to refute a plan's or a run's epsilon",
     "demo": "the main job on the bundled graph",
 }
 

@@ -1,0 +1,116 @@
+import json
+
+import numpy as np
+import pytest
+
+from reldp.cli.main import main
+from reldp.encoders import FeatureEncoder
+from reldp.graph import EntityGraph
+from reldp.plan import PrivacyPlan
+from reldp.reporting.verification import verify
+from reldp.training import Trainer
+
+FLAGS = [
+    *("--num-entities", "12", "--num-relations", "4", "--max-degree", "1", "--num-negatives", "2"),
+    *("--sample-rate", "0.4", "--noise-multiplier", "1", "--num-steps", "1", "--delta", "0.01"),
+]
+QUICK = ["--trials", "300", "--seed", "1"]
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory):
+    features = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
+    ring = [(i, (i + 1) % 300) for i in range(300)]
+    made = EntityGraph.from_lists(list(range(300)), ring, features=features)
+    folder = tmp_path_factory.mktemp("graph") / "ring"
+    made.write(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, graph):
+    capped = EntityGraph.read(graph).promise_degrees(2)
+    plan = PrivacyPlan.for_graph(
+        capped, num_negatives=2, expected_batch_size=8, num_steps=3, noise_multiplier=1.0
+    )
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    Trainer(FeatureEncoder(8), capped, plan, progress=False).fit(folder)
+    return folder
+
+
+def test_a_plan_by_flags_gets_a_table_and_a_verdict(capsys):
+    assert main(["audit", *FLAGS, *QUICK, "--at-delta", "0.05"]) == 0
+    out = capsys.readouterr().out
+    assert "…" not in out
+    assert "<= 1.45" in out
+    assert "Consistent: epsilon is at least" in out
+    assert "It cannot prove one" in out
+
+
+def test_json_states_seed_trials_and_confidence(capsys):
+    assert main(["audit", *FLAGS, *QUICK, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["seed"] == 1
+    assert found["mechanism"]["trials"] == 300
+    assert found["mechanism"]["confidence"] == 0.99
+    assert [b["delta"] for b in found["mechanism"]["bounds"]] == [0.01, 0.05]
+
+
+def test_a_plan_file_and_a_picture(tmp_path, capsys):
+    plan = PrivacyPlan(
+        num_entities=12, num_relations=4, max_degree=1, num_negatives=2, sample_rate=0.4,
+        num_steps=1, noise_multiplier=1.0, delta=0.01,
+    )  # fmt: skip
+    (tmp_path / "plan.json").write_text(plan.to_json())
+    picture = tmp_path / "audit.png"
+    arguments = ["audit", "--plan", str(tmp_path / "plan.json"), *QUICK, "--plot", str(picture)]
+    assert main(arguments) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "audit.png" in capsys.readouterr().out
+
+
+def test_an_audit_of_a_run_reaches_its_certificate_which_still_verifies(run, capsys):
+    assert main(["audit", str(run), *QUICK, "--at-delta", "0.05"]) == 0
+    audits = json.loads((run / "audits.json").read_text())
+    assert audits[-1]["kind"] == "mechanism"
+    assert audits[-1]["verdict"] in (run / "certificate.md").read_text()
+    verify(run)
+
+
+def test_canaries_train_a_copy_and_leave_nothing_of_it(run, graph, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    arguments = ["audit", str(run), *QUICK, "--at-delta", "0.05", "--canaries", "30"]
+    assert main([*arguments, "--graph", str(graph), "--json"]) == 0
+    captured = capsys.readouterr()
+    found = json.loads(captured.out)["training"]
+    assert found["num_canaries"] == 30
+    assert found["plan"]["num_entities"] > 300
+    assert "will be destroyed" in captured.err
+    assert list(tmp_path.iterdir()) == []
+    assert json.loads((run / "audits.json").read_text())[-1]["kind"] == "training"
+    verify(run)
+
+
+def test_a_refuted_claim_has_exit_code_one(capsys, monkeypatch):
+    monkeypatch.setattr(PrivacyPlan, "epsilon", lambda self, num_steps=None: 0.01)
+    assert main(["audit", *FLAGS, "--trials", "2000", "--seed", "1"]) == 1
+    assert "REFUTED" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([*FLAGS, "--trials", "5"], "--trials must be at least 100, got 5"),
+        ([*FLAGS, "--canaries", "5"], "--canaries needs a run and its training graph"),
+        ([*FLAGS, "--graph", "g"], "--graph must be given with canaries only"),
+        ([*FLAGS, *QUICK, "--plot", "audit.txt"], "--plot must end in .png"),
+        ([*FLAGS, "--seed", "-1"], "--seed must be an integer from 0"),
+        ([], "must be given"),
+        (["nowhere"], "The run folder must exist"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_two(arguments, message, capsys):
+    assert main(["audit", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert len(captured.err.strip().splitlines()) == 1
