@@ -69,6 +69,8 @@ def command_calibrate(arguments: argparse.Namespace) -> int:
     from benchmarks.experiments.levels import Levels
 
     levels, inputs = Levels(arguments.levels), Inputs(arguments.inputs)
+    if arguments.renew:
+        print(f"{levels.renew()} of {len(levels.known)} levels had missed their target")
     cells = chosen_cells(arguments)
     new = sum(levels.calibrate(cell, inputs) for cell in cells)
     print(f"{new} new levels for {len(cells)} cells, {len(levels.known)} in all")
@@ -146,7 +148,8 @@ def parser() -> argparse.ArgumentParser:
     prepare.add_argument(
         "--model", action="append", default=[], metavar="NAME=FOLDER", help="an encoder's folder"
     )
-    commands.add_parser("calibrate", parents=[shared], help="noise levels")
+    calibrate = commands.add_parser("calibrate", parents=[shared], help="noise levels")
+    calibrate.add_argument("--renew", action="store_true", help="price known levels again")
     commands.add_parser("list", parents=[shared], help="cells and whether they are done")
     run = commands.add_parser("run", parents=[shared], help="run what has no result yet")
     run.add_argument("--device", default="cpu")

@@ -6,7 +6,7 @@ hash, and never guessed: a cell whose level is missing does not run.
 """
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,21 @@ class Levels:
         }
         self._write()
         return True
+
+    def renew(self) -> int:
+        """Prices every level again; noise that misses its target is calibrated anew."""
+        missed = 0
+        names = {item.name for item in fields(PrivacyPlan)}
+        for level in self.known.values():
+            plan = PrivacyPlan(**{name: level[name] for name in names & set(level)})
+            epsilon = plan.epsilon(level["accountant"])
+            if level["target"] and epsilon > level["target"]:
+                missed += 1
+                plan = plan.calibrate(level["target"], level["accountant"])
+                epsilon = plan.epsilon(level["accountant"])
+            level |= {"epsilon": epsilon, "noise_multiplier": plan.noise_multiplier}
+        self._write()
+        return missed
 
     def _write(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
