@@ -331,8 +331,16 @@ def check_fit(capped: CappedGraph, plan: PrivacyPlan, config: TrainingConfig) ->
 
 
 def _check_device(device: str) -> None:
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError(f"`device` must exist here, got {device}: no CUDA device was found.")
+    """Refuses a device that is not there."""
+    if device == "cpu":
+        return
+    index = device.partition(":")[2] or "0"
+    count = torch.cuda.device_count()
+    if not index.isdigit() or int(index) >= count:
+        raise ConfigError(
+            f"`device` must exist here, got {device}: "
+            f"{count or 'no'} CUDA device{'s' if count > 1 else ''} found. Use cpu."
+        )
 
 
 @contextmanager

@@ -1,0 +1,186 @@
+"""report.html: one self-contained page about a run, for people who will not open JSON.
+
+The promise first, then what ran, how it learned, how well it does, and how to check it. Curves and
+evaluations are computed from private data without noise and stand under a heading that says so;
+``public=True`` leaves them out. No script, no font and no picture is loaded from anywhere.
+
+Public inside the package: `write_report`.
+"""
+
+from collections.abc import Iterable, Mapping
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from reldp.durable import write_durably
+from reldp.reporting.certificate import Certificate
+from reldp.reporting.charts import line_chart
+from reldp.reporting.run_folder import RunFolder
+from reldp.reporting.verification import verify
+from reldp.reporting.wording import shown
+
+__all__ = ["write_report"]
+
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 16px/1.55 system-ui, sans-serif; max-width: 46rem; margin: 2.5rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
+table { border-collapse: collapse; width: 100%; font-size: 0.92rem; }
+td, th { padding: 0.3rem 0.6rem 0.3rem 0; text-align: left; vertical-align: top;
+  border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent); overflow-wrap: anywhere; }
+td:first-child { opacity: 0.7; width: 14rem; }
+.promise { font-size: 1.15rem; padding: 0.9rem 1.1rem; border-left: 4px solid #3b82f6;
+  background: color-mix(in srgb, #3b82f6 8%, transparent); }
+.warning { border-left-color: #d97706; background: color-mix(in srgb, #d97706 10%, transparent); }
+.private { border: 1px dashed #d97706; padding: 0 1rem 0.6rem; border-radius: 6px; }
+svg { width: 100%; font-size: 11px; fill: currentColor; } figure { margin: 1rem 0; }
+figcaption, footer { font-size: 0.85rem; opacity: 0.75; }
+""".strip()
+
+_CURVES = (
+    ("loss", "mean loss of a tuple"),
+    ("median_norm", "median gradient norm before clipping"),
+    ("clipped_share", "share of gradients that were clipped"),
+    ("num_tuples", "realised batch size"),
+)
+
+_Values = Mapping[str, Any]
+
+
+def write_report(folder: str | Path, *, public: bool = False) -> Path:
+    """Verifies a run and writes its report.
+
+    Args:
+        folder: The run folder.
+        public: Leave out everything that is not private.
+
+    Returns:
+        The page.
+
+    Raises:
+        VerificationError: The run does not hold what it says; there is no report of such a run.
+    """
+    run = RunFolder(folder)
+    run.require_run()
+    found = verify(run.path)
+    sections = [
+        _promise(found.certificate),
+        _run_section(found.certificate.values),
+        _list("Assumptions", found.certificate.values["assumptions"]),
+        _list("Not promised", found.certificate.values["not_promised"]),
+        _audits(found.certificate.values["audits"]),
+        "" if public else _not_private(run),
+        _checks(found.checks, found.certificate.values),
+    ]
+    page = _page("Training on private relations", sections)
+    write_durably(run.report, page.encode(), mode=0o644 if public else 0o600)
+    return run.report
+
+
+def _page(title: str, sections: Iterable[str]) -> str:
+    body = "\n".join(section for section in sections if section)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style></head>\n"
+        f"<body>\n<h1>{escape(title)}</h1>\n{body}\n</body></html>\n"
+    )
+
+
+def _promise(certificate: Certificate) -> str:
+    guarantee = certificate.values["guarantee"]
+    kind = "promise" if certificate.status == "proven" else "promise warning"
+    rows = [
+        ("epsilon (privacy-loss distributions)", shown(guarantee["epsilon"]["pld"])),
+        ("epsilon (Renyi)", shown(guarantee["epsilon"]["rdp"])),
+        ("delta", f"{guarantee['delta']:.3g}"),
+        ("status", guarantee["status"]),
+        ("neighbours", guarantee["adjacency"]),
+        ("clipping", guarantee["clipping"]),
+        ("noise", certificate.values["noise"]["description"]),
+        ("key", certificate.values["key"]),
+    ]
+    return f'<p class="{kind}">{escape(certificate.summary)}</p>\n{_table(rows)}'
+
+
+def _run_section(values: _Values) -> str:
+    plan, steps, data, encoder = (values[n] for n in ("plan", "steps", "data", "encoder"))
+    trained = encoder.get("adaptation", {}).get("train", "all layers")
+    rows = [
+        ("date", values["date"]),
+        ("graph", f"{data['num_entities']:,} entities, {data['num_relations']:,} relations"),
+        ("protected", f"{data['num_protected']:,} entities"),
+        ("degree bound", f"{data['max_degree']}, {data['degree_bound']}"),
+        ("encoder", f"{encoder.get('base_model', 'features')}, trained: {trained}"),
+        ("steps", f"{steps['counted']:,} counted of {steps['planned']:,} planned"),
+        ("resumed", f"{steps['resumes']} times, {steps['abandoned']} steps abandoned"),
+        ("batch", f"{plan['expected_batch_size']:,.6g} relations expected"),
+        ("negatives", f"{plan['num_negatives']} per relation, from {plan['negatives']}"),
+        ("noise multiplier", f"{plan['noise_multiplier']:.6g}"),
+        ("clip norm", f"{plan['clip_norm']:g}"),
+    ]
+    return f"<h2>What ran</h2>\n{_table(rows)}"
+
+
+def _list(title: str, sentences: Iterable[str]) -> str:
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+    return f"<h2>{escape(title)}</h2>\n<ul>{items}</ul>"
+
+
+def _audits(audits: list[_Values]) -> str:
+    if not audits:
+        return "<h2>Audits</h2>\n<p>None yet.</p>"
+    return "<h2>Audits</h2>\n" + "".join(_table(list(audit.items())) for audit in audits)
+
+
+def _not_private(run: RunFolder) -> str:
+    """Curves and evaluations, under their warning."""
+    lines = [line for line in run.read_lines(run.metrics) if "not_private" in line]
+    figures = []
+    for name, label in _CURVES:
+        known = [line for line in lines if name in line["not_private"]]
+        if known:
+            chart = line_chart(
+                [line["step"] for line in known],
+                [float(line["not_private"][name]) for line in known],
+                label=label,
+            )
+            figures.append(f"<figure>{chart}<figcaption>{escape(label)}</figcaption></figure>")
+    evaluations = _evaluations(run.read_lines(run.evaluations))
+    if not figures and not evaluations:
+        return ""
+    return (
+        '<h2>Not private: keep this part to yourself</h2>\n<div class="private">'
+        "<p>Computed from private data without noise; epsilon says nothing about it.</p>"
+        f"{''.join(figures)}{evaluations}</div>"
+    )
+
+
+def _evaluations(found: list[dict[str, Any]]) -> str:
+    if not found:
+        return ""
+    rows = []
+    for line in found:
+        words = ", ".join(
+            f"{name} {100 * line[name]:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+            for name, (low, high) in line["intervals"].items()
+        )
+        rows.append((f"{line.get('graph', '')}, {line['candidates']} candidates", words))
+    return f"<h3>Relation prediction</h3>{_table(rows)}"
+
+
+def _checks(checks: Iterable[str], values: _Values) -> str:
+    items = "".join(f"<li>{escape(check)}</li>" for check in checks)
+    return (
+        f"<h2>Checked when this page was written</h2>\n<ul>{items}</ul>\n<footer>Ledger: "
+        f"{values['ledger']['entries']} entries, head {escape(values['ledger']['head'])}. Check "
+        "again with <code>reldp verify</code>.</footer>"
+    )
+
+
+def _table(rows: Iterable[tuple[str, object]]) -> str:
+    cells = "".join(
+        f"<tr><td>{escape(str(name))}</td><td>{escape(str(value))}</td></tr>"
+        for name, value in rows
+    )
+    return f"<table>{cells}</table>"

@@ -1,0 +1,211 @@
+r"""A run written down: graph, encoder, privacy and training in one TOML file.
+
+    [data]      which graph, how its degrees are bounded
+    [encoder]   which model, what of it is trained
+    [privacy]   fields of `PrivacyPlan`, with target_epsilon instead of noise_multiplier if wanted
+    [training]  fields of `TrainingConfig`
+
+``reldp train`` reads such a file; its flags set the same values. Every name is checked: a misspelt
+one is refused with the nearest, never ignored. `Recipe.template` is the whole file with comments.
+
+Public inside the package: `Recipe`.
+
+>>> recipe = Recipe.from_toml('[data]\ngraph = "wordnet-nouns"\n[privacy]\ntarget_epsilon = 4')
+>>> recipe.values["privacy"]["target_epsilon"], recipe.values["data"]["max_degree"]
+(4, 5)
+>>> Recipe.from_toml("[privacy]\ntarget_epsilom = 4")
+Traceback (most recent call last):
+reldp.errors.ConfigError: `target_epsilom` must be a setting of [privacy]. Did you mean target_epsilon?
+"""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reldp.errors import ConfigError
+from reldp.training.recipe_settings import SECTIONS
+
+if TYPE_CHECKING:
+    from reldp.encoders import Encoder
+    from reldp.graph import CappedGraph
+    from reldp.plan import PrivacyPlan
+    from reldp.training.trainer import Trainer
+
+__all__ = ["Recipe"]
+
+_FEATURE_SETTINGS = ("hidden", "dim", "activation", "normalise", "seed")
+_TEXT_SETTINGS = (
+    "train",
+    "lora_rank",
+    "lora_alpha",
+    "lora_targets",
+    "lora_layers",
+    "pooling",
+    "normalise",
+    "max_length",
+    "dtype",
+    "gguf_file",
+    "revision",
+    "seed",
+)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Checked settings of a run.
+
+    Attributes:
+        values: Settings by section and name; None where a default is found later.
+    """
+
+    values: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def from_values(cls, given: Mapping[str, Mapping[str, Any]]) -> "Recipe":
+        """The recipe of some settings, the others being defaults."""
+        values = {
+            section: {name: deepcopy(setting.default) for name, setting in settings.items()}
+            for section, settings in SECTIONS.items()
+        }
+        for section, settings in given.items():
+            _require_name(section, SECTIONS, "a section of the recipe")
+            if not isinstance(settings, Mapping):
+                raise ConfigError(f"`{section}` must be a section, got {settings!r}.")
+            for name, value in settings.items():
+                _require_name(name, SECTIONS[section], f"a setting of [{section}]")
+                SECTIONS[section][name].check(name, value)
+                values[section][name] = value
+        return cls(values)
+
+    @classmethod
+    def from_toml(cls, text: str) -> "Recipe":
+        """The recipe of a TOML file's text."""
+        return cls.from_values(_parsed(text))
+
+    @classmethod
+    def read(cls, path: str | Path, changes: Mapping[str, Mapping[str, Any]]) -> "Recipe":
+        """The recipe of a TOML file, with some settings changed."""
+        try:
+            given = _parsed(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+            raise ConfigError(f"The recipe {str(path)!r} could not be read: {reason}.") from None
+        for section, settings in changes.items():
+            given[section] = {**given.get(section, {}), **settings}
+        return cls.from_values(given)
+
+    @staticmethod
+    def template() -> str:
+        """A TOML file with every setting, its default and what it is."""
+        parts = []
+        for section, settings in SECTIONS.items():
+            lines = [f"[{section}]"]
+            for name, setting in settings.items():
+                lines += [f"# {line}" for line in setting.lines()]
+                empty = setting.default is None
+                written = setting.example if empty else _toml(setting.default)
+                lines.append(f"{'# ' if empty else ''}{name} = {written}")
+            parts.append("\n".join(lines))
+        return "\n\n".join(parts) + "\n"
+
+    def trainer(self) -> "Trainer":
+        """Everything loaded and checked, ready to fit."""
+        from reldp.training.trainer import Trainer
+
+        capped = self.capped()
+        pool = self._pool()
+        plan = self.plan(capped, pool)
+        settings = {k: v for k, v in self.values["training"].items() if v is not None}
+        if not self.values["privacy"]["enabled"]:
+            settings["clip"] = False
+        return Trainer(self.encoder(capped), capped, plan, pool=pool, **settings)
+
+    def capped(self) -> "CappedGraph":
+        """The training graph, its degrees bounded."""
+        from reldp.graph.bundled import open_graph
+
+        data = self.values["data"]
+        if data["graph"] is None:
+            raise ConfigError("`graph` must be given: a graph folder or the name of a bundled one.")
+        graph = open_graph(data["graph"], drop=data["drop"])
+        if data["promise_degrees"]:
+            return graph.promise_degrees(data["max_degree"])
+        return graph.cap_degrees(data["max_degree"], seed=data["cap_seed"])
+
+    def _pool(self) -> Any:
+        """The public graph that negatives come from, if one is named."""
+        from reldp.graph.bundled import open_graph
+
+        place = self.values["data"]["public_pool"]
+        return None if place is None else open_graph(place)
+
+    def plan(self, capped: "CappedGraph", pool: Any = None) -> "PrivacyPlan":
+        """The plan for the graph; sizes that were left out are those that inspection suggests."""
+        from reldp.graph.inspection import suggest_settings
+        from reldp.plan import PrivacyPlan
+
+        given = {k: v for k, v in self.values["privacy"].items() if v is not None}
+        enabled, target = given.pop("enabled"), given.pop("target_epsilon", None)
+        if not enabled:
+            target, given["noise_multiplier"] = None, 0.0
+        elif (target is None) == ("noise_multiplier" not in given):
+            raise ConfigError(
+                "`target_epsilon` or `noise_multiplier` must be given, and not both. "
+                "Use target_epsilon to have the noise calibrated."
+            )
+        if pool is not None:
+            given["pool_size"] = pool.num_entities
+        if {"num_negatives", "num_steps"} - set(given) or not _has_rate(given):
+            found = suggest_settings(capped)
+            given.setdefault("num_negatives", found.num_negatives)
+            given.setdefault("num_steps", found.num_steps)
+            if not _has_rate(given):
+                given["expected_batch_size"] = float(found.expected_batch_size)
+        return PrivacyPlan.for_graph(capped, target_epsilon=target, **given)
+
+    def encoder(self, capped: "CappedGraph") -> "Encoder":
+        """The encoder: a text model if one is named, else an MLP on the graph's features."""
+        from reldp.encoders import FeatureEncoder, TextEncoder
+
+        settings = self.values["encoder"]
+        if settings["model"] is None:
+            if capped.graph.features is None:
+                raise ConfigError(
+                    "`model` must be given for a graph of texts: a model's folder or hub name."
+                )
+            named = {n: settings[n] for n in _FEATURE_SETTINGS if settings[n] is not None}
+            return FeatureEncoder.for_graph(capped, **named)
+        named = {name: settings[name] for name in _TEXT_SETTINGS if settings[name] is not None}
+        if settings["train"] == "head":
+            named |= {"head_hidden": settings["hidden"], "head_dim": settings["dim"]}
+        return TextEncoder.load(settings["model"], **named)
+
+
+def _parsed(text: str) -> dict[str, dict[str, Any]]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"The recipe must be TOML: {error}.") from None
+
+
+def _has_rate(given: Mapping[str, Any]) -> bool:
+    return "sample_rate" in given or "expected_batch_size" in given
+
+
+def _require_name(name: str, known: Mapping[str, Any], what: str) -> None:
+    if name not in known:
+        near = get_close_matches(name, known, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}."
+        raise ConfigError(f"`{name}` must be {what}. {hint}")
+
+
+def _toml(value: Any) -> str:
+    """A plain value as TOML writes it."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{k} = {_toml(v)}" for k, v in value.items()) + " }"
+    return json.dumps(value)

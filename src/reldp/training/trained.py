@@ -1,0 +1,43 @@
+"""Encoders by the folder they are in: of a run, of a saved model, or any text model.
+
+Public inside the package: `load_trained`.
+
+>>> load_trained("no/such/folder")
+Traceback (most recent call last):
+reldp.errors.EncoderError: `source` must be a model's folder, got 'no/such/folder', which does not exist.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reldp.errors import ConfigError
+from reldp.reporting.run_folder import RunFolder, read_json
+
+if TYPE_CHECKING:
+    from reldp.encoders import Encoder
+
+__all__ = ["load_trained"]
+
+
+def load_trained(source: str | Path, **settings: Any) -> "Encoder":
+    """The encoder of a run folder, a saved encoder, or a text model as it is.
+
+    Args:
+        source: A run folder, a model's folder, or a hub name.
+        **settings: Of `TextEncoder.load`, such as another pooling; for text models only.
+    """
+    from reldp.encoders import FeatureEncoder, TextEncoder
+
+    run = RunFolder(source)
+    if run.has_run and not run.model.is_dir():
+        raise ConfigError(
+            f"The run in {run.path.name!r} must be complete, got one without a model. "
+            "Run reldp train again to finish it."
+        )
+    place = run.model if run.has_run else Path(source)
+    described = place / "encoder.json"
+    if described.is_file() and read_json(described).get("kind") == "features":
+        if settings:
+            raise ConfigError(f"`{min(settings)}` must be left out for an encoder of features.")
+        return FeatureEncoder.load(place)
+    return TextEncoder.load(place if place.exists() else str(source), train="none", **settings)

@@ -1,0 +1,80 @@
+"""``reldp evaluate`` on runs, saved models and bare encoders."""
+
+import json
+
+import pytest
+import torch
+
+from reldp.cli.main import main
+from reldp.evaluation import evaluate
+from reldp.training import Trainer
+from tests.encoders.tiny import TEXTS, write_model
+from tests.training.small import small_graph, small_parts
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture
+def graph(tmp_path):
+    small_graph(seed=3).write(tmp_path / "graph")
+    return str(tmp_path / "graph")
+
+
+def test_a_run_is_evaluated_and_remembers_it(tmp_path, graph, capsys):
+    result = Trainer(*small_parts()).fit(tmp_path / "run")
+    command = ["evaluate", str(tmp_path / "run"), "--graph", graph, "--candidates", "64"]
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    expected = evaluate(result.encoder, small_graph(seed=3), 64)
+    assert found["mrr"] == pytest.approx(expected["mrr"])
+    assert "not private" in found["privacy"]
+    assert main(command) == 0
+    assert "prec@1" in capsys.readouterr().out
+    kept = (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()
+    assert [json.loads(line)["mrr"] for line in kept] == [found["mrr"]] * 2
+    assert main(["verify", str(tmp_path / "run")]) == 0
+
+
+def test_all_candidates_and_a_bare_text_encoder(tmp_path, capsys):
+    from reldp.graph import EntityGraph
+
+    ring = [(i, (i + 1) % 8) for i in range(8)]
+    EntityGraph.from_lists(list(range(8)), ring, text=TEXTS).write(tmp_path / "graph")
+    model = str(write_model("bert", tmp_path / "model"))
+    command = ["evaluate", model, "--graph", str(tmp_path / "graph"), "--candidates", "all"]
+    assert main([*command, "--pooling", "cls", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["filtered"]
+    assert {"hits@1", "hits@10", "mrr", "ndcg"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["MODEL", "--graph", "nowhere"], "nowhere"),
+        (["nowhere/at/all", "--graph", "GRAPH"], "--source must be a model's folder"),
+        (["MODEL", "--graph", "GRAPH", "--candidates", "some"], "--candidates must be"),
+        (["MODEL", "--graph", "GRAPH", "--pooling", "cls"], "--pooling must be left out"),
+        (["MODEL", "--graph", "GRAPH", "--candidates", "9999"], "--candidates must be at most"),
+    ],
+)
+def test_bad_input_is_one_clear_line(tmp_path, graph, capsys, arguments, words):
+    small_parts()[0].save(tmp_path / "model")
+    places = {"MODEL": str(tmp_path / "model"), "GRAPH": graph}
+    assert main(["evaluate", *(places.get(word, word) for word in arguments)]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 1
+    assert words in said[0]
+
+
+def test_a_run_that_is_not_complete_has_no_model(tmp_path, graph, capsys, monkeypatch):
+    import reldp.training.trainer as trainer_module
+
+    def stop(self, step, branch):
+        raise MemoryError
+
+    monkeypatch.setattr(trainer_module._Loop, "_take", stop)
+    with pytest.raises(MemoryError):
+        Trainer(*small_parts()).fit(tmp_path / "run")
+    assert main(["evaluate", str(tmp_path / "run"), "--graph", graph]) == 2
+    assert "must be complete" in capsys.readouterr().err

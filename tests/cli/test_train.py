@@ -1,0 +1,211 @@
+"""``reldp train``: flags and recipes, resuming, and bad input as a new user would give it."""
+
+import json
+
+import pytest
+import torch
+
+from reldp.cli.main import main
+from tests.encoders.tiny import TEXTS, write_model
+from tests.training.small import small_graph
+
+torch.set_num_threads(1)
+
+SIZES = ["--num-negatives", "3", "--num-steps", "4", "--expected-batch-size", "20"]
+PRIVACY = ["--noise-multiplier", "3", "--delta", "1e-4"]
+FLAGS = ["--max-degree", "4", "--promise-degrees", *SIZES, *PRIVACY]
+
+
+@pytest.fixture
+def graph(tmp_path):
+    small_graph().write(tmp_path / "graph")
+    return str(tmp_path / "graph")
+
+
+def lines(text):
+    return [line for line in text.splitlines() if line]
+
+
+def test_flags_are_enough(tmp_path, graph, capsys):
+    run = str(tmp_path / "run")
+    assert main(["train", "--graph", graph, "-o", run, *FLAGS, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["status"] == "proven"
+    assert found["steps"]["counted"] == 4
+    assert 0 < found["epsilon"] < 10
+    assert main(["verify", run]) == 0
+
+
+def test_the_printed_recipe_is_a_recipe_and_flags_go_before_it(tmp_path, graph, capsys):
+    assert main(["train", "--print-config"]) == 0
+    text = capsys.readouterr().out
+    assert "# Epsilon that the noise is calibrated to" in text
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        text.replace("max_degree = 5", "max_degree = 4").replace(
+            '# graph = "path/to/graph"', f"graph = {json.dumps(graph)}"
+        )
+    )
+    run = str(tmp_path / "run")
+    flags = [*FLAGS[2:], "--set", "training.schedule=cosine", "--set", "encoder.hidden=[5]"]
+    assert main(["train", str(recipe), "-o", run, *flags]) == 0
+    said = capsys.readouterr()
+    assert "Proven" in said.out
+    assert "reldp verify" in said.out
+    values = json.loads((tmp_path / "run" / "certificate.json").read_text())
+    assert values["training"]["schedule"] == "cosine"
+    assert values["encoder"]["hidden"] == [5]
+    assert values["plan"]["num_steps"] == 4
+
+
+def test_a_target_epsilon_is_calibrated_and_kept(tmp_path, graph, capsys):
+    command = ["train", "--graph", graph, "-o", str(tmp_path / "run"), *FLAGS[:-4]]
+    assert main([*command, "--delta", "1e-4", "--target-epsilon", "2", "--json"]) == 0
+    assert 1.9 < json.loads(capsys.readouterr().out)["epsilon"] <= 2
+
+
+def test_the_same_command_again_resumes_or_shows_what_is_done(tmp_path, graph, capsys):
+    command = ["train", "--graph", graph, "-o", str(tmp_path / "run"), *FLAGS, "--json"]
+    assert main(command) == 0
+    first = capsys.readouterr().out
+    assert main(command) == 0
+    assert capsys.readouterr().out == first
+
+
+def test_no_privacy_says_so(tmp_path, graph, capsys):
+    sizes = ["--max-degree", "4", *SIZES]
+    run = str(tmp_path / "run")
+    assert main(["train", "--graph", graph, "-o", run, *sizes, "--no-privacy", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["epsilon"] == "Infinity"
+    assert "No privacy" in found["summary"]
+
+
+def test_poor_plans_are_warned_about_in_one_line_each(tmp_path, graph, capsys):
+    flags = [*FLAGS[:-4], "--noise-multiplier", "0.5", "--delta", "0.01"]
+    assert main(["train", "--graph", graph, "-o", str(tmp_path / "run"), *flags]) == 0
+    said = lines(capsys.readouterr().err)
+    assert all(line.startswith("reldp: warning: ") for line in said)
+    assert any("delta should be below 1/n" in line for line in said)
+    assert any("epsilon should be at most 10" in line for line in said)
+
+
+def test_sizes_left_out_are_suggested_for_the_graph(tmp_path, graph):
+    run = str(tmp_path / "run")
+    assert main(["train", "--graph", graph, "-o", run, "--no-privacy", "--max-degree", "4"]) == 0
+    plan = json.loads((tmp_path / "run" / "plan.json").read_text())
+    assert plan["num_negatives"] == 4
+    assert plan["num_steps"] > 100
+
+
+@pytest.mark.parametrize("kind", ["bert", "mpnet", "llama"])
+def test_text_models_train_end_to_end_and_load_elsewhere(tmp_path, kind):
+    import numpy as np
+    from sentence_transformers import SentenceTransformer
+
+    from reldp.graph import EntityGraph
+    from reldp.training.trained import load_trained
+
+    texts = [f"{TEXTS[i % 6]} {TEXTS[(i * 7) % 6]}" for i in range(120)]
+    ring = [(i, (i + 1) % 120) for i in range(120)]
+    EntityGraph.from_lists(list(range(120)), ring, text=texts).write(tmp_path / "graph")
+    model = str(write_model(kind, tmp_path / "model"))
+    run = tmp_path / "run"
+    command = ["train", "--graph", str(tmp_path / "graph"), "--model", model, "-o", str(run)]
+    flags = ["--max-degree", "2", "--promise-degrees", "--num-negatives", "2", "--num-steps", "3"]
+    flags += ["--expected-batch-size", "6", "--noise-multiplier", "1.5", "--delta", "1e-3"]
+    assert main([*command, *flags, "--lora-rank", "2", "--max-length", "16"]) == 0
+    assert main(["verify", str(run)]) == 0
+    ours = load_trained(run).encode(texts[:8])
+    theirs = SentenceTransformer(str(run / "model"), device="cpu").encode(texts[:8])
+    assert np.abs(ours - theirs).max() < 1e-5
+    before = load_trained(model, max_length=16).encode(texts[:8])
+    assert np.abs(ours - before).max() > 1e-6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--graph", "nowhere"], "nowhere"),
+        (["--graph", "GRAPH", "--model", "no/such/model"], "--source must be a model's folder"),
+        (["--graph", "GRAPH", "--device", "cuda:99"], "--device must exist here"),
+        (["--graph", "GRAPH", "--device", "gpu"], "--device must be cpu, cuda or cuda:N"),
+        (["--graph", "GRAPH", "--target-epsilon", "0"], "and not both"),
+        (["--graph", "GRAPH", "--loss", "infonse"], "Did you mean infonce?"),
+        (["--graph", "GRAPH", "--set", "training.lerning_rate=1"], "Did you mean learning_rate?"),
+        (["--graph", "GRAPH", "--set", "nonsense"], "--set must be section.name=value"),
+        (["--graph", "GRAPH", "--set", "data.drop=3"], "--drop must be a list, got 3"),
+        (["--graph", "GRAPH", "--max-degree", "3"], "Use cap_degrees"),
+        (["--graph", "GRAPH", "--clipping", "pair"], "--loss must be logistic or hinge"),
+        (["--graph", "GRAPH", "--learning-rate", "-1"], "--learning-rate must be"),
+        ([], "--graph must be given"),
+    ],
+)
+def test_bad_input_is_one_clear_line(tmp_path, graph, capsys, arguments, words):
+    given = [graph if word == "GRAPH" else word for word in arguments]
+    assert main(["train", "-o", str(tmp_path / "run"), *FLAGS, *given]) == 2
+    said = lines(capsys.readouterr().err)
+    assert len(said) == 1
+    assert words in said[0]
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_target_of_zero_and_a_missing_output_are_refused(tmp_path, graph, capsys):
+    flags = [*FLAGS[:-4], "--target-epsilon", "0"]
+    assert main(["train", "--graph", graph, "-o", str(tmp_path / "run"), *flags]) == 2
+    assert "--target-epsilon must be a finite number above 0" in capsys.readouterr().err
+    assert main(["train", "--graph", graph, *FLAGS]) == 2
+    assert "--output must be given" in capsys.readouterr().err
+
+
+def test_a_graph_of_texts_needs_a_model_and_a_model_needs_texts(tmp_path, graph, capsys):
+    flags = ["--num-steps", "2", "--noise-multiplier", "1", "-o", str(tmp_path / "run")]
+    assert main(["train", "--graph", "wordnet-adjectives", *flags]) == 2
+    assert "--model must be given for a graph of texts" in capsys.readouterr().err
+    model = str(write_model("bert", tmp_path / "model"))
+    assert main(["train", "--graph", graph, "--model", model, *FLAGS, *flags[-2:]]) == 2
+    assert "must have text" in capsys.readouterr().err
+
+
+def test_a_recipe_that_is_none_is_refused_by_line(tmp_path, capsys):
+    (tmp_path / "recipe.toml").write_text("[data\n")
+    assert main(["train", str(tmp_path / "recipe.toml"), "-o", str(tmp_path / "run")]) == 2
+    assert "must be TOML" in capsys.readouterr().err
+    assert main(["train", str(tmp_path / "none.toml"), "-o", str(tmp_path / "run")]) == 2
+    assert "could not be read" in capsys.readouterr().err
+
+
+def test_a_place_where_no_folder_can_be_is_a_clear_error(tmp_path, graph, capsys):
+    (tmp_path / "file").write_text("not a folder")
+    command = ["train", "--graph", graph, "-o", str(tmp_path / "file" / "run"), *FLAGS]
+    assert main(command) == 2
+    said = lines(capsys.readouterr().err)
+    assert len(said) == 1
+    assert "run could not be written" in said[0]
+
+
+def test_a_full_disk_is_a_clear_error_and_the_run_goes_on_later(
+    tmp_path, graph, capsys, monkeypatch
+):
+    import errno
+
+    from reldp import durable
+
+    command = ["train", "--graph", graph, "-o", str(tmp_path / "run"), *FLAGS]
+    command += ["--checkpoint-every", "2"]
+    sync, seen = durable._sync, []
+
+    def full(path):
+        seen.append(path)
+        if len(seen) == 12:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(durable, "_sync", full)
+        assert main(command) == 2
+    said = lines(capsys.readouterr().err)
+    assert len(said) == 1
+    assert "the disk is full" in said[0]
+    assert main(command) == 0
+    assert main(["verify", str(tmp_path / "run")]) == 0
