@@ -1,0 +1,189 @@
+"""How strong the audits are: throughput, tightness, wrong accountants, the gallery of mistakes, the neighbour search.
+
+Everything runs the real parts; seeds are fixed, so numbers other than times repeat exactly. One run:
+
+    python benchmarks/audit.py -o benchmarks/results/audit.json --search-seconds 600
+"""
+
+import argparse
+import json
+import platform
+import sys
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.auditing.mistakes import clipping, noise, sampling
+
+from reldp.accounting.discretisation import hockey_stick
+from reldp.accounting.dominating import dominating_pair
+from reldp.auditing import audit_mechanism, search_neighbours, worst_pair
+from reldp.auditing.designs import AGAINST, STILL
+from reldp.auditing.mechanism import real_parts, run_steps
+from reldp.clipping import get_rule
+from reldp.plan import PrivacyPlan
+
+SMALL = {
+    "num_entities": 12, "num_relations": 4, "max_degree": 1, "num_negatives": 2, "num_steps": 1,
+    "delta": 0.05,
+}  # fmt: skip
+SEEDS = (0, 1, 2)
+
+
+def throughput(count: int) -> dict[str, float]:
+    """Steps of a small graph per minute of one core's time."""
+    plan = PrivacyPlan(**SMALL, sample_rate=0.4, noise_multiplier=1.0)
+    pair = worst_pair(plan)
+    graph = pair.with_entity
+    parts = real_parts(plan, graph, bytes(32))
+    run_steps(parts, pair, graph, STILL, first=0, count=500)
+    clocks = time.perf_counter(), time.process_time()
+    run_steps(parts, pair, graph, STILL, first=500, count=count)
+    wall, cpu = time.perf_counter() - clocks[0], time.process_time() - clocks[1]
+    return {
+        "trials": count,
+        "trials_per_minute_wall": round(60 * count / wall),
+        "trials_per_minute_of_one_core": round(60 * count / cpu),
+    }
+
+
+def exact_epsilon(pair: Any, delta: float) -> float:
+    """Epsilon of one step from the exact profile of a dominating pair."""
+    return float(
+        brentq(
+            lambda e: max(float(v[0]) for v in hockey_stick(pair, np.array([e]))) - delta, 1e-9, 60
+        )
+    )
+
+
+def wrong_claims(plan: PrivacyPlan) -> dict[str, float]:
+    """What two wrong anchored accountants would claim."""
+    right = dominating_pair(plan.event, "anchored", -80.0)
+    total = np.log(np.exp(right.log_weights).sum(axis=1, keepdims=True))
+    even = replace(right, log_weights=right.log_weights - total)
+    short = dominating_pair(replace(plan.event, negative_removal=0.7), "anchored", -80.0)
+    return {
+        "no reweighting": exact_epsilon(even, plan.delta),
+        "shift 0.7 for negatives": exact_epsilon(short, plan.delta),
+    }
+
+
+def tightness(trials: int) -> list[dict[str, Any]]:
+    """Audited against claimed epsilon on the worst graphs, three seeds each."""
+    settings = [
+        ("replacement", 1.0, 2.0, AGAINST),
+        ("anchored", 0.4, 2.0, AGAINST),
+        ("anchored", 0.4, 1.0, STILL),
+    ]
+    rows = []
+    for analysis, rate, sigma, design in settings:
+        plan = PrivacyPlan(**SMALL, sample_rate=rate, noise_multiplier=sigma, analysis=analysis)
+        audits = [
+            audit_mechanism(
+                plan, trials=trials, deltas=[0.05], key=bytes([seed] * 32), designs=[design]
+            )
+            for seed in SEEDS
+        ]
+        rows.append(
+            {
+                "analysis": analysis,
+                "sample_rate": rate,
+                "noise_multiplier": sigma,
+                "delta": 0.05,
+                "trials": trials,
+                "claimed": audits[0].tightest.claimed,
+                "audited": [audit.tightest.epsilon for audit in audits],
+                "share": [audit.tightest.share for audit in audits],
+                "wrong_claims": wrong_claims(plan) if analysis == "anchored" else {},
+            }
+        )
+    return rows
+
+
+def gallery() -> list[dict[str, Any]]:
+    """Claim and bounds for every mistake, and for the right rules on the same graphs."""
+    rows = []
+    cases = sorted(clipping.CASES + sampling.CASES + noise.CASES, key=lambda c: c.letter)
+    for case in cases:
+        wrong = [case.audit_wrong(seed).tightest for seed in SEEDS]
+        right = {
+            rule: [case.audit_right(seed, rule).tightest.share for seed in SEEDS]
+            for rule in ("tuple", "pair")
+        }
+        rows.append(
+            {
+                "letter": case.letter,
+                "mistake": case.title,
+                "claimed": wrong[0].claimed,
+                "audited": [bound.epsilon for bound in wrong],
+                "refuted": all(bound.refuted for bound in wrong),
+                "method": f"{wrong[0].method}, {wrong[0].score}, {wrong[0].direction}",
+                "trials": case.trials,
+                "right_rules_share_of_claim": right,
+                "right_rules_accepted": max(max(shares) for shares in right.values()) <= 1,
+            }
+        )
+    return rows
+
+
+def search(seconds: float) -> list[dict[str, Any]]:
+    """The worst batch found for each rule; the frequency rule gets at most a minute."""
+    rows = []
+    for name, families in (
+        ("frequency", True),
+        ("frequency", False),
+        ("tuple", True),
+        ("pair", True),
+    ):
+        limit = min(seconds, 60.0) if name == "frequency" else seconds
+        found = search_neighbours(
+            get_rule(name), max_degree=5, num_negatives=4, seconds=limit, evaluations=10**9,
+            use_families=families,
+        )  # fmt: skip
+        rows.append(
+            {
+                "rule": name,
+                "families": families,
+                "seconds": round(found.seconds, 1),
+                "batches": found.evaluations,
+                "moved": found.moved,
+                "claimed": found.claimed,
+                "ratio": found.ratio,
+                "origin": found.origin,
+            }
+        )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--trials", type=int, default=20_000)
+    parser.add_argument("--search-seconds", type=float, default=20.0)
+    arguments = parser.parse_args()
+    result = {
+        "command": "python benchmarks/audit.py " + " ".join(sys.argv[1:]),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "machine": platform.machine(),
+        "throughput": throughput(arguments.trials),
+        "tightness": tightness(arguments.trials),
+        "gallery": gallery(),
+        "search": search(arguments.search_seconds),
+    }
+    text = json.dumps(result, indent=2)
+    if arguments.output:
+        arguments.output.write_text(text + "\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
