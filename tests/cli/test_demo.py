@@ -1,14 +1,37 @@
+"""``reldp demo`` at a tiny size; the real one is scripts/demo."""
+
 import json
 
+import pytest
+import torch
+
+import reldp.training.demo
 from reldp.cli.main import main
+from tests.training.test_demo import tiny_settings
+
+torch.set_num_threads(1)
 
 
-def test_the_demo_prices_the_papers_default(capsys):
-    assert main(["demo", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    prices = {
-        (p["clipping"], p["analysis"], p["accountant"]): p["epsilon"] for p in found["prices"]
-    }
-    assert 6.3 <= prices["frequency", "claimed", "rdp"] <= 6.5
-    assert 0.455 <= prices["tuple", "anchored", "pld"] <= 0.465
-    assert prices["pair", "replacement", "pld"] < prices["tuple", "anchored", "pld"]
+@pytest.mark.filterwarnings("ignore::reldp.training.advice.PoorPlanWarning")
+def test_the_demo_prints_a_table_the_promise_and_one_last_json_line(tmp_path, capsys, monkeypatch):
+    settings = tiny_settings(tmp_path)
+    monkeypatch.setattr(reldp.training.demo, "DemoSettings", lambda: settings)
+    assert main(["demo", "-o", str(tmp_path / "demo"), "--steps", "2", "--json"]) == 0
+    out = capsys.readouterr().out
+    assert "Proven:" in out
+    assert "without privacy" in out
+    assert "reldp verify" in out
+    last = json.loads(out.splitlines()[-1])
+    for arm in ("base", "private", "nonprivate"):
+        assert set(last[arm]) >= {"prec@1", "mrr"}
+    assert last["epsilon"] <= 4
+    assert main(["verify", str(tmp_path / "demo" / "cls-private")]) == 0
+
+
+def test_the_real_demo_goes_from_nouns_to_verbs_at_epsilon_four():
+    from reldp.training.demo import DemoSettings
+
+    settings = DemoSettings()
+    assert settings.target_epsilon == 4
+    assert settings.poolings[0] == "cls"
+    assert (settings.train_graph, settings.test_graph) == ("wordnet-nouns", "wordnet-verbs")
