@@ -2,11 +2,13 @@
 
 The sum of T losses is computed by FFT after an exponential tilt: masses are multiplied by exp(theta L), theta chosen
 so that the tilted sum is centred where the answer lies. Rounding is then relative to the answer, not to 1, so delta =
-1e-30 is as accurate as 1e-5 (a plain FFT loses everything below about 1e-15). Three things are added to delta:
+1e-30 is as accurate as 1e-5 (a plain FFT loses everything below about 1e-15). On the safe side:
 
-* the infinite losses, 1 - (1 - infinity)^T;
-* the mass above the FFT window, by Chernoff's bound (what wraps round from below only adds);
-* a bound on the FFT's rounding, added to every bin.
+* infinite losses take 1 - (1 - infinity)^T of delta;
+* what lies outside the FFT's window takes at most NEGLIGIBLE of delta at either end, by Chernoff's bound (what wraps
+  round only adds), and the sums over bins as much again;
+* a bound on the FFT's rounding is added to every bin;
+* the T single losses are exact to a few units in the last place, and T times that is added to epsilon.
 
 >>> coin = LossDistribution(1.0, np.array([-1, 1]), np.array([0.25, 0.75]), 0.0)
 >>> round(epsilon_of([(coin, 1)], delta=0.25), 3)  # 0.75 (1 - exp(epsilon - 1)) = 0.25
@@ -14,6 +16,7 @@ so that the tilted sum is centred where the answer lies. Rounding is then relati
 """
 
 import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,84 +26,16 @@ from scipy.special import logsumexp
 
 from reldp.accounting.discretisation import LossDistribution
 
-__all__ = ["epsilon_of", "window_size"]
+__all__ = ["ComposedLoss", "epsilon_of", "smallest_epsilon"]
 
 Array = npt.NDArray[np.floating[Any]]
 Parts = list[tuple[LossDistribution, int]]
 
-ROUNDING = np.finfo(np.float64).eps
-NEGLIGIBLE = 1e-4  # share of delta that each truncation may take
+ROUNDING = float(np.finfo(np.float64).eps)
+NEGLIGIBLE = 1e-6  # share of delta that each truncation may take
 RETILTS = 6
-
-
-def _log_moment(parts: Parts, rate: float) -> float:
-    """log E exp(rate * total loss), infinite losses left out."""
-    with np.errstate(divide="ignore"):
-        return sum(
-            count * float(logsumexp(rate * part.losses + np.log(part.masses)))
-            for part, count in parts
-        )
-
-
-def _chernoff(parts: Parts, log_mass: float, sign: int) -> tuple[float, float]:
-    """The lowest bound b with P[sign * loss > b] <= exp(log_mass), and the rate that gives it."""
-    largest = max(float(np.abs(part.losses).max()) for part, _ in parts)
-
-    def bound(log_rate: float) -> float:
-        rate = math.exp(log_rate)
-        return (_log_moment(parts, sign * rate) - log_mass) / rate
-
-    grid = np.linspace(math.log(1e-4 / largest), math.log(1e8 / largest), 56)
-    values = [bound(g) for g in grid]
-    best = int(np.argmin(values))
-    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    ratio = (math.sqrt(5) - 1) / 2
-    for _ in range(24):  # golden section
-        left, right = high - ratio * (high - low), low + ratio * (high - low)
-        if bound(left) <= bound(right):
-            high = right
-        else:
-            low = left
-    middle = 0.5 * (low + high)
-    return min(bound(middle), values[best]), math.exp(middle)
-
-
-def window_size(parts: Parts, delta: float) -> int:
-    """How many bins the composition of these parts needs."""
-    low, high, _ = _window(parts, delta)
-    return int((high - low) / parts[0][0].interval) + 3
-
-
-def _window(parts: Parts, delta: float) -> tuple[float, float, float]:
-    """Lower and upper end of the window, and the tilt."""
-    log_rare = math.log(delta) + math.log(NEGLIGIBLE)
-    high, _ = _chernoff(parts, log_rare, 1)
-    low, _ = _chernoff(parts, log_rare, -1)
-    _, tilt = _chernoff(parts, math.log(delta), 1)
-    return -low, max(high, -low), tilt
-
-
-def _tilted_sum(parts: Parts, tilt: float, size: int) -> tuple[Array, float]:
-    """Tilted masses of the total loss modulo `size`, and a bound on each one's rounding error."""
-    log_power = np.zeros(size // 2 + 1, dtype=np.complex128)
-    relative = np.zeros(size // 2 + 1)
-    noise = 4.0 * ROUNDING * math.log2(size)
-    for part, count in parts:
-        with np.errstate(divide="ignore"):
-            logs = tilt * part.losses + np.log(part.masses)
-        weights = np.exp(logs - logsumexp(logs))
-        folded = np.bincount(part.positions % size, weights=weights, minlength=size)
-        transform = fft.rfft(folded)
-        magnitude = np.maximum(np.abs(transform), noise)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            log_power += count * np.log(transform)
-        relative += count * (noise / magnitude + 8.0 * ROUNDING)
-    spectrum = np.exp(log_power)
-    spectrum[~np.isfinite(spectrum)] = 0.0
-    size_of = np.abs(spectrum)
-    rounding = float((2.0 / size) * (size_of * np.minimum(relative, 1e6)).sum())
-    rounding += noise * math.sqrt(2.0 * float((size_of**2).sum())) / size
-    return fft.irfft(spectrum, size), rounding
+VANISHED = -100.0  # log size below which a coefficient of the spectrum is bounded, not computed
+FAR = 40.0  # losses this far above epsilon count whole
 
 
 def epsilon_of(parts: Parts, delta: float) -> float:
@@ -113,81 +48,178 @@ def epsilon_of(parts: Parts, delta: float) -> float:
     Returns:
         Epsilon, 0 or more; infinite where the infinite losses alone exceed delta.
     """
-    if any(part.infinity >= 1 for part, _ in parts):
-        return math.inf
-    infinite = -math.expm1(sum(count * math.log1p(-part.infinity) for part, count in parts))
-    spare = delta * (1 - NEGLIGIBLE) - infinite
-    if spare <= 0:
-        return math.inf
-    low, high, tilt = _window(parts, delta)
-    best = math.inf
-    for _ in range(RETILTS):
-        epsilon, without_rounding = _epsilon_at_tilt(parts, (low, high), tilt, spare)
-        best = min(best, epsilon)
-        # Where losses are heavy-tailed Chernoff's tilt aims too far out. The result is valid but
-        # loose: aim at the answer itself, or widen the window.
-        if tilt > _largest_tilt(parts, best, high - low, delta):
-            tilt = min(
-                _tilt_towards(parts, best, tilt), _largest_tilt(parts, best / 2, high - low, delta)
-            )
-        elif best - without_rounding > 1e-3 * best:
-            high += high - low
-            tilt = _tilt_towards(parts, without_rounding, tilt)
-        else:
-            break
-    return best
+    return ComposedLoss(parts, delta).epsilon()
 
 
-def _largest_tilt(parts: Parts, above: float, width: float, delta: float) -> float:
-    """The largest tilt at which mass that wraps round the window to above `above` stays negligible.
+class ComposedLoss:
+    """The sum of independent losses, seen from one delta."""
 
-    A total loss beyond `above + width` wraps round and is then counted exp(tilt * width) times too often.
+    def __init__(self, parts: Parts, delta: float) -> None:
+        self._parts = parts
+        self._delta = delta
+        self._interval = parts[0][0].interval
+        self._largest = max(float(np.abs(part.losses).max()) for part, _ in parts)
+        self._log_rare = math.log(delta) + math.log(NEGLIGIBLE)
+        with np.errstate(divide="ignore"):
+            self._log_masses = [np.log(part.masses) for part, _ in parts]
+
+    @cached_property
+    def window(self) -> tuple[float, float]:
+        """Losses between which all but a negligible part of the sum lies."""
+        low, _ = self.chernoff(self._log_rare, -1)
+        high, _ = self.chernoff(self._log_rare, 1)
+        return -low, max(high, -low)
+
+    @property
+    def num_bins(self) -> int:
+        """How many multiples of the interval the window holds."""
+        low, high = self.window
+        return int((high - low) / self._interval) + 3
+
+    def epsilon(self) -> float:
+        """The smallest epsilon at which the divergence is at most delta, an upper bound."""
+        spare = self._delta * (1 - 3 * NEGLIGIBLE) - self._infinite()
+        if spare <= 0:
+            return math.inf
+        low, high = self.window
+        _, tilt = self.chernoff(math.log(self._delta), 1)
+        best = math.inf
+        for _ in range(RETILTS):
+            found, without_rounding = self._epsilon_at(low, high, tilt, spare)
+            best = min(best, found)
+            # Where losses are heavy-tailed Chernoff's tilt aims too far out. The result is valid but
+            # loose: aim at the answer itself, or widen the window.
+            if tilt > self._largest_tilt(best, high - low):
+                tilt = min(self._tilt_towards(best, tilt), self._largest_tilt(best / 2, high - low))
+            elif best - without_rounding > 1e-3 * best:
+                high += high - low
+                tilt = self._tilt_towards(without_rounding, tilt)
+            else:
+                break
+        steps = sum(count for _, count in self._parts)
+        return best + 16.0 * ROUNDING * steps if best > 0 else 0.0
+
+    def _infinite(self) -> float:
+        """Probability that at least one loss is infinite."""
+        if any(part.infinity >= 1 for part, _ in self._parts):
+            return 1.0
+        return -math.expm1(sum(count * math.log1p(-part.infinity) for part, count in self._parts))
+
+    def _log_moments(self, rates: Array) -> Array:
+        """log E exp(rate * sum) for each rate, infinite losses left out."""
+        total = np.zeros(len(rates))
+        for (part, count), log_masses in zip(self._parts, self._log_masses, strict=True):
+            losses = part.losses
+            width = max(1, 2_000_000 // len(losses))
+            for i in range(0, len(rates), width):
+                exponents = rates[i : i + width, None] * losses + log_masses
+                total[i : i + width] += count * logsumexp(exponents, axis=1)
+        return total
+
+    def _rates(self) -> Array:
+        return np.exp(np.linspace(math.log(1e-4), math.log(1e8), 57)) / self._largest
+
+    def chernoff(self, log_mass: float, sign: int) -> tuple[float, float]:
+        """The lowest bound b found with P[sign * sum > b] <= exp(log_mass), and the rate that gives it."""
+        rates = self._rates()
+        for points in (17, 17):  # every rate gives a valid bound: refine around the best
+            bounds = (self._log_moments(sign * rates) - log_mass) / rates
+            best = int(np.argmin(bounds))
+            low, high = rates[max(best - 1, 0)], rates[min(best + 1, len(rates) - 1)]
+            rates = np.exp(np.linspace(math.log(low), math.log(high), points))
+        bounds = (self._log_moments(sign * rates) - log_mass) / rates
+        best = int(np.argmin(bounds))
+        return float(bounds[best]), float(rates[best])
+
+    def _largest_tilt(self, above: float, width: float) -> float:
+        """The largest tilt at which mass that wraps round the window to above `above` stays negligible.
+
+        A sum beyond `above + width` wraps round and is then counted exp(tilt * width) times too often.
+        """
+        rates = self._rates()
+        log_wrapped = float((self._log_moments(rates) - rates * (above + width)).min())
+        return max((self._log_rare - log_wrapped) / width, 1e-12 / self._largest)
+
+    def _tilt_towards(self, epsilon: float, largest: float) -> float:
+        """The tilt, at most the given one, that centres the tilted sum at epsilon."""
+        rates = largest * np.exp(np.linspace(math.log(1e-4), 0.0, 65))
+        return float(rates[int(np.argmin(self._log_moments(rates) - rates * epsilon))])
+
+    def _epsilon_at(
+        self, low: float, high: float, tilt: float, delta: float
+    ) -> tuple[float, float]:
+        """Epsilon with the rounding bound added to every bin, and epsilon without it."""
+        first = math.floor(low / self._interval) - 1
+        size = fft.next_fast_len(math.ceil(high / self._interval) - first + 2, real=True)
+        start = max(0, -first)  # epsilon is never negative
+        if start >= size:
+            return 0.0, 0.0
+        tilted, rounding = self._tilted_sum(tilt, size)
+        tilted = np.maximum(np.roll(tilted, -(first % size))[start:], 0.0)
+        losses = (first + np.arange(start, size)) * self._interval
+        log_moment = float(self._log_moments(np.array([tilt]))[0])
+        # Where the cap holds, the rounding bound alone is far more than any delta.
+        scale = np.exp(np.minimum(log_moment - tilt * losses, 600.0))
+        with_rounding = smallest_epsilon(losses, scale * (tilted + rounding), delta)
+        return with_rounding, smallest_epsilon(losses, scale * tilted, delta)
+
+    def _tilted_sum(self, tilt: float, size: int) -> tuple[Array, float]:
+        """Tilted masses of the sum modulo `size`, and a bound on each one's rounding error.
+
+        A coefficient F of one part's transform is known to within `noise`, so that of the sum to within
+        the product of (|F| + noise)^count less the product of |F|^count.
+        """
+        fft_noise = 4.0 * ROUNDING * math.log2(size)
+        powers = np.zeros(size // 2 + 1)  # log of the product of |F|^count
+        at_most = np.zeros(size // 2 + 1)  # the same with |F| + noise
+        transforms, counts = [], []
+        for (part, count), log_masses in zip(self._parts, self._log_masses, strict=True):
+            logs = tilt * part.losses + log_masses
+            weights = np.exp(logs - logsumexp(logs))
+            present = weights > 0
+            doubt = (np.abs(tilt * part.losses) - log_masses)[present] @ weights[present] + 8.0
+            transform = fft.rfft(np.bincount(part.positions % size, weights, minlength=size))
+            magnitude = np.abs(transform)
+            with np.errstate(divide="ignore"):
+                powers += count * np.log(magnitude)
+            at_most += count * np.log(magnitude + (fft_noise + ROUNDING * float(doubt)))
+            transforms.append(transform)
+            counts.append(count)
+        kept = np.flatnonzero(at_most > VANISHED)
+        spectrum = np.zeros(size // 2 + 1, dtype=np.complex128)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = sum(count * np.log(f[kept]) for f, count in zip(transforms, counts, strict=True))
+            spectrum[kept] = np.nan_to_num(np.exp(logs), nan=0.0)
+        error = np.exp(at_most[kept]) * (
+            -np.expm1(powers[kept] - at_most[kept]) + 8.0 * ROUNDING * sum(counts)
+        )
+        rounding = (2.0 / size) * float(error.sum() + fft_noise * np.abs(spectrum).sum())
+        return fft.irfft(spectrum, size), rounding + math.exp(VANISHED)
+
+
+def smallest_epsilon(losses: Array, masses: Array, delta: float) -> float:
+    """Smallest epsilon >= 0 with sum over losses above it of mass (1 - exp(epsilon - loss)) <= delta.
+
+    >>> round(smallest_epsilon(np.array([0.0, 10_000.0]), np.array([0.5, 1.2e-5]), 1e-5), 3)
+    9998.208
     """
-    log_rare = math.log(delta) + math.log(NEGLIGIBLE)
-    largest = max(float(np.abs(part.losses).max()) for part, _ in parts)
-    rates = np.exp(np.linspace(math.log(1e-4 / largest), math.log(1e8 / largest), 112))
-    log_wrapped = min(_log_moment(parts, rate) - rate * (above + width) for rate in rates.tolist())
-    return max((log_rare - log_wrapped) / width, 1e-12)
-
-
-def _tilt_towards(parts: Parts, epsilon: float, largest: float) -> float:
-    """The tilt, at most the given one, that centres the tilted sum at epsilon."""
-    grid = largest * np.exp(np.linspace(math.log(1e-4), 0.0, 65))
-    exponents = [_log_moment(parts, rate) - rate * epsilon for rate in grid]
-    return float(grid[int(np.argmin(exponents))])
-
-
-def _epsilon_at_tilt(
-    parts: Parts, window: tuple[float, float], tilt: float, delta: float
-) -> tuple[float, float]:
-    """Epsilon with the rounding bound added to every bin, and epsilon without it."""
-    interval = parts[0][0].interval
-    first = math.floor(window[0] / interval) - 1
-    size = fft.next_fast_len(math.ceil(window[1] / interval) - first + 2, real=True)
-    tilted, rounding = _tilted_sum(parts, tilt, size)
-    tilted = np.roll(tilted, -(first % size))
-    losses = (first + np.arange(size)) * interval
-    start = int(np.searchsorted(losses, 0.0))  # epsilon is never negative
-    losses, tilted = losses[start:], np.maximum(tilted[start:], 0.0)
-    if len(losses) == 0:
-        return 0.0, 0.0
-    scale = np.exp(np.minimum(_log_moment(parts, tilt) - tilt * losses, 600.0))
-    return _root(losses, scale * (tilted + rounding), delta), _root(losses, scale * tilted, delta)
-
-
-def _root(losses: Array, masses: Array, delta: float) -> float:
-    """Smallest epsilon >= 0 with sum over losses above it of mass (1 - exp(epsilon - loss)) <= delta."""
     above = np.cumsum(masses[::-1])[::-1]  # mass at or above each loss
-    # Below this start the divergence surely exceeds delta: mass one above it alone is too much.
-    sure = int(np.count_nonzero(above > delta / -math.expm1(-1.0)))
-    base = max(0.0, float(losses[min(sure, len(losses) - 1)]) - 1.0)
-    begin = int(np.searchsorted(losses, base))
-    losses, masses, above = losses[begin:], masses[begin:], above[begin:]
-    discounted = np.cumsum((masses * np.exp(-np.minimum(losses - base, 700.0)))[::-1])[::-1]
-    # For epsilon in (losses[j-1], losses[j]] the divergence is above[j] - exp(epsilon - base) discounted[j].
-    growth = np.exp(np.minimum(losses - base, 700.0))
-    j = int(np.flatnonzero(above - growth * discounted <= delta)[0])
-    if above[j] <= delta:
-        return base
-    root = base + math.log((above[j] - delta) / discounted[j])
-    return min(max(root, 0.0), float(losses[j]))
+    if above[0] <= delta:
+        return 0.0
+
+    def divergence(j: int) -> float:
+        """At epsilon = losses[j]; nothing cancels."""
+        far = int(np.searchsorted(losses, losses[j] + FAR))
+        near = -np.expm1(losses[j] - losses[j + 1 : far]) @ masses[j + 1 : far]
+        return float(near) + (float(above[far]) if far < len(losses) else 0.0)
+
+    low, high = -1, len(losses) - 1  # divergence(high) <= delta < divergence(low)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if divergence(middle) <= delta else (middle, high)
+    # Just below losses[high] the divergence is above - exp(epsilon - losses[high]) (above - here).
+    here = divergence(high)
+    if above[high] <= delta:  # equal up to rounding
+        return float(losses[high])
+    root = float(losses[high]) + math.log1p(-(delta - here) / (float(above[high]) - here))
+    return max(root, 0.0)

@@ -3,8 +3,8 @@
 The privacy loss of node r at output x is L_r(x) = log sum_c p_c exp(v_c x / s^2 - v_c^2 / 2 s^2), increasing and
 convex in x. For chosen loss values the outputs are found by Newton's method, all at once; without the constant
 component the function is convex with slope at least the smallest shift, so Newton's steps from an upper bound fall
-monotonically to the root. Between two neighbouring loss values a < b lie mass P of one side and mass Q of the other; they are put on
-the two ends so that both totals are kept,
+monotonically to the root. Between two neighbouring loss values a < b lie mass P of one side and mass Q of the other;
+they are put on the two ends so that both totals are kept,
 
     at b: (P - e^a Q) / (1 - e^(a-b))        at a: the rest of P,
 
@@ -28,16 +28,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
+from scipy.special import log_ndtr, logsumexp, ndtr
 
 from reldp.accounting.dominating import DominatingPair
 
 __all__ = [
     "LossDistribution",
     "discretise",
+    "excess_at",
     "hockey_stick",
     "loss_at",
-    "loss_scale",
+    "loss_range",
     "output_at",
     "upper_mass",
 ]
@@ -46,7 +47,7 @@ Array = npt.NDArray[np.floating[Any]]
 
 NEWTON_STEPS = 60
 CHUNK = 4_000_000
-GRID = 1001
+PEAKS = 24
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,17 @@ def loss_at(pair: DominatingPair, standard: Array) -> Array:
     return losses
 
 
+def excess_at(pair: DominatingPair, standard: Array) -> Array:
+    """exp(loss) - 1 at outputs x = standard * s, precise however small; capped at 1.  (E,) -> (R, E)."""
+    rise = pair.shifts / pair.sigma * (standard[:, None] - 0.5 * pair.shifts / pair.sigma)  # (E, C)
+    weights = pair.log_weights[:, None, :]  # (R, 1, C)
+    near = np.exp(weights) * np.expm1(np.minimum(rise, 1.0))
+    far = np.exp(np.minimum(weights + rise, 0.0)) - np.exp(weights)
+    total = pair.excess[:, None] + np.where(rise <= 1.0, near, far).sum(axis=2)
+    excess: Array = np.minimum(total, 1.0)
+    return excess
+
+
 def output_at(pair: DominatingPair, losses: Array) -> Array:
     """Outputs x / s at which each node has the given losses, -inf where it is always larger.  (E,) -> (R, E)."""
     width = max(1, CHUNK // max(1, pair.log_weights.size))
@@ -106,6 +118,8 @@ def _newton(pair: DominatingPair, losses: Array) -> Array:
     slopes = pair.shifts[1:] / pair.sigma  # d loss / d (x/s) of each component
     exponents = _exponents(pair)[:, 1:]
     solvable = np.isfinite(target)
+    if len(slopes) == 0:  # the loss is constant
+        return np.where(solvable, np.inf, -np.inf)
     goal = np.where(solvable, target, 0.0)
     x = np.full(goal.shape, np.inf)
     for c, slope in enumerate(slopes):  # each component alone bounds the root from above
@@ -196,29 +210,29 @@ def discretise(
 
 def hockey_stick(pair: DominatingPair, losses: Array) -> tuple[Array, Array]:
     """Exact hockey-stick divergences of one step at epsilon = losses: removal, then insertion.  (E,) -> (E,) twice."""
-    x = output_at(pair, losses)  # (R, E): removal keeps outputs above it
     weights = np.exp(pair.log_weights)
-    above = np.einsum("rc,rec->re", weights, ndtr(pair.shifts / pair.sigma - x[..., None]))
-    removal = pair.node_weights @ (above - np.exp(losses) * ndtr(-x))
+    centres = pair.shifts / pair.sigma
+    x = output_at(pair, losses)  # (R, E): removal keeps outputs above it
+    above = np.einsum("rc,rec->re", weights, ndtr(centres - x[..., None]))
+    removal = pair.node_weights @ (above - np.exp(losses[None, :] + log_ndtr(-x)))
     x = output_at(pair, -losses)  # insertion keeps outputs below it
-    below = np.einsum("rc,rec->re", weights, ndtr(x[..., None] - pair.shifts / pair.sigma))
-    insertion = pair.node_weights @ (ndtr(x) - np.exp(losses) * below)
+    with np.errstate(divide="ignore"):
+        log_below = logsumexp(
+            pair.log_weights[:, None, :] + log_ndtr(x[..., None] - centres), axis=2
+        )
+    insertion = pair.node_weights @ (ndtr(x) - np.exp(losses[None, :] + log_below))
     beyond = float(np.exp(pair.tail_log_weights).sum())
     return np.maximum(removal, 0.0) + beyond, np.maximum(insertion, 0.0)
 
 
-def loss_scale(pair: DominatingPair, rare: float) -> tuple[float, float, float]:
-    """Lowest and highest loss that matter when mass `rare` may be ignored, and the spread between.
-
-    Returns:
-        The lowest loss, the highest loss, and the root mean square of losses under the side with the entity.
-    """
+def loss_range(pair: DominatingPair, rare: float) -> tuple[float, float]:
+    """Lowest and highest loss that matter when mass `rare` on either side may be ignored; an estimate, not a bound."""
     reach = 40.0
     x_high = _bisect(
         lambda x: upper_mass(pair, x) <= rare, -reach, float(pair.shifts[-1]) / pair.sigma + reach
     )
     x_low = _bisect(lambda x: float(ndtr(x)) > rare, -reach, reach)
-    x = np.linspace(x_low, x_high, GRID)
+    x = _outputs(pair, x_low, x_high)
     losses = loss_at(pair, x)  # (R, E)
     nodes = pair.node_weights[:, None]
     without = nodes * _between(x)[None, :]
@@ -230,9 +244,16 @@ def loss_scale(pair: DominatingPair, rare: float) -> tuple[float, float, float]:
             * _between(x - shift / pair.sigma)[None, :]
         )
     lowest = _quantile(losses[:, :-1], without, rare)
-    highest = -_quantile(-losses[:, 1:], with_entity, rare)
-    middle = np.clip(0.5 * (losses[:, 1:] + losses[:, :-1]), lowest, highest)
-    return lowest, highest, float((with_entity * middle**2).sum()) ** 0.5
+    return lowest, -_quantile(-losses[:, 1:], with_entity, rare)
+
+
+def _outputs(pair: DominatingPair, low: float, high: float) -> Array:
+    """Outputs x/s from low to high, dense around up to PEAKS of the components.  (E,)."""
+    step = -(-len(pair.shifts) // PEAKS)
+    centres = pair.shifts[::-step] / pair.sigma
+    near = (centres[:, None] + np.linspace(-14.0, 14.0, 29)).ravel()
+    near = near[(near > low) & (near < high)]
+    return np.unique(np.concatenate([np.linspace(low, high, 201), near]))
 
 
 def _quantile(values: Array, masses: Array, rare: float) -> float:

@@ -10,8 +10,8 @@ the weights p_c(l) are affine in l:
 (the anchored total is rho_l). Every divergence used here is a convex function of M_l, so of l. Therefore
 spreading l onto a few nodes with its mean kept (chords instead of the curve) can only raise it: that is
 how thousands of batch sizes become a few dozen nodes, every error upwards and of second order.
-Tails are kept as well: the mass of l outside its window is counted at both ends of l's range, and the tail of i
-at shifts rounded up.
+Tails are kept as well: the mass of l outside its window is counted at both ends of l's range, and both tails of
+i at shifts rounded up, beside the measure: on removal they are added, on insertion they are mass the other side lacks.
 
 >>> from reldp.accounting.events import CoupledStep
 >>> step = CoupledStep(num_relations=1000, pool_size=500, max_degree=2, num_negatives=4, sample_rate=0.01,
@@ -50,14 +50,16 @@ class DominatingPair:
         log_weights: Natural logs; -inf where a component is absent.  (R, C)
         node_weights: Probabilities of the nodes of l, which both sides share.  (R,)
         sigma: Noise multiplier.
-        tail_shifts: Shifts that the far tail of i is rounded up to.  (G,)
-        tail_log_weights: Logs of upper bounds on the tail's masses, the same for every node.  (G,)
+        excess: Total mass of each M_r minus 1, without cancellation.  (R,)
+        tail_shifts: Shifts that the tails of i are rounded up to.  (G,)
+        tail_log_weights: Logs of upper bounds on the tails' masses, the same for every node.  (G,)
     """
 
     shifts: Array
     log_weights: Array
     node_weights: Array
     sigma: float
+    excess: Array
     tail_shifts: Array
     tail_log_weights: Array
 
@@ -71,23 +73,25 @@ def _log(values: npt.ArrayLike) -> Array:
 def _relation_counts(
     degree: int, rate: float, log_tail: float
 ) -> tuple[Array, Array, Array, Array]:
-    """Shifts and log weights of i ~ Bin(degree, rate), then those of its far tail, rounded up."""
-    window = binomial_window(degree, rate, log_tail)
-    shifts, weights = window.values, window.probabilities.copy()
+    """Shifts and log weights of i ~ Bin(degree, rate), then those of its tails, rounded up."""
+    # The window always holds i = 1, however rare.
+    window = binomial_window(degree, rate, min(log_tail, log_upper_tail(degree, rate, 0.0)))
+    shifts, weights = window.values, window.probabilities
     if len(shifts) > MAX_COMPONENTS:  # groups of neighbouring counts, each moved up to its largest
         group = -(-len(shifts) // MAX_COMPONENTS)
         starts = np.arange(0, len(shifts), group)
         weights = np.add.reduceat(weights, starts)
         shifts = shifts[np.minimum(starts + group - 1, len(shifts) - 1)]
     tail_shifts, tail_logs = [], []
+    if window.low > 0:
+        tail_shifts.append(float(shifts[0]))
+        tail_logs.append(window.log_tail)
     edge = window.high
     while edge < degree:
         top = min(degree, max(edge + 1, math.ceil(edge * TAIL_GROWTH)))
         tail_shifts.append(float(top))
         tail_logs.append(log_upper_tail(degree, rate, edge))
         edge = top
-    if window.low > 0:  # what lies below the window is moved up into it
-        weights[0] += math.exp(window.log_tail)
     return shifts, _log(weights), np.array(tail_shifts), np.array(tail_logs)
 
 
@@ -117,7 +121,7 @@ def _nodes(
     np.add.at(spread, right, weights * share)
     np.add.at(spread, right - 1, weights * (1 - share))
     # Outside the window a convex function is at most its value at 0 plus its value at the largest l.
-    outside = math.exp(window.log_tail)
+    outside = 2.0 * math.exp(window.log_tail)  # both sides of the window
     spread[0] += outside
     spread[-1] += outside
     keep = spread > 0
@@ -125,7 +129,7 @@ def _nodes(
 
 
 def dominating_pair(
-    event: CoupledStep, analysis: str, log_tail: float, node_spacing: float = 0.25
+    event: CoupledStep, analysis: str, log_tail: float, node_spacing: float = 0.125
 ) -> DominatingPair:
     """The dominating pair of one step under one analysis.
 
@@ -135,18 +139,24 @@ def dominating_pair(
         log_tail: Log of the probability beyond which i and l are handled by tail bounds.
         node_spacing: Distance of the nodes of l in standard deviations; a wider one errs upwards.
     """
+    if event.claimed_constant:
+        return _claimed_pair(event, log_tail, node_spacing)
     shifts, log_counts, tail_shifts, tail_logs = _relation_counts(
         event.max_degree, event.sample_rate, log_tail
     )
-    if event.claimed_constant:
-        return _claimed_pair(event, log_tail, node_spacing)
     weights: Array = np.ones(1)
+    excess: Array = np.zeros(1)
     log_without: Array = np.zeros(1)
     log_with: Array = np.full(1, -np.inf)
     jump = 0.0
     if event.num_negatives:
         k, n, m = event.num_negatives, event.pool_size, event.num_relations
-        nodes, weights = _nodes(m, event.sample_rate, min(m, n // k), log_tail, node_spacing)
+        # An anchor with kl = n belongs to batches that cannot be drawn, with the entity or without.
+        largest = n // k if analysis == "replacement" else (n - 1) // k
+        # Many components mean many relations per entity, which hide what the nodes resolve.
+        node_spacing = max(node_spacing, min(1.0, node_spacing * len(shifts) / 32))
+        nodes, weights = _nodes(m, event.sample_rate, min(m, largest), log_tail, node_spacing)
+        excess = np.zeros(len(nodes))
         with np.errstate(divide="ignore"):
             log_without = np.log1p(-np.minimum(k * nodes / n, 1.0))
         if analysis == "replacement":
@@ -156,10 +166,12 @@ def dominating_pair(
             odds = event.sample_rate / (1 - event.sample_rate)
             jump = event.negative_removal or 0.0
             log_with = _log((m - nodes) * odds * k / n)
+            excess = -(k / n) * (nodes - event.sample_rate * m) / (1 - event.sample_rate)
             tail_scale = float(np.logaddexp(log_without, log_with).max())
         tail_shifts, tail_logs = tail_shifts + jump, tail_logs + max(tail_scale, 0.0)
-    return _assemble(
-        shifts, log_counts, log_without, log_with, jump, weights, event, (tail_shifts, tail_logs)
+    shifts, log_weights = _assemble(shifts, log_counts, log_without, log_with, jump)
+    return DominatingPair(
+        shifts, log_weights, weights, event.noise_multiplier, excess, tail_shifts, tail_logs
     )
 
 
@@ -179,23 +191,22 @@ def _claimed_pair(event: CoupledStep, log_tail: float, spacing: float) -> Domina
     log_weights = np.stack([log_still, log_moved], axis=1)
     none = np.zeros(0)
     return DominatingPair(
-        np.array([0.0, 1.0]), log_weights, weights, event.noise_multiplier, none, none
+        np.array([0.0, 1.0]),
+        log_weights,
+        weights,
+        event.noise_multiplier,
+        np.zeros(len(nodes)),
+        none,
+        none,
     )
 
 
 def _assemble(
-    counts: Array,
-    log_counts: Array,
-    log_without: Array,
-    log_with: Array,
-    jump: float,
-    weights: Array,
-    event: CoupledStep,
-    tail: tuple[Array, Array],
-) -> DominatingPair:
-    """Puts both mixtures on one list of shifts that starts with 0."""
+    counts: Array, log_counts: Array, log_without: Array, log_with: Array, jump: float
+) -> tuple[Array, Array]:
+    """Shifts that start with 0, and both mixtures on them.  (C,), (R, C)."""
     shifts = np.unique(np.concatenate([[0.0], counts, counts + jump]))
-    log_weights = np.full((len(weights), len(shifts)), -np.inf)
+    log_weights = np.full((len(log_without), len(shifts)), -np.inf)
     still = np.searchsorted(shifts, counts)
     log_weights[:, still] = log_without[:, None] + log_counts[None, :]
     moved = np.searchsorted(shifts, counts + jump)
@@ -204,6 +215,4 @@ def _assemble(
     )
     present = np.isfinite(log_weights).any(axis=0)
     present[0] = True
-    return DominatingPair(
-        shifts[present], log_weights[:, present], weights, event.noise_multiplier, *tail
-    )
+    return shifts[present], log_weights[:, present]

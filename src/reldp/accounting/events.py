@@ -65,11 +65,15 @@ class CoupledStep:
         _require(0 < self.sample_rate <= 1, "sample_rate", "in (0, 1]", self.sample_rate)
         noise_ok = math.isfinite(self.noise_multiplier) and self.noise_multiplier >= 0
         _require(noise_ok, "noise_multiplier", "a finite number, 0 or more", self.noise_multiplier)
+        for name in ("negative_replacement", "negative_removal"):
+            shift = getattr(self, name)
+            known = name == "negative_removal" and shift is None
+            _require(known or 0 <= shift < math.inf, name, "a finite number, 0 or more", shift)
         _require(
-            self.negative_replacement >= 0,
-            "negative_replacement",
-            "0 or more",
-            self.negative_replacement,
+            self.slots_per_positive >= self.num_negatives,
+            "drawn_negatives",
+            f"at least num_negatives, {self.num_negatives}",
+            self.drawn_negatives,
         )
         expected = self.sample_rate * self.num_relations * self.slots_per_positive
         if expected > self.pool_size:

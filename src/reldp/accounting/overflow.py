@@ -14,14 +14,19 @@ True
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
 
 from reldp.accounting.binomial import log_upper_tail
 from reldp.accounting.events import Composition, CoupledStep
+from reldp.accounting.price import Price
 from reldp.errors import PlanError
 
-__all__ = ["epsilon_with_overflow", "log_overflow"]
+__all__ = ["log_overflow", "price_with_overflow"]
 
 TOLERATED = 0.05  # largest share of delta that undrawable batches may take
+LEAST = 1e-9  # share of delta that is set aside for them in any case
 
 
 def log_overflow(event: CoupledStep) -> float:
@@ -36,15 +41,15 @@ def log_overflow(event: CoupledStep) -> float:
     return max(larger, log_upper_tail(event.num_relations, event.sample_rate, smaller / k))
 
 
-def epsilon_with_overflow(
-    composition: Composition, delta: float, price: Callable[[float], float]
-) -> float:
-    """Epsilon at delta when undrawable batches take their part of delta first.
+def price_with_overflow(
+    composition: Composition, delta: float, price: Callable[[float], Price]
+) -> Price:
+    """The price at delta when undrawable batches take their part of delta first.
 
     Args:
         composition: The steps.
         delta: The whole delta.
-        price: Epsilon of the steps themselves at a given delta, decreasing in it.
+        price: Price of the steps themselves at a given delta; its epsilon falls as delta grows.
     """
     logs = [math.log(count) + log_overflow(event) for event, count in composition.running]
     log_probability = max(logs, default=-math.inf) + math.log(max(len(logs), 1))
@@ -56,15 +61,19 @@ def epsilon_with_overflow(
             "batches that cannot be drawn would take too large a part of `delta`. "
             "Use fewer negatives, a smaller batch or a larger pool."
         )
-    epsilon = price(delta)
-    for _ in range(8):
-        log_share = log_probability + epsilon + math.log1p(math.exp(-epsilon)) - math.log(delta)
-        if log_share > math.log(TOLERATED):
-            return math.inf
-        if log_share < math.log(1e-12):
-            return epsilon
-        raised = price(delta * -math.expm1(log_share))
-        if raised <= epsilon * (1 + 1e-9):
-            return raised
-        epsilon = raised
-    return math.inf
+    share = LEAST
+    for _ in range(16):
+        found = replace(price(delta * (1 - share)), delta=delta)
+        needed = _share(log_probability, found.epsilon, delta)
+        if needed <= share:
+            return found
+        if needed > TOLERATED:
+            break
+        share = min(2 * needed, TOLERATED)
+    return replace(found, epsilon=math.inf)
+
+
+def _share(log_probability: float, epsilon: float, delta: float) -> float:
+    """The share (1 + e^epsilon) p / delta of delta that undrawable batches need."""
+    log_share = log_probability + float(np.logaddexp(0.0, epsilon)) - math.log(delta)
+    return math.exp(min(log_share, 700.0))

@@ -1,8 +1,10 @@
 """The privacy-loss-distribution accountant (theory.md 3.4), the default.
 
-For both analyses and both directions: dominating pair, pessimistic discretisation, composition by FFT, epsilon at
-delta. The interval follows the size of one step's losses and is halved until epsilon settles; since the
-discretisation error is of second order in the interval, what remains is below 0.2 % and on the safe side.
+For every analysis asked for and both directions: dominating pair, pessimistic discretisation, composition by FFT,
+epsilon at delta. Each result is an upper bound by itself, so the least of them is one. The interval follows the size of
+one step's losses and is halved until epsilon settles; since the discretisation error is of second order in the
+interval, what remains is below 0.2 % in ordinary cases and on the safe side. Work that cannot change the answer is
+left out: the direction already known to be smaller, and an analysis already known to be much worse.
 
 >>> from reldp.accounting.events import CoupledStep
 >>> step = CoupledStep(num_relations=10_000, pool_size=5_000, max_degree=5, num_negatives=4, sample_rate=0.005,
@@ -18,18 +20,21 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from reldp.accounting.composition import epsilon_of, window_size
-from reldp.accounting.discretisation import LossDistribution, discretise, loss_scale
+from reldp.accounting.composition import ComposedLoss
+from reldp.accounting.discretisation import LossDistribution, discretise, loss_range
 from reldp.accounting.dominating import DominatingPair, dominating_pair
 from reldp.accounting.events import Composition
-from reldp.accounting.overflow import epsilon_with_overflow
-from reldp.accounting.price import Price, check_delta
+from reldp.accounting.overflow import price_with_overflow
+from reldp.accounting.price import Price, check_request
 
 __all__ = ["PLDAccountant", "loss_positions"]
 
 MAX_BINS = 2**23
-KNEE = 100.0
-SETTLED = 7e-3  # relative change at which halving the interval stops
+MAX_LEVELS = 16
+KNEE, WIDTH, CROWD = 100.0, 2.0, 120.0
+LEAST_GROWTH = 5e-4
+SETTLED = 2e-3  # relative change at which halving the interval stops
+HOPELESS = 2.0  # an analysis this many times worse than another is not refined
 RARE = 1e-5  # share of delta per composition that may be treated as infinite loss
 
 
@@ -39,17 +44,24 @@ def loss_positions(
     """Multiples of the interval from lowest to highest: dense near 0, sparser further out.
 
     Spacing grows by `growth` relative to the loss up to `widest`, and beyond losses so large that one of them decides,
-    again by `growth`.
+    again by `growth`; but it stays below WIDTH `growth` times the deviation sqrt(2 loss) of one component's losses,
+    unless that takes more than CROWD / `growth` positions. Without growth the spacing is one interval throughout.
 
-    >>> loss_positions(-2.0, 40.0, 1.0, 0.1, 2.0).tolist()[-3:]
-    [38, 40, 41]
+    >>> loss_positions(-2.0, 40.0, 1.0, 0.2, 3.0).tolist()[-5:]
+    [29, 32, 35, 38, 41]
     """
     top, bottom = math.ceil(highest / interval) + 1, math.floor(lowest / interval) - 1
+    if growth == 0:
+        return np.arange(bottom, top + 1, dtype=np.int64)
+    farthest = math.sqrt(2 * max(abs(lowest), abs(highest)))
+    nearest = 0.0 if lowest <= 0 <= highest else math.sqrt(2 * min(abs(lowest), abs(highest)))
+    width = max(WIDTH, (farthest - nearest) / CROWD)
     ladder = [0]
     limit, knee = widest / interval, KNEE * widest / interval
     while ladder[-1] < max(top, -bottom):
         here = ladder[-1]
-        step = min(here * growth, limit + max(here - knee, 0.0) * growth)
+        component = width * math.sqrt(2 * here / interval)
+        step = growth * min(here, limit / growth + max(here - knee, 0.0), component)
         ladder.append(here + max(1, math.floor(step)))
     right = np.array(ladder, dtype=np.int64)
     both = np.concatenate([-right[:0:-1], right])
@@ -57,13 +69,91 @@ def loss_positions(
     return np.unique(np.concatenate([both[inside], [bottom, top]]))
 
 
-@dataclass(frozen=True)
-class _Scale:
-    """What the interval is chosen from."""
+class _Search:
+    """Upper bounds on epsilon at delta under one analysis, at finer and finer intervals."""
 
-    lowest: float
-    highest: float
-    spread: float
+    def __init__(self, pairs: list[tuple[DominatingPair, int]], delta: float) -> None:
+        self._pairs = pairs
+        self._delta = delta
+        steps = sum(count for _, count in pairs)
+        self._ranges = [loss_range(pair, RARE * delta / steps) for pair, _ in pairs]
+        self._choose_interval()
+        self._bounds = [math.inf, math.inf]  # removal, insertion
+        self._levels = 0
+        self._finest = False  # whether memory allows no smaller interval
+        self.settled = False
+
+    def _choose_interval(self) -> None:
+        """A first interval: rounding all losses to its multiples should raise epsilon by about 0.5 %.
+
+        Rounding a loss to multiples of h adds up to min(|loss| h, h^2 / 4) to its variance, and at tilt theta half of
+        theta times that, over all steps, to epsilon. Epsilon, theta and losses are estimated on a coarse ladder.
+        """
+        span = max(max(abs(lowest), abs(highest)) for lowest, highest in self._ranges)
+        both = self._discretised(span * 1e-9, 0.25, math.inf)
+        log_delta = math.log(self._delta)
+        guesses = [ComposedLoss(parts, self._delta).chernoff(log_delta, 1) for parts in both]
+        (guess, tilt), larger = max(zip(guesses, both, strict=True), key=lambda found: found[0])
+
+        def raised(interval: float) -> float:
+            added = sum(
+                count * float(np.minimum(np.abs(p.losses) * interval, interval**2 / 4) @ p.masses)
+                for p, count in larger
+            )
+            return 0.5 * tilt * added
+
+        self._interval = guess / 50
+        while raised(self._interval) > 5e-3 * guess:
+            self._interval /= 1.25
+        self._growth, self._widest = 0.06, 1.0 / tilt
+
+    @property
+    def epsilon(self) -> float:
+        """The larger of both directions' least bounds so far."""
+        return max(self._bounds)
+
+    def refine(self) -> None:
+        """One more level; says whether epsilon has settled."""
+        before = self.epsilon
+        self.evaluate(self._interval, self._growth, self._widest)
+        self._levels += 1
+        change = before - self.epsilon
+        self.settled = (
+            change <= SETTLED * self.epsilon or self._finest or self._levels == MAX_LEVELS
+        )
+        self._widest = min(self._widest, self.epsilon / (2 * math.log(1 / self._delta)))
+        self._interval, self._growth, self._widest = (
+            self._interval / 2,
+            max(self._growth / 2, LEAST_GROWTH),
+            self._widest / 2,
+        )
+
+    def evaluate(self, interval: float, growth: float, widest: float) -> None:
+        """Lowers the bounds to those of one interval, the larger bound first and the other where it matters."""
+        while True:
+            both = self._discretised(interval, growth, widest)
+            composed = [ComposedLoss(parts, self._delta) for parts in both]
+            bins = max(direction.num_bins for direction in composed)
+            if bins <= MAX_BINS:
+                break
+            self._finest = True  # a coarser grid only raises epsilon
+            interval *= math.ceil(bins / MAX_BINS)
+        first = int(np.argmax(self._bounds))
+        self._bounds[first] = min(self._bounds[first], composed[first].epsilon())
+        if self._bounds[1 - first] > self._bounds[first]:
+            self._bounds[1 - first] = min(self._bounds[1 - first], composed[1 - first].epsilon())
+
+    def _discretised(
+        self, interval: float, growth: float, widest: float
+    ) -> tuple[list[tuple[LossDistribution, int]], list[tuple[LossDistribution, int]]]:
+        """Loss distributions of all parts for removal and for insertion."""
+        removal, insertion = [], []
+        for (pair, count), (lowest, highest) in zip(self._pairs, self._ranges, strict=True):
+            positions = loss_positions(lowest, highest, interval, growth, widest)
+            with_against_without, without_against_with = discretise(pair, positions, interval)
+            removal.append((with_against_without, count))
+            insertion.append((without_against_with, count))
+        return removal, insertion
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,68 +171,39 @@ class PLDAccountant:
 
     def epsilon(self, composition: Composition, delta: float) -> Price:
         """The smaller epsilon of the analyses asked for, as a `Price`."""
-        check_delta(delta)
-        prices = [
-            Price(self._one(composition, delta, analysis), delta, self.name, analysis)
-            for analysis in composition.analyses(self.analysis)
-        ]
-        return min(prices, key=lambda price: price.epsilon)
-
-    def _one(self, composition: Composition, delta: float, analysis: str) -> float:
-        running = composition.running
-        if not running:
-            return 0.0
-        if any(event.noise_multiplier == 0 for event, _ in running):
-            return math.inf
-        log_tail = math.log(delta) - math.log(composition.num_steps) - 25.0
-        pairs = [(dominating_pair(event, analysis, log_tail), count) for event, count in running]
-        return epsilon_with_overflow(composition, delta, lambda d: self._price(pairs, d))
-
-    def _price(self, pairs: list[tuple[DominatingPair, int]], delta: float) -> float:
-        steps = sum(count for _, count in pairs)
-        rare = RARE * delta / steps
-        scales = [_Scale(*loss_scale(pair, rare)) for pair, _ in pairs]
-        if self.interval is not None:
-            return self._at(pairs, scales, delta, self.interval, 0.0, self.interval)
-        square = sum(
-            count * scale.spread**2 for scale, (_, count) in zip(scales, pairs, strict=True)
+        check_request(composition, delta)
+        analyses = composition.analyses(self.analysis)
+        if not composition.running:
+            return Price(0.0, delta, self.name, analyses[0])
+        if any(event.noise_multiplier == 0 for event, _ in composition.running):
+            return Price(math.inf, delta, self.name, analyses[0])
+        return price_with_overflow(
+            composition, delta, lambda target: self._price(composition, target, analyses)
         )
-        interval = 0.25 * math.sqrt(square / steps)
-        guess = math.sqrt(square * 2 * math.log(1 / delta)) + square / 2
-        growth, widest = 0.06, guess / (2 * math.log(1 / delta))
-        interval = min(interval, guess / 50)
-        before = math.inf
-        for _ in range(16):
-            epsilon = self._at(pairs, scales, delta, interval, growth, widest)
-            if before - epsilon <= SETTLED * epsilon or epsilon == 0.0:
-                return min(epsilon, before)
-            before = epsilon
-            widest = min(widest, epsilon / (2 * math.log(1 / delta)))
-            interval, growth, widest = interval / 2, growth / 1.5, widest / 2
-        return before
 
-    def _at(
-        self,
-        pairs: list[tuple[DominatingPair, int]],
-        scales: list[_Scale],
-        delta: float,
-        interval: float,
-        growth: float,
-        widest: float,
-    ) -> float:
-        """The larger epsilon of both directions at one interval."""
-        removal: list[tuple[LossDistribution, int]] = []
-        insertion: list[tuple[LossDistribution, int]] = []
-        for (pair, count), scale in zip(pairs, scales, strict=True):
-            positions = loss_positions(scale.lowest, scale.highest, interval, growth, widest)
-            with_against_without, without_against_with = discretise(pair, positions, interval)
-            removal.append((with_against_without, count))
-            insertion.append((without_against_with, count))
-        worst = 0.0
-        for parts in (removal, insertion):
-            bins = window_size(parts, delta)
-            if bins > MAX_BINS:  # too fine for memory: a coarser grid only raises epsilon
-                factor = math.ceil(bins / MAX_BINS)
-                return self._at(pairs, scales, delta, interval * factor, growth, widest)
-            worst = max(worst, epsilon_of(parts, delta))
-        return worst
+    def _price(self, composition: Composition, delta: float, analyses: tuple[str, ...]) -> Price:
+        log_tail = math.log(delta) - math.log(composition.num_steps) - 25.0
+        searches = {}
+        for analysis in analyses:
+            pairs = [(dominating_pair(e, analysis, log_tail), n) for e, n in composition.running]
+            searches[analysis] = _Search(pairs, delta)
+        if self.interval is not None:
+            for search in searches.values():
+                search.evaluate(self.interval, 0.0, self.interval)
+        else:
+            _refine_all(list(searches.values()))
+        best = min(searches, key=lambda name: searches[name].epsilon)
+        return Price(searches[best].epsilon, delta, self.name, best)
+
+
+def _refine_all(searches: list[_Search]) -> None:
+    """Refines every search until it settles or another one is clearly better."""
+    for search in searches:
+        search.refine()
+    while True:
+        least = min(search.epsilon for search in searches)
+        open_ones = [s for s in searches if not s.settled and s.epsilon <= HOPELESS * least]
+        if not open_ones:
+            return
+        for search in open_ones:
+            search.refine()

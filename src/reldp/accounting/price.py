@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from reldp.accounting.events import Composition
-from reldp.errors import PlanError
+from reldp.errors import PlanError, UnsupportedEvent
 
-__all__ = ["Accountant", "Price", "check_delta"]
+__all__ = ["Accountant", "Price", "check_request"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,12 @@ class Accountant(Protocol):
         ...
 
 
-def check_delta(delta: float) -> None:
-    """Refuses a delta outside (0, 1)."""
+def check_request(composition: object, delta: float) -> None:
+    """Refuses what is not a `Composition`, and a delta outside (0, 1)."""
+    if not isinstance(composition, Composition):
+        raise UnsupportedEvent(
+            f"accountants price a Composition of steps, got {type(composition).__name__}. "
+            "Multiply a CoupledStep by how often it ran."
+        )
     if not 0 < delta < 1:
         raise PlanError(f"`delta` must lie strictly between 0 and 1, got {delta!r}.")
