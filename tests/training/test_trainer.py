@@ -231,6 +231,37 @@ def test_where_replay_differs_a_new_branch_is_opened_and_abandoned_steps_stay_co
     assert verify(tmp_path / "run")
 
 
+def test_a_replay_that_gives_other_bits_leaves_its_branch(tmp_path, monkeypatch):
+    """Whatever the machine says of itself: repeated steps are compared with what they gave."""
+    take = trainer_module._Loop._take
+
+    def dying(self, step, branch):
+        if step == 7:
+            raise MemoryError("the machine stopped")
+        return take(self, step, branch)
+
+    def unsteady(self, step, branch):
+        result = take(self, step, branch)
+        if (branch, step) == (0, 6):
+            with torch.no_grad():
+                next(iter(self._step.parameters.values())).view(-1)[0] += 1e-6
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer_module._Loop, "_take", dying)
+        with pytest.raises(MemoryError):
+            Trainer(*small_parts(), checkpoint_every=4).fit(tmp_path / "run")
+    monkeypatch.setattr(trainer_module._Loop, "_take", unsteady)
+    result = Trainer(*small_parts(), checkpoint_every=4).fit(tmp_path / "run")
+    steps = result.certificate.values["steps"]
+    assert (steps["branches"], steps["abandoned"], steps["counted"]) == (2, 4, 12)
+    # Counted up to 8, back to 4: four steps are left, all of them with fresh noise.
+    assert [(line["branch"], line["step"]) for line in result.metrics[4:]] == [
+        (1, step) for step in range(4, 8)
+    ]
+    assert verify(tmp_path / "run")
+
+
 def test_going_back_to_the_first_machine_opens_a_branch_again(tmp_path, monkeypatch):
     take = trainer_module._Loop._take
 
@@ -383,7 +414,7 @@ def test_what_is_not_private_is_marked_and_can_be_left_out(tmp_path):
     assert {"loss", "num_tuples", "median_norm"} <= set(shown.metrics[0]["not_private"])
     assert "capping" in shown.certificate.values["data"]["not_private"]
     hidden = Trainer(*small_parts(), log_private=False).fit(tmp_path / "hidden")
-    assert set(hidden.metrics[0]) == {"step", "branch", "learning_rate", "seconds"}
+    assert set(hidden.metrics[0]) == {"step", "branch", "learning_rate", "weights", "seconds"}
     assert "not_private" not in json.dumps(hidden.certificate.values)
 
 
@@ -413,7 +444,7 @@ def test_no_privacy_has_an_infinite_epsilon_and_says_so(tmp_path):
 def test_training_learns_something(tmp_path):
     """The ring's neighbours are similar in two of six features: the loss must fall."""
     encoder, capped, plan = small_parts(
-        noise_multiplier=0.0, num_steps=150, expected_batch_size=60.0
+        noise_multiplier=0.0, num_steps=150, expected_batch_size=40.0
     )
     result = Trainer(encoder, capped, plan, clip=False, learning_rate=0.01).fit(tmp_path / "run")
     losses = [line["not_private"]["loss"] for line in result.metrics]

@@ -1,6 +1,5 @@
 """``reldp evaluate``: relation prediction on a test graph, for a run, a model or a bare encoder."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,8 +91,7 @@ def _keep(source: str, fields: dict[str, Any]) -> None:
 
     run = RunFolder(source)
     if run.has_run:
-        with run.evaluations.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(fields) + "\n")
+        run.append_line(run.evaluations, fields)
 
 
 def _show(result: "EvaluationResult") -> None:

@@ -6,7 +6,7 @@
     checkpoints/       the newest checkpoint: noisy weights and what follows from them
     model/             the encoder that came out, with a model card
     metrics.jsonl      losses, norms and batch sizes: *not private* (mode 0600)
-    evaluations.jsonl  what `reldp evaluate` found
+    evaluations.jsonl  what `reldp evaluate` found: *not private* (mode 0600)
     audits.json        what `reldp audit` found
     certificate.json, certificate.md, report.html
 
@@ -18,9 +18,12 @@ Public: `RunFolder`, `file_hashes`.
 
 import hashlib
 import json
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from reldp.durable import disk_errors
 from reldp.errors import RunError
 
 __all__ = ["RunFolder", "file_hashes"]
@@ -82,6 +85,13 @@ class RunFolder:
             return [dict(json.loads(line)) for line in whole.split("\n") if line]
         except (ValueError, TypeError):
             raise RunError(f"{path.name} must hold JSON lines, got damage.") from None
+
+    def append_line(self, path: Path, values: Mapping[str, Any]) -> None:
+        """Adds a JSON line to a file that only its owner can read."""
+        with disk_errors(path):
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            with open(descriptor, "a", encoding="utf-8") as file:
+                file.write(json.dumps(values) + "\n")
 
 
 def read_json(path: Path) -> Any:

@@ -1,22 +1,27 @@
 """What a run tells while it runs: a progress bar, metrics.jsonl, TensorBoard, Weights & Biases.
 
-A line of metrics holds the step, its branch, the learning rate and, under ``not_private``, what was
-computed from private data without noise; that part is left out with ``log_private=False``. The file
-is readable by its owner only. Lines of steps that are repeated after a crash replace the old ones.
+A line of metrics holds the step, its branch, the learning rate, a hash of the weights after it and,
+under ``not_private``, what was computed from private data without noise; that part is left out with
+``log_private=False``. The file is readable by its owner only. Lines of steps that are repeated after
+a crash replace the old ones, and their hashes tell whether the repetition is bitwise identical: if
+it is not, the same noise has met another sum, and the branch must be left (theory.md section 6).
 
-Public inside the package: `MetricsLog`, `progress_bar`.
+Public inside the package: `MetricsLog`, `ReplayDiffers`, `progress_bar`.
 """
 
 import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from torch import Tensor
+
 from reldp.durable import disk_errors, write_durably
+from reldp.encoders.folders import state_hash
 from reldp.errors import MissingDependency
 from reldp.reporting.run_folder import RunFolder
 
@@ -24,32 +29,52 @@ if TYPE_CHECKING:
     from reldp.training.config import TrainingConfig
     from reldp.training.step import StepReport
 
-__all__ = ["MetricsLog", "progress_bar"]
+__all__ = ["MetricsLog", "ReplayDiffers", "progress_bar"]
 
 _MARK = "not_private"
+
+
+class ReplayDiffers(Exception):  # a turn that training takes, no error of anybody's
+    """A repeated step did not give the bits that it gave before."""
 
 
 class MetricsLog:
     """Appends lines of metrics; closed by ``with``."""
 
-    def __init__(self, run: RunFolder, config: "TrainingConfig", first_step: int) -> None:
+    def __init__(
+        self, run: RunFolder, config: "TrainingConfig", first_step: int, branch: int
+    ) -> None:
         """Opens the log of a run that goes on with a step; later lines are dropped."""
-        self._path, self._config = run.metrics, config
-        kept = [line for line in run.read_lines(run.metrics) if line["step"] < first_step]
+        self._path, self._config, self._branch = run.metrics, config, branch
+        found = run.read_lines(run.metrics)
+        kept = [line for line in found if line["step"] < first_step]
+        self._before = {
+            line["step"]: line["weights"] for line in found[len(kept) :] if line["branch"] == branch
+        }
         text = "".join(json.dumps(line) + "\n" for line in kept)
         write_durably(run.metrics, text.encode(), mode=0o600)
         self._file = self._path.open("a", encoding="utf-8")
         self._began, self._first = time.perf_counter(), first_step
         self._others = _other_writers(run, config)
 
-    def write(self, step: int, branch: int, rate: float, report: "StepReport") -> None:
-        """Logs a step, if it is its turn."""
-        if step % self._config.log_every:
+    def write(
+        self, step: int, rate: float, report: "StepReport", weights: Mapping[str, Tensor]
+    ) -> None:
+        """Logs a step, if it is its turn.
+
+        Raises:
+            ReplayDiffers: The step ran before and left other weights.
+        """
+        if step % self._config.log_every and step not in self._before:
             return
+        digest = state_hash(weights)[:16]
+        if self._before.get(step, digest) != digest:
+            raise ReplayDiffers
         line: dict[str, Any] = {
             "step": step,
-            "branch": branch,
+            "branch": self._branch,
             "learning_rate": rate,
+            "weights": digest,
             "seconds": round(time.perf_counter() - self._began, 3),
         }
         if self._config.log_private:

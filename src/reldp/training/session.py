@@ -113,10 +113,16 @@ class Session:
     """
 
     def __init__(
-        self, run: RunFolder, ledger: Ledger, checkpoint: Checkpoint, streams: Streams | None
+        self,
+        run: RunFolder,
+        facts: RunFacts,
+        ledger: Ledger,
+        checkpoint: Checkpoint,
+        streams: Streams | None,
     ) -> None:
         """Takes over an open ledger; use `open`."""
         self.run, self.ledger, self.checkpoint, self.streams = run, ledger, checkpoint, streams
+        self._facts = facts
 
     @classmethod
     def open(cls, run: RunFolder, facts: RunFacts, first: Checkpoint) -> "Session":
@@ -139,23 +145,23 @@ class Session:
         streams = Streams(make_key(run.key))
         save_checkpoint(run.checkpoints, first)
         ledger = Ledger.create(run.ledger, facts.start(secret))
-        return cls(run, ledger, first, streams)
+        return cls(run, facts, ledger, first, streams)
 
     @classmethod
     def _resume(cls, run: RunFolder, facts: RunFacts, ledger: Ledger) -> "Session":
         _refuse_changes(run, facts, ledger.record.start)
         checkpoint = newest_checkpoint(run.checkpoints)
         if ledger.record.completion is not None:
-            return cls(run, ledger, checkpoint, None)
+            return cls(run, facts, ledger, checkpoint, None)
         reason = _why_not_repeatable(facts, _machine_of_branch(ledger))
         stop = ledger.record.branches[-1].stop
         last = checkpoint.step == stop and ledger.num_left == 0
         if last and not run.key.exists():
-            return cls(run, ledger, checkpoint, None)
+            return cls(run, facts, ledger, checkpoint, None)
         streams = Streams(read_key(run.key))
         if checkpoint.step < stop or ledger.num_left:
             ledger.resume(checkpoint.step, new_branch=reason, facts={"machine": facts.machine})
-        return cls(run, ledger, checkpoint, streams)
+        return cls(run, facts, ledger, checkpoint, streams)
 
     @property
     def stop(self) -> int:
@@ -166,6 +172,11 @@ class Session:
     def is_complete(self) -> bool:
         """Whether the ledger has its end."""
         return self.ledger.record.completion is not None
+
+    def open_branch(self, reason: str) -> None:
+        """Goes on from the newest checkpoint with fresh coins and noise."""
+        machine_now = {"machine": self._facts.machine}
+        self.ledger.resume(self.checkpoint.step, new_branch=reason, facts=machine_now)
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Makes a checkpoint the one to go on from."""

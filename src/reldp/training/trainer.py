@@ -46,7 +46,7 @@ from reldp.reporting.run_folder import RunFolder
 from reldp.training.advice import PoorPlanWarning, advice
 from reldp.training.checkpoint import Checkpoint
 from reldp.training.config import TrainingConfig
-from reldp.training.metrics import MetricsLog, progress_bar
+from reldp.training.metrics import MetricsLog, ReplayDiffers, progress_bar
 from reldp.training.optimizers import (
     WeightAverage,
     learning_rate,
@@ -169,8 +169,12 @@ class Trainer:
         step = self._prepared()
         step.open(session.streams)
         try:
-            loop = _Loop(self, session, step)
-            loop.run()
+            while True:
+                try:
+                    _Loop(self, session, step).run()
+                    return
+                except ReplayDiffers:
+                    session.open_branch("repeated steps were not bitwise identical")
         finally:
             step.close()
 
@@ -225,14 +229,14 @@ class _Loop:
         branch = self._session.ledger.branch
         config = self._config
         with (
-            MetricsLog(self._session.run, config, first) as log,
+            MetricsLog(self._session.run, config, first, branch) as log,
             progress_bar(config.progress, first, stop, self._spent()) as advance,
             _stop_requests() as asked_to_stop,
         ):
             for step in range(first, stop):
                 self._reserve(step, stop)
                 rate, report = self._take(step, branch)
-                log.write(step, branch, rate, report)
+                log.write(step, rate, report, self._step.parameters)
                 advance(step + 1)
                 due = (step + 1) % config.checkpoint_every == 0 or step + 1 == stop
                 if due or asked_to_stop():
