@@ -106,22 +106,15 @@ class PrivacyPlan:
         _check_integer("num_negatives", self.num_negatives, 0, 10**6)
         _check_integer("num_steps", self.num_steps, 0, 10**12)
         self._fill_rate()
-        if _missing(self.pool_size):
-            _check(
-                self.negatives != "public",
-                "pool_size",
-                "given when negatives are public",
-                None,
-                "It is the number of public entities.",
-            )
-            object.__setattr__(self, "pool_size", self.num_entities)
-        _check_integer("pool_size", self.pool_size, 1, LARGEST)
+        _check_choice("negatives", self.negatives, NEGATIVES)
+        self._fill_pool()
         _check_number("clip_norm", self.clip_norm, "a finite number above 0", 5e-324, math.inf)
         _check_number(
             "noise_multiplier", self.noise_multiplier, "a finite number, 0 or more", 0.0, math.inf
         )
         _check_number("delta", self.delta, "a number strictly between 0 and 1", 1e-300, 1 - 1e-12)
-        _check_choice("negatives", self.negatives, NEGATIVES)
+        for name in ("clip_norm", "noise_multiplier", "delta"):  # 1 and 1.0 are one plan
+            object.__setattr__(self, name, float(getattr(self, name)))
         _check_choice("unit", self.unit, UNITS)
         _check_choice("analysis", self.analysis, ANALYSES)
         get_rule(self.clipping)
@@ -133,34 +126,49 @@ class PrivacyPlan:
             )
         _ = self.event  # refuses what cannot be drawn
 
+    def _fill_pool(self) -> None:
+        """The pool of negatives: all entities, or a stated number of others."""
+        if _missing(self.pool_size):
+            _check(
+                self.negatives == "entities",
+                "pool_size",
+                f"given when negatives are {self.negatives}",
+                None,
+                "It is the number of entities they are drawn from.",
+            )
+            object.__setattr__(self, "pool_size", self.num_entities)
+        _check_integer("pool_size", self.pool_size, 1, LARGEST)
+        if self.negatives == "entities":
+            same = self.pool_size == self.num_entities
+            rule = f"num_entities, {self.num_entities}, when negatives are entities of the graph"
+            _check(same, "pool_size", rule, self.pool_size)
+        if self.negatives == "unprotected":
+            rule = "at most num_entities when negatives are unprotected entities"
+            _check(self.pool_size <= self.num_entities, "pool_size", rule, self.pool_size)
+
     def _fill_rate(self) -> None:
+        """The rate from the batch size or the other way round; the batch size always follows the rate."""
         given = [
             n for n in ("sample_rate", "expected_batch_size") if not _missing(getattr(self, n))
         ]
-        if len(given) == 0:
+        if not given:
             raise PlanError(
                 "`sample_rate` or `expected_batch_size` must be given. The rate is b / m."
             )
-        if len(given) == 2:
-            same = math.isclose(
-                self.sample_rate * self.num_relations, self.expected_batch_size, rel_tol=1e-12
-            )
-            if not same:
-                raise PlanError(
-                    "`sample_rate` and `expected_batch_size` must not both be given unless they agree, got "
-                    f"{self.sample_rate!r} and {self.expected_batch_size!r}. Leave one out."
-                )
-        elif given == ["sample_rate"]:
-            _check_number(
-                "sample_rate", self.sample_rate, "a number above 0, at most 1", 5e-324, 1.0
-            )
-            object.__setattr__(self, "expected_batch_size", self.sample_rate * self.num_relations)
-        else:
-            size = self.expected_batch_size
+        size, m = self.expected_batch_size, self.num_relations
+        if "expected_batch_size" in given:
             rule = "a number above 0, at most the number of relations"
-            _check_number("expected_batch_size", size, rule, 5e-324, float(self.num_relations))
-            object.__setattr__(self, "sample_rate", size / self.num_relations)
-        _check_number("sample_rate", self.sample_rate, "a number above 0, at most 1", 5e-324, 1.0)
+            _check_number("expected_batch_size", size, rule, 5e-324, float(m))
+        rate = self.sample_rate if "sample_rate" in given else size / m
+        _check_number("sample_rate", rate, "a number above 0, at most 1", 5e-324, 1.0)
+        if len(given) == 2 and not math.isclose(rate * m, size, rel_tol=1e-12):
+            raise PlanError(
+                "`sample_rate` and `expected_batch_size` must not both be given unless they agree, got "
+                f"{rate!r} and {size!r}. Leave one out."
+            )
+        object.__setattr__(self, "sample_rate", float(rate))
+        # Rounded, so that a plan read from its rate alone has the same divisor.
+        object.__setattr__(self, "expected_batch_size", float(f"{rate * m:.14g}"))
 
     @property
     def rule(self) -> ClippingRule:
