@@ -21,8 +21,6 @@ from reldp.reporting.verification import verify
 from reldp.training import Trainer, key
 from tests.training.small import small_encoder, small_graph, small_plan
 
-torch.set_num_threads(1)
-key.new_key = lambda: bytes(range(32))
 SETTINGS = {"checkpoint_every": 3, "average": 0.9, "threads": 1}
 CAPPED = small_graph().promise_degrees(4)
 PLAN = small_plan(CAPPED, num_steps=40, noise_multiplier=3.0)
@@ -84,6 +82,8 @@ def outcome(folder):
 
 
 def main(home, runs, seed):
+    torch.set_num_threads(1)
+    key.new_key = lambda: bytes(range(32))
     generator = random.Random(seed)
     # Priced here once; children inherit it.
     for accountant in ("pld", "rdp"):

@@ -46,6 +46,7 @@ class MetricsLog:
     ) -> None:
         """Opens the log of a run that goes on with a step; later lines are dropped."""
         self._path, self._config, self._branch = run.metrics, config, branch
+        self._others = _other_writers(run, config)
         found = run.read_lines(run.metrics)
         kept = [line for line in found if line["step"] < first_step]
         self._before = {
@@ -54,8 +55,7 @@ class MetricsLog:
         text = "".join(json.dumps(line) + "\n" for line in kept)
         write_durably(run.metrics, text.encode(), mode=0o600)
         self._file = self._path.open("a", encoding="utf-8")
-        self._began, self._first = time.perf_counter(), first_step
-        self._others = _other_writers(run, config)
+        self._began = time.perf_counter()
 
     def write(
         self, step: int, rate: float, report: "StepReport", weights: Mapping[str, Tensor]

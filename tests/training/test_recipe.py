@@ -1,0 +1,146 @@
+"""Recipes: every name checked, the template a recipe itself, defaults those of the library."""
+
+import dataclasses
+import json
+import tomllib
+
+import pytest
+import torch
+
+from reldp.encoders import FeatureEncoder, TextEncoder
+from reldp.encoders.head import HeadEncoder
+from reldp.errors import ConfigError, PlanError
+from reldp.plan import PrivacyPlan
+from reldp.training.config import TrainingConfig
+from reldp.training.recipe import Recipe
+from reldp.training.recipe_settings import SECTIONS
+from tests.encoders.tiny import write_model
+from tests.training.small import small_graph
+
+torch.set_num_threads(1)
+SIZES = {"num_negatives": 3, "num_steps": 5, "expected_batch_size": 20, "delta": 1e-4}
+
+
+@pytest.fixture
+def graph(tmp_path):
+    small_graph().write(tmp_path / "graph")
+    return str(tmp_path / "graph")
+
+
+def recipe(graph, **sections):
+    sections.setdefault("data", {}).update({"graph": graph, "max_degree": 4})
+    sections.setdefault("privacy", {"noise_multiplier": 2.0})
+    sections["privacy"] = {**SIZES, **sections["privacy"]}
+    return Recipe.from_values(sections)
+
+
+def test_the_template_is_a_recipe_with_every_default():
+    assert Recipe.from_toml(Recipe.template()) == Recipe.from_values({})
+
+
+def test_the_template_names_every_setting_once():
+    text = Recipe.template().replace("# ", "")
+    for section, settings in SECTIONS.items():
+        for name in settings:
+            assert f"\n{name} = " in text, f"{section}.{name}"
+
+
+def test_every_example_in_the_template_is_valid_toml_of_its_kind():
+    for settings in SECTIONS.values():
+        for name, setting in settings.items():
+            if setting.default is None:
+                setting.check(name, tomllib.loads(f"x = {setting.example}")["x"])
+            else:
+                setting.check(name, setting.default)
+
+
+def test_settings_and_defaults_are_those_of_the_library():
+    training = {field.name: field for field in dataclasses.fields(TrainingConfig)}
+    assert set(SECTIONS["training"]) == set(training) - {"clip"}
+    config = TrainingConfig()
+    for name, setting in SECTIONS["training"].items():
+        assert setting.default == getattr(config, name), name
+    plan = {field.name for field in dataclasses.fields(PrivacyPlan)}
+    of_graph = {"num_entities", "num_relations", "max_degree", "pool_size"}
+    assert set(SECTIONS["privacy"]) - {"enabled", "target_epsilon"} == plan - of_graph
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[dat]\n", "Did you mean data?"),
+        ("[privacy]\ntarget_epsilon = true", "must be a number"),
+        ("[training]\nlearning_rate = 'high'", "`learning_rate` must be a number"),
+        ("[data]\ndrop = 'x'", "`drop` must be a list"),
+        ("[encoder]\nmodel = 3", "`model` must be text"),
+        ("data = 3", "`data` must be a section"),
+        ("[data]\n[data]\n", "must be TOML"),
+    ],
+)
+def test_mistakes_are_named(text, words):
+    with pytest.raises(ConfigError, match=words.replace("?", r"\?")):
+        Recipe.from_toml(text)
+
+
+def test_files_are_read_and_flags_go_before_them(tmp_path):
+    (tmp_path / "recipe.toml").write_text('[data]\ngraph = "a"\nmax_degree = 7\n')
+    found = Recipe.read(tmp_path / "recipe.toml", {"data": {"graph": "b"}})
+    assert (found.values["data"]["graph"], found.values["data"]["max_degree"]) == ("b", 7)
+
+
+def test_noise_is_given_or_calibrated_and_never_both(graph):
+    capped = recipe(graph).capped()
+    assert recipe(graph).plan(capped).noise_multiplier == 2.0
+    for privacy in ({}, {"noise_multiplier": 1.0, "target_epsilon": 4.0}):
+        with pytest.raises(ConfigError, match="and not both"):
+            recipe(graph, privacy=privacy).plan(capped)
+    with pytest.raises(PlanError, match="target_epsilon"):
+        recipe(graph, privacy={"target_epsilon": -1}).plan(capped)
+
+
+def test_no_privacy_goes_before_a_target(graph):
+    made = recipe(graph, privacy={"enabled": False, "target_epsilon": 4.0}).trainer()
+    assert made.plan.noise_multiplier == 0
+    assert not made.config.clip
+
+
+def test_degrees_are_capped_or_promised(graph):
+    assert recipe(graph).capped().degree_bound == "capped"
+    assert recipe(graph, data={"promise_degrees": True}).capped().degree_bound == "promised"
+
+
+def test_a_public_pool_goes_into_the_plan(graph):
+    made = recipe(
+        graph,
+        data={"public_pool": graph},
+        privacy={"noise_multiplier": 2.0, "negatives": "public"},
+    ).trainer()
+    assert made.plan.pool_size == 300
+
+
+def test_encoders_of_features_texts_and_heads(graph, tmp_path):
+    from reldp.graph import EntityGraph
+
+    capped = recipe(graph).capped()
+    encoder = recipe(graph, encoder={"hidden": [7], "dim": 3}).encoder(capped)
+    assert isinstance(encoder, FeatureEncoder)
+    assert (encoder.settings["hidden"], encoder.dim) == ([7], 3)
+    model = str(write_model("bert", tmp_path / "model"))
+    text = EntityGraph.from_lists([1, 2], [(1, 2)], text=["a", "b"]).promise_degrees(1)
+    encoder = recipe(graph, encoder={"model": model, "lora_rank": 2, "pooling": "cls"}).encoder(
+        text
+    )
+    assert type(encoder) is TextEncoder
+    assert encoder.describe()["adaptation"]["lora_rank"] == 2
+    head = recipe(graph, encoder={"model": model, "train": "head", "dim": 5}).encoder(text)
+    assert isinstance(head, HeadEncoder)
+    assert head.dim == 5
+    with pytest.raises(ConfigError, match="`model` must be given"):
+        recipe(graph).encoder(text)
+
+
+def test_a_recipe_trains(graph, tmp_path):
+    made = recipe(graph, training={"optimizer_options": {"weight_decay": 0.1}}).trainer()
+    result = made.fit(tmp_path / "run")
+    assert result.certificate.values["training"]["optimizer_options"] == {"weight_decay": 0.1}
+    json.dumps(made.config.to_dict())

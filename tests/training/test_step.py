@@ -1,0 +1,161 @@
+"""One step against slow versions of its parts, and against a neighbour of the graph."""
+
+import numpy as np
+import pytest
+import torch
+
+from reldp.encoders import TextEncoder
+from reldp.errors import ConfigError
+from reldp.graph import EntityGraph
+from reldp.noise import Streams
+from reldp.training.config import TrainingConfig
+from reldp.training.step import PrivateStep, chunk_sizes
+from tests.encoders.tiny import SENTENCE, write_model
+from tests.training.small import small_encoder, small_graph, small_parts, small_plan
+
+torch.set_num_threads(1)
+KEY = bytes(range(32))
+
+
+def prepared(parts, **settings):
+    step = PrivateStep(*parts, TrainingConfig(**settings))
+    step.open(Streams(KEY))
+    return step
+
+
+def gradient(step, number=0, branch=0):
+    """The noisy gradient of a step as one vector."""
+    step.run(step.draw(number, branch), number, branch)
+    return torch.cat([p.grad.reshape(-1).double() for p in step.parameters.values()])
+
+
+def test_chunks_of_any_size_give_the_same_gradient():
+    whole = gradient(prepared(small_parts()))
+    for size in (1, 3, 1000):
+        assert torch.allclose(gradient(prepared(small_parts(), chunk_units=size)), whole, atol=1e-6)
+
+
+@pytest.mark.parametrize("clipping", ["tuple", "pair", "frequency"])
+def test_the_sum_without_noise_is_bounded_by_the_rule(clipping):
+    """Every tuple adds at most the clip norm, C/2 for the frequency rule."""
+    parts = small_parts(clipping=clipping, noise_multiplier=0.0, clip_norm=0.01)
+    step = prepared(parts, loss="logistic")
+    batch = step.draw(0, 0)
+    step.run(batch, 0, 0)
+    total = torch.cat([p.grad.reshape(-1) for p in step.parameters.values()]).norm() * 20
+    bound = 0.01 * batch.num_tuples * (0.5 if clipping == "frequency" else 1.0)
+    assert 0.02 * bound < float(total) <= bound * (1 + 1e-6)
+
+
+def test_noise_has_the_plan_s_deviation_and_the_public_divisor():
+    """With hardly any tuple, the gradient is noise alone: sigma * C / b per coordinate.
+
+    20 draws of 59 numbers: the sample deviation is within 8 % of the truth but once in 10,000 tries
+    (chi-square with 1180 degrees of freedom); half the noise would miss by 50 %.
+    """
+    parts = small_parts(expected_batch_size=0.01, noise_multiplier=3.0, clip_norm=0.5)
+    step = prepared(parts)
+    draws = [gradient(step, number) for number in range(20) if step.draw(number, 0).num_tuples == 0]
+    found = torch.cat(draws)
+    assert len(found) > 1000
+    expected = 3.0 * 0.5 / 0.01
+    assert float(found.std()) == pytest.approx(expected, rel=0.08)
+    assert abs(float(found.mean())) < 5 * expected / len(found) ** 0.5
+
+
+def test_branches_and_steps_have_their_own_noise_and_batches():
+    step = prepared(small_parts())
+    one, two, three = gradient(step, 0, 0), gradient(step, 1, 0), gradient(step, 0, 1)
+    assert not torch.allclose(one, two)
+    assert not torch.allclose(one, three)
+    assert torch.equal(gradient(prepared(small_parts()), 0, 0), one)
+
+
+def test_device_noise_depends_on_step_and_branch_only():
+    fast = prepared(small_parts(), noise="fast")
+    again = prepared(small_parts(), noise="fast")
+    gradient(again, 5)
+    assert torch.equal(gradient(fast, 2), gradient(again, 2))
+    assert not torch.equal(gradient(fast, 2), gradient(prepared(small_parts()), 2))
+
+
+def test_thresholds_make_room_for_the_noise_grid():
+    step = prepared(small_parts())
+    assert 0 < step._slack() < 1e-6
+    pairs = prepared(small_parts(clipping="pair", num_negatives=4), loss="hinge")
+    assert pairs._slack() == pytest.approx(2 * step._slack())
+
+
+def test_removing_one_relation_of_the_batch_moves_the_sum_by_at_most_the_clip_norm():
+    """Neighbour test: the same coins, one tuple less."""
+    step = prepared(small_parts(noise_multiplier=0.0, clip_norm=0.05))
+    batch = step.draw(0, 0)
+    step.run(batch, 0, 0)
+    whole = torch.cat([p.grad.reshape(-1).double() for p in step.parameters.values()]) * 20
+    for index in range(0, batch.num_tuples, 5):
+        keep = [i for i in range(batch.num_tuples) if i != index]
+        units = type(batch.units)(
+            **{
+                name: getattr(batch.units, name)[keep]
+                for name in ("entities", "ends", "mask", "thresholds", "tuple_index")
+            }
+        )
+        less = type(batch)(units=units, num_tuples=len(keep), overflow=False)
+        step.run(less, 0, 0)
+        part = torch.cat([p.grad.reshape(-1).double() for p in step.parameters.values()]) * 20
+        moved = float((whole - part).norm())
+        assert 0.2 * 0.05 < moved <= 0.05 * (1 + 1e-5)
+
+
+def test_texts_are_packed_by_length_and_the_gradient_is_the_same(tmp_path):
+    words = SENTENCE.split()
+    generator = np.random.default_rng(0)
+    texts = [" ".join(generator.choice(words, 1 + i % 9)) for i in range(150)]
+    graph = EntityGraph.from_lists(
+        list(range(150)), [(i, (i + 1) % 150) for i in range(150)], text=texts
+    )
+    capped = graph.promise_degrees(2)
+    plan = small_plan(capped, num_negatives=2, expected_batch_size=8.0)
+    model = write_model("bert", tmp_path / "model")
+
+    def encoder():
+        return TextEncoder.load(model, lora_rank=2)
+
+    packed = prepared((encoder(), capped, plan))
+    units = packed.draw(0, 0).units
+    longest = packed._table.lengths[units.entities].max(axis=1)
+    assert (np.diff(longest) <= 0).all()
+    single = prepared((encoder(), capped, plan), chunk_units=1)
+    assert torch.allclose(gradient(packed), gradient(single), atol=1e-6)
+
+
+def test_an_encoder_with_nothing_to_train_is_refused(tmp_path):
+    model = write_model("bert", tmp_path / "model")
+    frozen = TextEncoder.load(model, train="none")
+    graph = EntityGraph.from_lists([1, 2, 3], [(1, 2), (2, 3)], text=["a", "b", "c"])
+    capped = graph.promise_degrees(2)
+    plan = small_plan(capped, num_negatives=1, expected_batch_size=0.001)
+    with pytest.raises(ConfigError, match="something to train"):
+        PrivateStep(frozen, capped, plan, TrainingConfig())
+
+
+def test_a_pool_of_another_size_is_refused():
+    capped = small_graph().promise_degrees(4)
+    plan = small_plan(capped, negatives="public", pool_size=200)
+    pool = np.zeros((190, 6), dtype=np.float32)
+    with pytest.raises(ConfigError, match="200 public entities, got 190"):
+        PrivateStep(small_encoder(), capped, plan, TrainingConfig(), pool=pool)
+
+
+@pytest.mark.parametrize(
+    ("costs", "budget", "expected"),
+    [
+        ([], 10, []),
+        ([5], 1, [1]),
+        ([9, 9, 9], 10, [1, 1, 1]),
+        ([3, 3, 3, 3, 3], 6, [2, 2, 1]),
+        ([2, 1, 1, 1, 1, 1], 4, [2, 4]),
+    ],
+)
+def test_chunk_sizes_by_hand(costs, budget, expected):
+    assert chunk_sizes(np.array(costs, dtype=np.int64), budget) == expected

@@ -1,0 +1,38 @@
+"""Encoders by their folder, whatever is in it."""
+
+import numpy as np
+import pytest
+import torch
+
+from reldp.encoders import FeatureEncoder
+from reldp.errors import ConfigError, EncoderError
+from reldp.training import Trainer
+from reldp.training.trained import load_trained
+from tests.encoders.tiny import TEXTS, write_model
+from tests.training.small import small_encoder, small_graph, small_parts
+
+torch.set_num_threads(1)
+
+
+def test_a_run_gives_its_own_encoder(tmp_path):
+    result = Trainer(*small_parts()).fit(tmp_path / "run")
+    found = load_trained(tmp_path / "run")
+    features = small_graph().features
+    assert np.array_equal(found.encode(features), result.encoder.encode(features))
+
+
+def test_saved_and_bare_models(tmp_path):
+    small_encoder().save(tmp_path / "features")
+    assert isinstance(load_trained(tmp_path / "features"), FeatureEncoder)
+    write_model("bert", tmp_path / "bert")
+    bare = load_trained(tmp_path / "bert", pooling="cls")
+    assert bare.encode(TEXTS[:2]).shape == (2, 32)
+    assert not bare.trainable()
+
+
+def test_what_cannot_be_loaded_is_a_clear_error(tmp_path):
+    with pytest.raises(EncoderError, match="does not exist"):
+        load_trained(tmp_path / "nothing")
+    small_encoder().save(tmp_path / "features")
+    with pytest.raises(ConfigError, match="`pooling` must be left out"):
+        load_trained(tmp_path / "features", pooling="cls")
