@@ -3,6 +3,9 @@
 A pure function of the certificate, so that `reldp.verify` can make it anew and compare.
 
 Private to the package: `model_card`.
+
+>>> _front_matter({"kind": "features"})[:3]
+['---', 'tags:', '- differential-privacy']
 """
 
 from collections.abc import Mapping

@@ -4,6 +4,10 @@ Everything is a pure function of plan.json, ledger.jsonl and audits.json, so wri
 the same.
 
 Public inside the package: `publish`, `read_plan`.
+
+>>> read_plan(RunFolder("nowhere"))
+Traceback (most recent call last):
+reldp.errors.RunError: plan.json must be in the run folder: No such file or directory.
 """
 
 from reldp.accounting.ledger import read_ledger

@@ -5,6 +5,9 @@ evaluations are computed from private data without noise and stand under a headi
 ``public=True`` leaves them out. No script, no font and no picture is loaded from anywhere.
 
 Public inside the package: `write_report`.
+
+>>> _table([("epsilon", "< 4")])
+'<table><tr><td>epsilon</td><td>&lt; 4</td></tr></table>'
 """
 
 from collections.abc import Iterable, Mapping

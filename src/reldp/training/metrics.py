@@ -7,6 +7,9 @@ a crash replace the old ones, and their hashes tell whether the repetition is bi
 it is not, the same noise has met another sum, and the branch must be left (theory.md section 6).
 
 Public inside the package: `MetricsLog`, `ReplayDiffers`, `progress_bar`.
+
+>>> with progress_bar(False, first=0, stop=10, spent=lambda step: 0.0) as advance:
+...     advance(1)
 """
 
 import json

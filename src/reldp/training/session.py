@@ -13,6 +13,9 @@ At the end the model is written first, then the key is destroyed, then the ledge
 these can be repeated.
 
 Public inside the package: `Session`, `RunFacts`, `threads_of`.
+
+>>> _changes("plan.", {"num_steps": 5}, {"num_steps": 6})
+['plan.num_steps was 5, is 6']
 """
 
 import json

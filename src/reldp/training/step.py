@@ -8,6 +8,9 @@ sum on the noise's grid (section 6). What a step leaves in ``parameter.grad`` is
 `StepReport` is not.
 
 Public inside the package: `PrivateStep`, `StepReport`, `Batch`, `relation_loss`, `LARGEST_SUM`.
+
+>>> chunk_sizes(np.array([40, 40, 10, 10]), budget=100)  # rows of two long and two short units
+[2, 2]
 """
 
 import math
@@ -256,11 +259,7 @@ def relation_loss(config: "TrainingConfig") -> RelationLoss:
 
 
 def chunk_sizes(costs: npt.NDArray[np.int64], budget: int) -> list[int]:
-    """Consecutive units per chunk so that units times the dearest one's cost keeps to the budget.
-
-    >>> chunk_sizes(np.array([50, 40, 10, 10]), 100)
-    [2, 2]
-    """
+    """Consecutive units per chunk so that units times the dearest one's cost keeps to the budget."""
     sizes: list[int] = []
     start, dearest = 0, 0
     for position, cost in enumerate(costs.tolist()):

@@ -1,0 +1,91 @@
+"""A certificate follows from plan and ledger, and from nothing else."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from reldp.accounting.ledger import LedgerRecord
+from reldp.errors import LedgerError, VerificationError
+from reldp.plan import PrivacyPlan
+from reldp.reporting.certificate import Certificate
+from tests.reporting.example import PLAN, START, ledger
+
+
+def test_epsilon_is_priced_from_the_counted_steps():
+    made = Certificate.from_ledger(PLAN, ledger(counted=50))
+    assert made.epsilon == pytest.approx(PLAN.epsilon(num_steps=50))
+    assert made.epsilon < PLAN.epsilon()
+    assert made.values["guarantee"]["epsilon"]["rdp"] == pytest.approx(PLAN.epsilon("rdp", 50))
+    assert made.delta == PLAN.delta
+    assert made.values["steps"]["counted"] == 50
+
+
+def test_everything_the_issue_lists_is_in_it():
+    values = Certificate.from_ledger(PLAN, ledger()).values
+    assert set(values) == {
+        "format",
+        "date",
+        "guarantee",
+        "plan",
+        "plan_hash",
+        "steps",
+        "noise",
+        "key",
+        "data",
+        "encoder",
+        "training",
+        "model",
+        "ledger",
+        "assumptions",
+        "not_promised",
+        "versions",
+        "audits",
+    }
+    assert values["guarantee"]["status"] == "proven"
+    assert values["guarantee"]["analysis"] == "anchored"
+
+
+def test_it_is_a_pure_function_and_survives_json():
+    made = Certificate.from_ledger(PLAN, ledger())
+    assert Certificate.from_ledger(PLAN, ledger()) == made
+    assert Certificate.from_json(made.to_json()) == made
+    assert Certificate.from_json(made.to_json()).to_markdown() == made.to_markdown()
+
+
+def test_without_noise_epsilon_is_infinite_and_json_stays_valid():
+    plan = replace(PLAN, noise_multiplier=0.0)
+    made = Certificate.from_ledger(plan, ledger(plan))
+    assert math.isinf(made.epsilon)
+    assert made.status == "none"
+    assert '"Infinity"' in made.to_json()
+    assert math.isinf(Certificate.from_json(made.to_json()).epsilon)
+
+
+def test_the_frequency_rule_is_only_ever_claimed():
+    plan = replace(PLAN, clipping="frequency")
+    made = Certificate.from_ledger(plan, ledger(plan))
+    assert made.status == "claimed"
+    assert made.values["guarantee"]["analysis"] == "claimed"
+    assert "known to be false in the worst case" in made.summary
+
+
+def test_a_run_that_is_not_over_or_had_another_plan_gets_none():
+    whole = ledger()
+    with pytest.raises(LedgerError, match="complete"):
+        Certificate.from_ledger(PLAN, LedgerRecord.check(whole.entries[:-1], whole.head))
+    with pytest.raises(LedgerError, match="another"):
+        Certificate.from_ledger(replace(PLAN, delta=1e-7), whole)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"format": 2}', "not json"])
+def test_what_is_no_certificate_is_refused(text):
+    with pytest.raises(VerificationError):
+        Certificate.from_json(text)
+
+
+def test_it_names_the_plan_it_priced():
+    values = Certificate.from_ledger(PLAN, ledger()).values
+    plan = dict(values["plan"])
+    assert plan.pop("expected_batch_size") == pytest.approx(32)
+    assert PrivacyPlan.from_dict(plan).hash == values["plan_hash"] == START["plan_hash"]

@@ -1,0 +1,31 @@
+"""The model card quotes the certificate and shows how to use what is in the folder."""
+
+from dataclasses import replace
+
+from reldp.reporting.certificate import Certificate
+from reldp.reporting.model_card import model_card
+from tests.reporting.example import PLAN, ledger
+
+
+def values(plan=PLAN):
+    return Certificate.from_ledger(plan, ledger(plan)).values
+
+
+def test_the_promise_and_the_ledger_s_head_are_on_the_card():
+    card = model_card(values())
+    assert "**Proven: (" in card
+    assert "f" * 64 in card
+    assert "`small-model`" in card
+    assert card.startswith("---\nlibrary_name: sentence-transformers\n")
+
+
+def test_a_card_of_features_shows_another_use():
+    changed = {**values(), "encoder": {"kind": "features", "in_dim": 4}}
+    card = model_card(changed)
+    assert "FeatureEncoder.load" in card
+    assert "sentence" not in card.split("## Use")[1]
+
+
+def test_a_model_without_privacy_says_so_first():
+    card = model_card(values(replace(PLAN, noise_multiplier=0.0)))
+    assert card.index("No privacy") < card.index("## Privacy")

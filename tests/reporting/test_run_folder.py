@@ -1,0 +1,59 @@
+"""Names of files, lines of files, hashes of files."""
+
+import hashlib
+import stat
+
+import pytest
+
+from reldp.errors import RunError
+from reldp.reporting.run_folder import RunFolder, file_hashes, read_json
+
+
+def test_naming_a_folder_makes_nothing(tmp_path):
+    run = RunFolder(tmp_path / "run")
+    assert not run.has_run
+    assert not run.path.exists()
+    assert str(tmp_path) not in repr(run)
+
+
+def test_hashes_cover_every_file_but_the_card(tmp_path):
+    (tmp_path / "1_Pooling").mkdir()
+    (tmp_path / "1_Pooling" / "config.json").write_bytes(b"{}")
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    (tmp_path / "README.md").write_bytes(b"card")
+    assert file_hashes(tmp_path) == {
+        "1_Pooling/config.json": hashlib.sha256(b"{}").hexdigest(),
+        "model.safetensors": hashlib.sha256(b"weights").hexdigest(),
+    }
+
+
+def test_lines_are_appended_for_their_owner_and_read_but_for_a_torn_one(tmp_path):
+    run = RunFolder(tmp_path)
+    assert run.read_lines(run.metrics) == []
+    run.append_line(run.metrics, {"step": 0})
+    run.append_line(run.metrics, {"step": 1})
+    assert stat.S_IMODE(run.metrics.stat().st_mode) == 0o600
+    with run.metrics.open("a") as file:
+        file.write('{"st')
+    assert run.read_lines(run.metrics) == [{"step": 0}, {"step": 1}]
+    run.metrics.write_text("nonsense\n")
+    with pytest.raises(RunError, match="got damage"):
+        run.read_lines(run.metrics)
+
+
+def test_audits_are_a_list_or_refused(tmp_path):
+    run = RunFolder(tmp_path)
+    assert run.read_audits() == []
+    run.audits.write_text('[{"lower_bound": 1}]')
+    assert run.read_audits() == [{"lower_bound": 1}]
+    run.audits.write_text('{"lower_bound": 1}')
+    with pytest.raises(RunError, match="list of audits"):
+        run.read_audits()
+
+
+def test_missing_and_damaged_json_are_clear_errors(tmp_path):
+    with pytest.raises(RunError, match=r"x\.json must be there"):
+        read_json(tmp_path / "x.json")
+    (tmp_path / "x.json").write_text("{")
+    with pytest.raises(RunError, match="got damage"):
+        read_json(tmp_path / "x.json")

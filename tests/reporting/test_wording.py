@@ -1,0 +1,80 @@
+"""Each sentence appears exactly where it is true."""
+
+from dataclasses import replace
+
+import pytest
+
+from reldp.reporting.certificate import Certificate
+from reldp.reporting.wording import adjacency, shown
+from tests.reporting.example import GRAPH, PLAN, ledger
+
+
+def certificate(plan=PLAN, **settings):
+    return Certificate.from_ledger(plan, ledger(plan, **settings))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.45771, "0.4578"),
+        (4.0, "4"),
+        (3.99999, "4"),
+        (12.3456, "12.35"),
+        (0.0, "0"),
+        (1e-5, "1e-05"),
+    ],
+)
+def test_epsilon_is_never_rounded_down(value, text):
+    assert shown(value) == text
+    assert float(shown(value)) >= value
+
+
+def test_capped_and_promised_are_told_apart():
+    capped = adjacency(PLAN, GRAPH)
+    promised = adjacency(PLAN, {**GRAPH, "degree_bound": "promised"})
+    assert "at most 5 relations" in capped
+    assert "after capping" in capped
+    assert "after capping" not in promised
+    assert any("not of the raw one" in line for line in certificate().values["assumptions"])
+    said = certificate(graph={"degree_bound": "promised"}).values["assumptions"]
+    assert not any("raw one" in line for line in said)
+
+
+def test_a_protected_part_is_named_with_its_share():
+    some = certificate(graph={"num_protected": 1000})
+    assert "one protected entity" in some.values["guarantee"]["adjacency"]
+    assert "20.0% of all" in some.summary
+    assert any("not marked as protected" in line for line in some.values["not_promised"])
+    assert not any("not marked" in line for line in certificate().values["not_promised"])
+
+
+def test_relations_alone_are_a_weaker_promise():
+    weak = certificate(replace(PLAN, unit="relation"))
+    assert "one relation more" in weak.values["guarantee"]["adjacency"]
+    assert "every single relation" in weak.summary
+    assert any("Privacy of entities" in line for line in weak.values["not_promised"])
+
+
+def test_device_noise_is_an_assumption():
+    assert any(
+        "neither cryptographic" in x for x in certificate(noise="fast").values["assumptions"]
+    )
+    assert not any("neither cryptographic" in x for x in certificate().values["assumptions"])
+
+
+def test_the_false_claim_is_called_false():
+    said = certificate(replace(PLAN, clipping="frequency"))
+    assert any("Do not rely on it" in line for line in said.values["assumptions"])
+    assert said.summary.startswith("Claimed, and known to be false")
+    assert certificate().summary.startswith("Proven")
+
+
+def test_no_noise_promises_nothing():
+    bare = certificate(replace(PLAN, noise_multiplier=0.0))
+    assert bare.values["not_promised"] == ["Anything: no noise was added, so nothing is hidden."]
+    assert "No privacy" in bare.summary
+
+
+def test_further_runs_and_chosen_settings_are_not_counted_and_said_so():
+    assert any("adds up" in x or "add up" in x for x in certificate().values["not_promised"])
+    assert any("without looking" in x for x in certificate().values["assumptions"])
