@@ -52,7 +52,7 @@ def test_at_full_sampling_the_replacement_analysis_is_nearly_reached():
 def test_the_anchored_analysis_is_nearly_reached_and_needs_its_reweighting(seed):
     settings = plan(noise_multiplier=2.0, analysis="anchored")
     audit = audit_mechanism(
-        settings, trials=10_000, deltas=[0.05], key=bytes([seed] * 32), designs=[AGAINST]
+        settings, trials=8000, deltas=[0.05], key=bytes([seed] * 32), designs=[AGAINST]
     )
     assert not audit.refuted
     assert audit.tightest.share > 0.75
@@ -64,7 +64,7 @@ def test_the_anchored_analysis_is_nearly_reached_and_needs_its_reweighting(seed)
 def test_a_smaller_shift_for_negatives_is_refuted(seed):
     settings = plan(analysis="anchored")
     audit = audit_mechanism(
-        settings, trials=10_000, deltas=[0.05], key=bytes([seed] * 32), designs=[STILL],
+        settings, trials=4000, deltas=[0.05], key=bytes([seed] * 32), designs=[STILL],
         claimed=lambda delta: with_smaller_shift(settings, delta),
     )  # fmt: skip
     assert audit.refuted

@@ -49,18 +49,87 @@ def test_choosing_the_event_on_the_judging_trials_would_be_caught():
     assert alarms > 95
 
 
+def mixture_epsilon(weight, deviation, delta):
+    """Epsilon of (1 - w) N(0) + w N(1) against N(0): the best half-line, which is optimal here."""
+    grid = np.linspace(-3, 12, 30_001)
+    q = norm.sf(grid, 0, deviation)
+    p = (1 - weight) * q + weight * norm.sf(grid, 1, deviation)
+    return np.log((p - delta).clip(1e-300) / q).max()
+
+
 def test_known_noise_reaches_further_than_counting():
     # Shift 1 with probability 0.2, else 0; the other side is always 0.
     rng = np.random.default_rng(5)
-    sums = [(rng.random(5000) < 0.2).astype(float) for _ in range(2)]
-    none = np.zeros(5000)
-    noisy = [s + 0.4 * rng.standard_normal(5000) for s in (*sums, none, none)]
-    exact = gaussian_bound((sums[0], none), (sums[1], none), deviation=0.4, delta=0.01, miss=0.01)
-    counted = counting_bound((noisy[0], noisy[2]), (noisy[1], noisy[3]), delta=0.01, miss=0.01)
-    grid = np.linspace(-3, 5, 4001)
-    p = 0.8 * norm.sf(grid, 0, 0.4) + 0.2 * norm.sf(grid, 1, 0.4)
-    truth = np.log((p - 0.01).clip(1e-300) / norm.sf(grid, 0, 0.4)).max()
-    assert counted.epsilon < exact.epsilon < truth
+    sums = [(rng.random((5000, 1)) < 0.2).astype(float) for _ in range(2)]
+    none = np.zeros((5000, 1))
+    noisy = [s[:, 0] + 0.4 * rng.standard_normal(5000) for s in (*sums, none, none)]
+    numbers = {"delta": 0.01, "miss": 0.01}
+    blind = gaussian_bound((sums[0], none), (sums[1], none), deviation=0.4, **numbers)
+    sure = gaussian_bound(
+        (sums[0], none), (sums[1], none), deviation=0.4, certain=(False, True), **numbers
+    )
+    counted = counting_bound((noisy[0], noisy[2]), (noisy[1], noisy[3]), **numbers)
+    truth = mixture_epsilon(0.2, 0.4, 0.01)
+    assert counted.epsilon < blind.epsilon < sure.epsilon < truth
+    assert sure.epsilon > 0.95 * truth
+
+
+@pytest.mark.parametrize("delta", [1e-8, 1e-5, 1e-2])
+def test_known_noise_is_tight_at_any_delta(delta):
+    rng = np.random.default_rng(6)
+    sums = [(rng.random((5000, 1)) < 0.2).astype(float) for _ in range(2)]
+    none = np.zeros((5000, 1))
+    found = gaussian_bound(
+        (sums[0], none), (sums[1], none), deviation=0.5, delta=delta, miss=0.01,
+        certain=(False, True),
+    )  # fmt: skip
+    truth = mixture_epsilon(0.2, 0.5, delta)
+    assert 0.93 * truth < found.epsilon < truth
+
+
+def test_known_noise_seldom_exceeds_the_truth():
+    # At miss 0.2 more than 50 of 150 false alarms have probability below 1e-4.
+    rng = np.random.default_rng(7)
+    truth = mixture_epsilon(0.3, 0.5, 1e-3)
+    none = np.zeros((100, 1))
+    alarms = 0
+    for _ in range(150):
+        sums = [(rng.random((100, 1)) < 0.3).astype(float) for _ in range(2)]
+        found = gaussian_bound(
+            (sums[0], none), (sums[1], none), deviation=0.5, delta=1e-3, miss=0.2,
+            certain=(False, True),
+        )  # fmt: skip
+        alarms += found.epsilon > truth
+    assert 0 < alarms <= 50
+
+
+def test_what_is_called_certain_is_believed_only_while_it_is():
+    rng = np.random.default_rng(8)
+    sums = [(rng.random((2000, 1)) < 0.5).astype(float) for _ in range(2)]
+    none = np.zeros((2000, 1))
+    odd = none.copy()
+    odd[7] = 1.0
+    numbers = {"deviation": 0.3, "delta": 1e-3, "miss": 0.01, "certain": (False, True)}
+    trusted = gaussian_bound((sums[0], none), (sums[1], none), **numbers)
+    doubted = gaussian_bound((sums[0], none), (sums[1], odd), **numbers)
+    assert doubted.epsilon < trusted.epsilon - 1
+
+
+def test_a_rare_step_among_many_shows_in_the_largest_rather_than_the_total():
+    rng = np.random.default_rng(9)
+    sums = [(rng.random((4000, 20)) < 0.02).astype(float) for _ in range(2)]
+    none = np.zeros((4000, 20))
+    found = gaussian_bound(
+        (sums[0], none), (sums[1], none), deviation=0.3, delta=1e-3, miss=0.01,
+        certain=(False, True),
+    )  # fmt: skip
+    assert found.score == "peak"
+    # Exactly: some step of 20 above t.
+    p_step = lambda t: 0.98 * norm.sf(t, 0, 0.3) + 0.02 * norm.sf(t, 1, 0.3)  # noqa: E731
+    p = 1 - (1 - p_step(found.threshold)) ** 20
+    q = -np.expm1(20 * norm.logcdf(found.threshold, 0, 0.3))
+    truth = np.log((p - 1e-3) / q)
+    assert 0.9 * truth < found.epsilon < truth
 
 
 def test_a_score_at_which_both_sides_have_an_atom_is_counted_strictly():

@@ -61,14 +61,16 @@ class _Evidence:
     Attributes:
         design: Its name.
         scored: Every score of `reldp.auditing.attacks`, four columns each.
-        totals: Sums before noise, added up over a trial's steps, four columns.
-        deviation: Standard deviation of the noise on the totals.
+        sums: Sums before noise, four columns of (N, T).
+        deviation: Standard deviation of the noise on each sum.
+        zero_without: Whether, without the entity, every gradient is zero by design.
     """
 
     design: str
     scored: dict[str, list[Array]]
-    totals: list[Array]
+    sums: list[Array]
     deviation: float
+    zero_without: bool
 
 
 def default_deltas(plan: PrivacyPlan) -> tuple[float, ...]:
@@ -176,21 +178,22 @@ def _gather(
                 progress(count * num_steps)
     with_pilot, with_trials, without_pilot, without_trials = halves
     return _evidence(
-        design.name,
+        design,
         [with_pilot, without_pilot, with_trials, without_trials],
         plan.noise_multiplier * plan.clip_norm,
     )
 
 
-def _evidence(design: str, halves: list[_Half], deviation: float) -> _Evidence:
+def _evidence(design: Design, halves: list[_Half], deviation: float) -> _Evidence:
     """Scores of all trials, the likelihood ratio fitted on the pilot ones."""
     ratio = LikelihoodRatio.fit(halves[0].sums, halves[1].sums, deviation)
     scored = [scores(half.outputs, ratio) for half in halves]
     return _Evidence(
-        design=design,
+        design=design.name,
         scored={name: [column[name] for column in scored] for name in scored[0]},
-        totals=[half.sums.sum(axis=1) for half in halves],
-        deviation=deviation * halves[0].sums.shape[1] ** 0.5,
+        sums=[half.sums for half in halves],
+        deviation=deviation,
+        zero_without=not any(design.other),
     )
 
 
@@ -210,15 +213,17 @@ def _judge(evidence: _Evidence, delta: float, claimed: float, miss: float) -> li
         }
         # Chosen by what the pilot trials expect, never by what the judging trials show.
         name, best = max(counted.items(), key=lambda item: item[1].expected)
+        zero = evidence.zero_without
         exact = gaussian_bound(
-            *_sides(evidence.totals, direction),
+            *_sides(evidence.sums, direction),
             deviation=evidence.deviation,
             delta=delta,
             miss=miss,
+            certain=(False, zero) if direction == "removal" else (zero, False),
         )
         for method, score, value in (
             ("counting", name, best.epsilon),
-            ("gaussian", "projection", exact.epsilon),
+            ("gaussian", exact.score, exact.epsilon),
         ):
             bounds.append(
                 Bound(

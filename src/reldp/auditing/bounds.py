@@ -4,9 +4,10 @@ If a mechanism is (epsilon, delta)-private then P[A] <= e^epsilon Q[A] + delta f
 epsilon >= log((P[A] - delta) / Q[A]). Two ways to bound the probabilities:
 
 * `counting_bound`: how often the real outputs, noise and all, fell into A. Believes nothing.
-* `gaussian_bound`: the auditor also sees the sums before the noise. Given its sum, an output is Gaussian, so the
-  probability of a half-line is known exactly for every trial, and only the sums' own randomness is left to chance.
-  Believes the noise (which has tests of its own) and reaches further into the tails.
+* `gaussian_bound`: the auditor also sees the sums before the noise. Given its sums, outputs are Gaussian, so the
+  probability that their total, or any of them, exceeds a threshold is known exactly for every trial, and only the
+  sums' own randomness is left to chance. Believes the noise (which has tests of its own) and, where the auditor's
+  gradients are all zero, that they add up to zero. Reaches any delta with few trials.
 
 The event is chosen on one half of the trials and judged on the other. P and Q each miss with half of `miss`.
 
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
+from scipy.special import log_ndtr, ndtr
 
 from reldp.auditing.confidence import (
     mean_lower,
@@ -50,6 +51,7 @@ class Judged:
         above: Which of the two.
         probability: Lower bound on P of the event.
         other: Upper bound on Q of the event.
+        score: What is compared with the threshold, where the bound itself chose it.
     """
 
     epsilon: float
@@ -58,6 +60,7 @@ class Judged:
     above: bool
     probability: float
     other: float
+    score: str = ""
 
 
 def _epsilon(probability: npt.ArrayLike, other: npt.ArrayLike, delta: float) -> Array:
@@ -118,42 +121,112 @@ def counting_bound(pilot: Sides, trials: Sides, *, delta: float, miss: float) ->
     )
 
 
-def _beyond(sums: Array, threshold: float, deviation: float, above: bool) -> Array:
-    """Exact probability, given each sum, that sum plus noise lies beyond the threshold."""
-    distance = (sums - threshold) / deviation
-    return np.asarray(ndtr(distance if above else -distance), dtype=np.float64)
+def _chances(sums: Array, event: "_Event", deviation: float) -> Array:
+    """Exact probability of the event given each trial's sums.  (N, T) -> (N,)."""
+    if event.kind == "total":
+        scale = deviation * sums.shape[1] ** 0.5
+        distance = (sums.sum(axis=1) - event.threshold) / scale
+        return np.asarray(ndtr(distance if event.above else -distance), dtype=np.float64)
+    none = log_ndtr((event.threshold - sums) / deviation).sum(axis=1)  # log P[no step is above]
+    return np.asarray(-np.expm1(none) if event.above else np.exp(none), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class _Event:
+    """The total, or some step, is above a threshold; or the opposite."""
+
+    kind: str
+    threshold: float
+    above: bool
+
+
+def _events(pilot: Sides, deviation: float) -> list[_Event]:
+    """Candidates: where sums can be, and some deviations beyond."""
+    steps = pilot[0].shape[1]
+    found = []
+    for kind in ("total", "peak")[: 1 + (steps > 1)]:
+        columns = [side.sum(axis=1) if kind == "total" else side for side in pilot]
+        scale = deviation * (steps**0.5 if kind == "total" else 1.0)
+        low, high = min(map(np.min, columns)), max(map(np.max, columns))
+        for threshold in np.linspace(low - 6 * scale, high + 8 * scale, _THRESHOLDS):
+            found += [_Event(kind, float(threshold), above) for above in (True, False)]
+    return found
+
+
+def _lower(values: Array, pilot: Array, *, miss: float) -> float:
+    """A lower bound on a mean, far from 1 as well.
+
+    What exceeds the largest value of the pilot trials is cut to it, which only lowers the mean; the rest is
+    measured in units of that value, so a bound on chances of a millionth is as good as one on a half.
+    """
+    unit = float(pilot.max(initial=0.0))
+    if unit <= 0.0:
+        return 0.0
+    return unit * mean_lower(np.minimum(values / unit, 1.0), pilot / unit, miss=miss)
 
 
 def gaussian_bound(
-    pilot: Sides, trials: Sides, *, deviation: float, delta: float, miss: float
+    pilot: Sides,
+    trials: Sides,
+    *,
+    deviation: float,
+    delta: float,
+    miss: float,
+    certain: tuple[bool, bool] = (False, False),
 ) -> Judged:
-    """The bound of the best half-line of the noisy sum, its probability exact given each sum.
+    """The bound of the best event about noisy sums, its probability exact given each trial's sums.
 
     Args:
-        pilot: Sums before noise of the trials that choose the event: P's, then Q's.
+        pilot: Sums before noise of the trials that choose the event, (N, T) each: P's, then Q's.
         trials: Sums of the trials that judge it.
-        deviation: Standard deviation of the noise on these sums.
+        deviation: Standard deviation of the noise on each sum.
         delta: The delta of the claim.
         miss: Probability with which the bound may exceed the true epsilon.
+        certain: Whether P's, or Q's, sums are the same in every trial by construction, so that one trial
+            says all. Believed only if all trials agree.
     """
-    best = (-1.0, 0.0, True)
-    allowance = math.log(2 / miss) / trials[1].size  # what the upper bound adds at the least
-    low, high = min(map(np.min, pilot)), max(map(np.max, pilot))
-    for threshold in np.linspace(low - 6 * deviation, high + 6 * deviation, _THRESHOLDS):
-        for above in (True, False):
-            given = [_beyond(side, float(threshold), deviation, above).mean() for side in pilot]
-            value = float(_epsilon(given[0] - allowance, given[1] + allowance, delta))
-            best = max(best, (value, float(threshold), above))
-    expected, threshold, above = best
-    given_p, given_q = (_beyond(side, threshold, deviation, above) for side in trials)
-    pilot_p, pilot_q = (_beyond(side, threshold, deviation, above) for side in pilot)
-    probability = mean_lower(given_p, pilot_p, miss=miss / 2)
-    other = mean_upper(given_q, pilot_q, miss=miss / 2)
+    sure = [
+        known and np.ptp(np.concatenate([first.ravel(), second.ravel()])) == 0
+        for known, first, second in zip(certain, pilot, trials, strict=True)
+    ]
+    short = [
+        side[:1] if known else side for known, side in zip(sure, pilot, strict=True)
+    ]  # equal trials are looked at once
+    allowance = math.log(2 / miss) / trials[0].shape[0]  # what a bound on a mean costs at the least
+    best: tuple[float, _Event | None] = (-1.0, None)
+    for event in _events(pilot, deviation):
+        p, q = (_chances(side, event, deviation) for side in short)
+        low = p.mean() - (0.0 if sure[0] else allowance * p.max())
+        high = q.mean() + (0.0 if sure[1] else allowance)
+        value = float(_epsilon(low, high, delta))
+        if value > best[0]:
+            best = (value, event)
+    expected, chosen = best
+    assert chosen is not None  # an epsilon is 0 at least
+    return _judged(chosen, expected, pilot, trials, sure, deviation, delta, miss)
+
+
+def _judged(
+    event: _Event,
+    expected: float,
+    pilot: Sides,
+    trials: Sides,
+    sure: list[bool],
+    deviation: float,
+    delta: float,
+    miss: float,
+) -> Judged:
+    """The chosen event on the judging trials."""
+    given_p, given_q = (_chances(side, event, deviation) for side in trials)
+    pilot_p, pilot_q = (_chances(side, event, deviation) for side in pilot)
+    probability = float(given_p[0]) if sure[0] else _lower(given_p, pilot_p, miss=miss / 2)
+    other = float(given_q[0]) if sure[1] else mean_upper(given_q, pilot_q, miss=miss / 2)
     return Judged(
         epsilon=float(_epsilon(probability, other, delta)),
         expected=expected,
-        threshold=threshold,
-        above=above,
+        threshold=event.threshold,
+        above=event.above,
         probability=probability,
         other=other,
+        score=event.kind,
     )

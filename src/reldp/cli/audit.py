@@ -267,9 +267,7 @@ def _table(audit: "MechanismAudit") -> "Table":
         table.add_column(header, no_wrap=True)
     for bound in audit.bounds:
         style = "bold red" if bound.refuted else None
-        numbers = (f"{bound.delta:g}", f"<= {bound.claimed:.4g}", f">= {bound.epsilon:.4g}")
-        way = bound.method if bound.method == "gaussian" else f"{bound.method}, {bound.score}"
-        table.add_row(
-            *numbers, f"{bound.share:.0%}", bound.direction, way, bound.design, style=style
-        )
+        numbers = (f"{bound.delta:.2g}", f"<= {bound.claimed:.3g}", f">= {bound.epsilon:.3g}")
+        words = (bound.direction, bound.method, bound.design)
+        table.add_row(*numbers, f"{bound.share:.0%}", *words, style=style)
     return table

@@ -26,7 +26,7 @@ class Case:
     wrong: object
     design: object = STILL
     num_steps: int = 1
-    trials: int = 2000
+    trials: int = 1000
     right_pair: object = None  # where the mistake is in the graph itself
 
     def audit_wrong(self, seed):
@@ -55,7 +55,7 @@ class Case:
 def plan_of(**changes):
     """A small plan with full sampling; delta is large so that few trials see much."""
     settings = {
-        "num_entities": 60, "num_relations": 5, "max_degree": 5, "num_negatives": 1,
+        "num_entities": 60, "num_relations": 5, "max_degree": 5, "num_negatives": 2,
         "sample_rate": 1.0, "num_steps": 1, "noise_multiplier": 1.0, "delta": 0.05,
     }  # fmt: skip
     return PrivacyPlan(**{**settings, **changes})

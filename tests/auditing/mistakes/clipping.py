@@ -97,7 +97,7 @@ def by_truncated_text(plan, graph, key, parts):
 
 
 TWO_ARMS = plan_of(clipping="frequency", max_degree=2, num_relations=2)
-MANY_OTHERS = plan_of(clipping="frequency", num_entities=200, num_relations=15, num_negatives=2)
+MANY_OTHERS = plan_of(clipping="frequency", num_entities=200, num_relations=15)
 ONE_RELATION = plan_of(max_degree=1)
 
 CASES = [
@@ -123,7 +123,7 @@ CASES = [
         plan=FREQUENCY,
         pair=star(FREQUENCY),
         wrong=replaced(units=counted_per_chunk),
-        trials=1000,
+        trials=500,
     ),
     Case(
         letter="e",
@@ -146,6 +146,7 @@ CASES = [
         pair=star(ONE_RELATION, others=5),
         wrong=replaced(clip=partial_norm),
         design=Design(name="hidden", touching=(0.0, 4.0), other=(0.0, 0.0)),
+        trials=500,
     ),
     Case(
         letter="m",

@@ -54,7 +54,7 @@ def reused(plan, graph, key, parts):
 
 EMPTY = plan_of(num_relations=4, sample_rate=0.2, noise_multiplier=4.0)
 SCALED = plan_of(num_relations=1, noise_multiplier=20.0)
-RANKS = plan_of(max_degree=1)
+RANKS = plan_of(max_degree=1, noise_multiplier=2.0)
 TWICE = plan_of(max_degree=1, sample_rate=0.4, num_steps=2)
 
 CASES = [
@@ -71,7 +71,7 @@ CASES = [
         plan=SCALED,
         pair=worst_pair(SCALED),
         wrong=replaced(release=by_realised_size),
-        trials=1000,
+        trials=500,
     ),
     Case(
         letter="j",
@@ -79,6 +79,7 @@ CASES = [
         plan=RANKS,
         pair=worst_pair(RANKS),
         wrong=replaced(release=per_rank),
+        trials=2000,
     ),
     Case(
         letter="n",
@@ -87,6 +88,6 @@ CASES = [
         pair=worst_pair(TWICE),
         wrong=replaced(release=reused),
         num_steps=2,
-        trials=1000,
+        trials=500,
     ),
 ]

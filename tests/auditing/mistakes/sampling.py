@@ -57,7 +57,7 @@ def capped_all_but_the_last(max_degree):
     return pair_of(plan_of(max_degree=max_degree), [(5, 6), (7, 8)], range(5))
 
 
-REPLACEMENT = plan_of(num_entities=18, num_relations=16, max_degree=1, noise_multiplier=2.0)
+REPLACEMENT = plan_of(num_entities=35, num_relations=16, max_degree=1, noise_multiplier=2.0)
 FIXED = plan_of(num_relations=4, max_degree=1, sample_rate=0.5)
 UNCAPPED = plan_of(num_relations=2, max_degree=2, noise_multiplier=2.0)
 
@@ -69,7 +69,7 @@ CASES = [
         pair=worst_pair(REPLACEMENT),
         wrong=replaced(sample=with_replacement),
         design=AGAINST,
-        trials=6000,
+        trials=4000,
     ),
     Case(
         letter="i",
@@ -86,5 +86,6 @@ CASES = [
         pair=capped_all_but_the_last(5),
         wrong=real_parts,
         right_pair=worst_pair(UNCAPPED),
+        trials=500,
     ),
 ]
