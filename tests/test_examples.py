@@ -1,0 +1,64 @@
+"""The examples run, at small size, and do what they say."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.encoders.tiny import write_model
+from tests.training.test_demo import write_graph
+
+torch.set_num_threads(1)
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def example(name):
+    return runpy.run_path(str(EXAMPLES / name))["main"]
+
+
+def test_every_example_is_tested_here():
+    assert sorted(path.name for path in EXAMPLES.glob("*.py")) == [
+        "customers_and_products.py",
+        "dense_features.py",
+        "text_graph.py",
+    ]
+
+
+@pytest.mark.filterwarnings("ignore::reldp.training.advice.PoorPlanWarning")
+def test_a_text_graph(tmp_path, capsys):
+    import reldp
+
+    graphs = [reldp.EntityGraph.read(write_graph(tmp_path / f"g{i}", i)) for i in range(2)]
+    certificate = example("text_graph.py")(
+        str(write_model("bert", tmp_path / "model")),
+        str(tmp_path / "run"),
+        *graphs,
+        num_steps=2,
+        batch_size=4,
+        candidates=32,
+    )
+    assert certificate.epsilon <= 4
+    assert "after:" in capsys.readouterr().out
+
+
+def test_dense_features_learn(tmp_path, capsys):
+    certificate, before, after = example("dense_features.py")(
+        str(tmp_path / "run"), num_entities=6000, num_steps=80, batch_size=100
+    )
+    assert certificate.epsilon <= 2
+    assert certificate.status == "proven"
+    assert after > before + 0.02
+    assert "differential privacy" in capsys.readouterr().out
+
+
+def test_customers_are_protected_and_products_are_not(tmp_path, capsys):
+    certificate, before, after = example("customers_and_products.py")(
+        str(tmp_path / "run"), num_customers=6000, num_products=1500, num_steps=60, batch_size=100
+    )
+    data = certificate.values["data"]
+    assert data["num_protected"] == 6000
+    assert data["num_entities"] == 7500
+    assert "every protected entity (80.0% of all)" in certificate.summary
+    assert after > before + 0.02
+    assert "kept" in capsys.readouterr().out
