@@ -38,6 +38,7 @@ Array = npt.NDArray[np.float64]
 Sides = tuple[Array, Array]  # trials of P, trials of Q
 
 _THRESHOLDS = 256
+_CUTS = 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,16 +154,37 @@ def _events(pilot: Sides, deviation: float) -> list[_Event]:
     return found
 
 
+def _distinct(sums: Array) -> tuple[Array, Array]:
+    """Different trials and their shares; the order of a trial's steps does not matter.  (N, T) -> (U, T), (U,)."""
+    rows, counts = np.unique(np.sort(sums.round(9), axis=1), axis=0, return_counts=True)
+    return rows, counts / len(sums)
+
+
+def _cut(chances: Array, shares: Array, trials: int, miss: float) -> tuple[float, float]:
+    """Where to cut chances before bounding their mean from below, and the bound to expect then."""
+    units = np.unique(chances[chances > 0])
+    if units.size == 0:
+        return 0.0, 0.0
+    units = units[np.unique(np.linspace(0, units.size - 1, _CUTS).round().astype(np.int64))]
+    capped = np.minimum(chances[None, :], units[:, None])  # (cuts, U)
+    mean = capped @ shares
+    spread = np.maximum((capped**2) @ shares - mean**2, 0.0)
+    cost = math.log(1 / miss) / trials
+    expected = mean - np.sqrt(2 * spread * cost) - units * cost
+    best = int(np.argmax(expected))
+    return float(units[best]), max(float(expected[best]), 0.0)
+
+
 def _lower(values: Array, pilot: Array, *, miss: float) -> float:
     """A lower bound on a mean, far from 1 as well.
 
-    What exceeds the largest value of the pilot trials is cut to it, which only lowers the mean; the rest is
-    measured in units of that value, so a bound on chances of a millionth is as good as one on a half.
+    Values above a cut that the pilot trials chose are lowered to it, which only lowers the mean; the rest is measured
+    in units of the cut, so a bound on chances of a millionth is as good as one on a half.
     """
-    unit = float(pilot.max(initial=0.0))
-    if unit <= 0.0:
+    cut, _ = _cut(pilot, np.full(pilot.size, 1 / pilot.size), values.size, miss)
+    if cut == 0.0:
         return 0.0
-    return unit * mean_lower(np.minimum(values / unit, 1.0), pilot / unit, miss=miss)
+    return cut * mean_lower(np.minimum(values / cut, 1.0), np.minimum(pilot / cut, 1.0), miss=miss)
 
 
 def gaussian_bound(
@@ -189,15 +211,15 @@ def gaussian_bound(
         known and np.ptp(np.concatenate([first.ravel(), second.ravel()])) == 0
         for known, first, second in zip(certain, pilot, trials, strict=True)
     ]
-    short = [
-        side[:1] if known else side for known, side in zip(sure, pilot, strict=True)
-    ]  # equal trials are looked at once
-    allowance = math.log(2 / miss) / trials[0].shape[0]  # what a bound on a mean costs at the least
+    rows_p, shares_p = _distinct(pilot[0])
+    rows_q, shares_q = _distinct(pilot[1])
+    size = trials[0].shape[0]
+    allowance = math.log(2 / miss) / size  # what an upper bound on a mean costs at the least
     best: tuple[float, _Event | None] = (-1.0, None)
     for event in _events(pilot, deviation):
-        p, q = (_chances(side, event, deviation) for side in short)
-        low = p.mean() - (0.0 if sure[0] else allowance * p.max())
-        high = q.mean() + (0.0 if sure[1] else allowance)
+        p, q = _chances(rows_p, event, deviation), _chances(rows_q, event, deviation)
+        low = float(p @ shares_p) if sure[0] else _cut(p, shares_p, size, miss / 2)[1]
+        high = float(q @ shares_q) + (0.0 if sure[1] else allowance)
         value = float(_epsilon(low, high, delta))
         if value > best[0]:
             best = (value, event)
