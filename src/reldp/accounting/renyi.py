@@ -95,7 +95,7 @@ class _Grid:
 class StepDivergence:
     """Renyi divergences of one step under one analysis, for any order above 1."""
 
-    def __init__(self, event: CoupledStep, analysis: str, node_spacing: float = 1.0) -> None:
+    def __init__(self, event: CoupledStep, analysis: str, node_spacing: float = 0.5) -> None:
         self._pair = dominating_pair(event, analysis, LOG_TAIL, node_spacing)
         self._grids: dict[tuple[float, float], _Grid] = {}
 

@@ -1,0 +1,90 @@
+import math
+from dataclasses import FrozenInstanceError, replace
+
+import pytest
+from tests.accounting.conformance import small_step
+
+from reldp.accounting.events import ANALYSES, Composition
+from reldp.errors import PlanError, UnsupportedEvent
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_relations", 0),
+        ("pool_size", 0),
+        ("max_degree", 0),
+        ("num_negatives", -1),
+        ("sample_rate", 0.0),
+        ("sample_rate", 1.5),
+        ("sample_rate", math.nan),
+        ("noise_multiplier", -0.1),
+        ("noise_multiplier", math.nan),
+        ("noise_multiplier", math.inf),
+        ("negative_replacement", -1.0),
+        ("negative_removal", -1.0),
+        ("negative_removal", math.inf),
+        ("drawn_negatives", 1),
+    ],
+)
+def test_a_bad_field_is_named(name, value):
+    with pytest.raises(PlanError, match=f"`{name}` must be"):
+        small_step(**{name: value})
+
+
+def test_more_negatives_than_the_pool_are_refused():
+    with pytest.raises(PlanError, match="must not exceed the pool of negatives"):
+        small_step(pool_size=59)
+
+
+def test_events_are_frozen_and_equal_by_value():
+    step = small_step()
+    assert step == small_step()
+    with pytest.raises(FrozenInstanceError):
+        step.sample_rate = 0.5
+
+
+def test_compositions_count_and_merge():
+    step, other = small_step(), small_step(noise_multiplier=2.0)
+    both = step * 3 + other * 2 + step * 4
+    assert both.num_steps == 9
+    assert dict(both.parts) == {step: 7, other: 2}
+    assert (step * 0 + other * 2).running == ((other, 2),)
+
+
+@pytest.mark.parametrize("count", [-1, 1.5, "3"])
+def test_a_bad_count_is_refused(count):
+    with pytest.raises(PlanError, match="`num_steps` must be an integer"):
+        small_step() * count
+
+
+def test_unknown_events_are_refused():
+    with pytest.raises(UnsupportedEvent, match="without a proof has no price"):
+        Composition((("gaussian", 3),))
+
+
+@pytest.mark.parametrize(
+    ("changes", "available"),
+    [
+        ({}, ANALYSES),
+        ({"negative_removal": None}, ("replacement",)),
+        ({"claimed_constant": True}, ("replacement",)),
+        ({"sample_rate": 1.0, "pool_size": 10_000}, ("replacement",)),
+        ({"sample_rate": 1.0, "num_negatives": 0}, ANALYSES),
+    ],
+)
+def test_analyses_follow_from_their_conditions(changes, available):
+    assert small_step(**changes).available_analyses == available
+
+
+def test_best_means_what_every_part_allows():
+    free, bound = small_step(), small_step(negative_removal=None)
+    assert (free * 1).analyses("best") == ANALYSES
+    assert (free * 1 + bound * 1).analyses("best") == ("replacement",)
+    with pytest.raises(PlanError, match="`analysis` anchored needs a local clipping rule"):
+        (free * 1 + bound * 1).analyses("anchored")
+
+
+def test_slots_default_to_protected_negatives():
+    assert small_step().slots_per_positive == 3
+    assert replace(small_step(), num_negatives=0, drawn_negatives=3).slots_per_positive == 3
