@@ -120,3 +120,13 @@ def test_tensor_float_is_assumed_where_torch_cannot_say(monkeypatch: pytest.Monk
     monkeypatch.setattr(torch, "get_float32_matmul_precision", confused)
     assert ghost._tensor_float()
     assert ghost.roundoff(torch.float32, torch.device("cuda")) == 2.0**-9
+
+
+def test_bfloat16_factors_are_cut_towards_zero_never_rounded_up():
+    factors = torch.rand(10_000, dtype=torch.float64)
+    cut = ghost._cut_to_bfloat16(factors)
+    assert cut.dtype == torch.bfloat16
+    assert (cut.double() <= factors.float().double()).all()
+    assert (cut.double() >= factors * (1 - 2.0**-7)).all()
+    assert (factors.to(torch.bfloat16).double() > factors).any()  # what plain rounding would do
+    assert ghost._cut_to_bfloat16(torch.tensor([0.0, 1.0])).tolist() == [0.0, 1.0]

