@@ -70,6 +70,13 @@ def test_a_step_that_was_logged_is_compared_whatever_is_logged_now(tmp_path):
         log.write(3, 0.1, REPORT, weights(4))
 
 
+def test_weights_are_hashed_only_where_steps_repeat(tmp_path):
+    run = RunFolder(tmp_path)
+    with MetricsLog(run, TrainingConfig(device="cuda"), 0, 0) as log:
+        log.write(0, 0.1, REPORT, weights())
+    assert run.read_lines(run.metrics)[0]["weights"] == ""
+
+
 def test_lines_come_every_so_often(tmp_path):
     run = RunFolder(tmp_path)
     with MetricsLog(run, TrainingConfig(log_every=3), 0, 0) as log:

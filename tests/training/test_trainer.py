@@ -231,6 +231,40 @@ def test_where_replay_differs_a_new_branch_is_opened_and_abandoned_steps_stay_co
     assert verify(tmp_path / "run")
 
 
+def test_on_a_device_that_does_not_repeat_every_resume_opens_a_branch(tmp_path, monkeypatch):
+    """Steps are counted eight at a time there: what is counted and did not run is lost."""
+    for module in ("trainer", "session"):
+        monkeypatch.setattr(f"reldp.training.{module}.is_repeatable", lambda device: False)
+    take = trainer_module._Loop._take
+    seen = []
+
+    def dying(self, step, branch):
+        if (branch, step) in ((0, 11), (1, 14)):
+            raise MemoryError("the machine stopped")
+        seen.append((branch, step))
+        return take(self, step, branch)
+
+    monkeypatch.setattr(trainer_module._Loop, "_take", dying)
+
+    def parts():
+        return small_parts(num_steps=30)
+
+    for _ in range(2):
+        with pytest.raises(MemoryError):
+            Trainer(*parts(), checkpoint_every=10).fit(tmp_path / "run")
+    result = Trainer(*parts(), checkpoint_every=10).fit(tmp_path / "run")
+    # Branch 0 counts 0..15 and is left at its checkpoint 10; branch 1 counts 10..17 and is left
+    # there too; of 30 steps 6 remain.
+    assert seen == [
+        *((0, step) for step in range(11)),
+        *((1, step) for step in range(10, 14)),
+        *((2, step) for step in range(10, 16)),
+    ]
+    steps = result.certificate.values["steps"]
+    assert (steps["counted"], steps["abandoned"], steps["branches"]) == (30, 14, 3)
+    assert verify(tmp_path / "run")
+
+
 def test_a_replay_that_gives_other_bits_leaves_its_branch(tmp_path, monkeypatch):
     """Whatever the machine says of itself: repeated steps are compared with what they gave."""
     take = trainer_module._Loop._take

@@ -1,10 +1,11 @@
 """What a run tells while it runs: a progress bar, metrics.jsonl, TensorBoard, Weights & Biases.
 
-A line of metrics holds the step, its branch, the learning rate, a hash of the weights after it and,
-under ``not_private``, what was computed from private data without noise; that part is left out with
-``log_private=False``. The file is readable by its owner only. Lines of steps that are repeated after
-a crash replace the old ones, and their hashes tell whether the repetition is bitwise identical: if
-it is not, the same noise has met another sum, and the branch must be left (theory.md section 6).
+A line of metrics holds the step, its branch, the learning rate and, under ``not_private``, what was
+computed from private data without noise; that part is left out with ``log_private=False``. The file
+is readable by its owner only. On a CPU a line also holds a hash of the weights after the step: lines
+of steps that are repeated after a crash replace the old ones, and their hashes tell whether the
+repetition is bitwise identical. If it is not, the same noise has met another sum, and the branch
+must be left (theory.md section 6).
 
 Public inside the package: `MetricsLog`, `ReplayDiffers`, `progress_bar`.
 
@@ -27,6 +28,7 @@ from reldp.durable import disk_errors, write_durably
 from reldp.encoders.folders import state_hash
 from reldp.errors import MissingDependency
 from reldp.reporting.run_folder import RunFolder
+from reldp.training.repeatability import is_repeatable
 
 if TYPE_CHECKING:
     from reldp.training.config import TrainingConfig
@@ -70,7 +72,8 @@ class MetricsLog:
         """
         if step % self._config.log_every and step not in self._before:
             return
-        digest = state_hash(weights)[:16]
+        # Elsewhere no step is ever repeated in its branch, and copying the weights costs time.
+        digest = state_hash(weights)[:16] if is_repeatable(self._config.device) else ""
         if self._before.get(step, digest) != digest:
             raise ReplayDiffers
         line: dict[str, Any] = {

@@ -1,0 +1,67 @@
+"""Training on a GPU: the same algorithm, and a new branch whenever a run is resumed."""
+
+import pytest
+import torch
+
+import reldp.training.trainer as trainer_module
+from reldp.encoders import TextEncoder
+from reldp.graph import EntityGraph
+from reldp.noise import Streams
+from reldp.reporting import verify
+from reldp.training import Trainer, TrainingConfig
+from reldp.training.step import PrivateStep
+from tests.encoders.tiny import write_model
+from tests.training.small import small_parts, small_plan
+from tests.training.test_demo import write_graph
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+
+def gradient(parts, device):
+    encoder, capped, plan = parts
+    step = PrivateStep(encoder.to(device), capped, plan, TrainingConfig(device=device))
+    step.open(Streams(bytes(range(32))))
+    step.run(step.draw(0, 0), 0, 0)
+    step.close()
+    return torch.cat([p.grad.reshape(-1).cpu() for p in step.parameters.values()])
+
+
+def test_a_step_is_the_one_of_the_cpu():
+    assert torch.allclose(
+        gradient(small_parts(), "cuda"), gradient(small_parts(), "cpu"), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("noise", ["secure", "fast"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.filterwarnings("ignore::reldp.training.advice.PoorPlanWarning")
+def test_a_text_model_trains_end_to_end(tmp_path, noise, precision):
+    capped = EntityGraph.read(write_graph(tmp_path / "graph", 0)).promise_degrees(2)
+    plan = small_plan(capped, num_negatives=2, expected_batch_size=6.0, num_steps=4)
+    encoder = TextEncoder.load(write_model("bert", tmp_path / "model"), lora_rank=2)
+    settings = {"device": "cuda", "noise": noise, "precision": precision, "average": 0.9}
+    result = Trainer(encoder, capped, plan, **settings).fit(tmp_path / "run")
+    assert result.certificate.values["steps"]["counted"] == 4
+    assert verify(tmp_path / "run")
+
+
+def test_resuming_opens_a_branch_and_keeps_to_the_planned_steps(tmp_path, monkeypatch):
+    take = trainer_module._Loop._take
+
+    def dying(self, step, branch):
+        if (branch, step) == (0, 6):
+            raise MemoryError
+        return take(self, step, branch)
+
+    monkeypatch.setattr(trainer_module._Loop, "_take", dying)
+    settings = {"device": "cuda", "checkpoint_every": 4}
+    with pytest.raises(MemoryError):
+        Trainer(*small_parts(), **settings).fit(tmp_path / "run")
+    result = Trainer(*small_parts(), **settings).fit(tmp_path / "run")
+    steps = result.certificate.values["steps"]
+    assert (steps["branches"], steps["counted"]) == (2, 12)
+    assert steps["abandoned"] > 0
+    assert verify(tmp_path / "run")
