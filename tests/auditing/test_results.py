@@ -42,5 +42,16 @@ def test_the_audit_is_plain_json():
 def test_the_record_for_a_certificate_is_short_and_says_the_same():
     record = AUDIT.to_record()
     assert record["verdict"] == AUDIT.verdict
-    assert record["tightest"] == {"delta": 0.01, "audited": 1.5, "claimed": 2.0}
+    assert record["bound"] == {"delta": 0.01, "audited": 1.5, "claimed": 2.0}
     assert "bounds" not in record
+
+
+def test_the_headline_is_at_the_plans_own_delta_unless_another_refutes():
+    bounds = (replace(BOUND, delta=1e-6, epsilon=1.0), BOUND)
+    audit = replace(AUDIT, bounds=bounds, plan={"delta": 1e-6})
+    assert audit.headline.delta == 1e-6
+    assert audit.tightest.delta == 0.01
+    worse = replace(audit, bounds=(bounds[0], replace(BOUND, epsilon=3.0)))
+    assert worse.headline.delta == 0.01
+    silent = replace(audit, bounds=(replace(bounds[0], epsilon=0.0), BOUND))
+    assert silent.headline.delta == 0.01

@@ -86,10 +86,18 @@ class MechanismAudit:
         return max(self.bounds, key=lambda bound: bound.share)
 
     @property
+    def headline(self) -> Bound:
+        """The bound at the plan's own delta where it says something, else the tightest."""
+        own = [bound for bound in self.bounds if bound.delta == self.plan.get("delta")]
+        if self.refuted or not own or own[0].epsilon == 0:
+            return self.tightest
+        return own[0]
+
+    @property
     def verdict(self) -> str:
         """One line for people."""
-        best = self.tightest
-        found = f"epsilon is at least {best.epsilon:.3g} at delta {best.delta:g}"
+        best = self.headline
+        found = f"epsilon is at least {best.epsilon:.3g} at delta {best.delta:.2g}"
         claim = f"the claim is {best.claimed:.3g}"
         sure = f"{self.confidence:.3%}".rstrip("0%").rstrip(".") + " % confidence"
         if self.refuted:
@@ -99,7 +107,7 @@ class MechanismAudit:
 
     def to_record(self) -> dict[str, Any]:
         """The few values that belong on a certificate."""
-        best = self.tightest
+        best = self.headline
         return {
             "kind": "mechanism",
             "verdict": self.verdict,
@@ -107,7 +115,7 @@ class MechanismAudit:
             "steps composed": self.num_steps,
             "trials": self.trials,
             "confidence": self.confidence,
-            "tightest": {"delta": best.delta, "audited": best.epsilon, "claimed": best.claimed},
+            "bound": {"delta": best.delta, "audited": best.epsilon, "claimed": best.claimed},
             "plan": self.plan_hash,
         }
 

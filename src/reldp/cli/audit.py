@@ -269,5 +269,6 @@ def _table(audit: "MechanismAudit") -> "Table":
         style = "bold red" if bound.refuted else None
         numbers = (f"{bound.delta:.2g}", f"<= {bound.claimed:.3g}", f">= {bound.epsilon:.3g}")
         words = (bound.direction, bound.method, bound.design)
-        table.add_row(*numbers, f"{bound.share:.0%}", *words, style=style)
+        share = "-" if bound.claimed == 0 else f"{bound.share:.0%}"
+        table.add_row(*numbers, share, *words, style=style)
     return table
