@@ -253,9 +253,14 @@ class Ledger:
         """Number of the branch that steps run in."""
         return len(self._story.branches) - 1
 
+    @property
+    def counted_to(self) -> int:
+        """The first step of this branch that is not counted yet."""
+        return self._story.branches[-1].stop
+
     def reserve(self, first: int, stop: int) -> None:
         """Counts steps first..stop-1 of this branch; nothing is written if all are counted."""
-        if stop > self._story.branches[-1].stop:
+        if stop > self.counted_to:
             self._append({"kind": "reserve", "branch": self.branch, "first": first, "stop": stop})
 
     def overflow(self, step: int) -> None:

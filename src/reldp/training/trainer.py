@@ -246,6 +246,8 @@ class _Loop:
 
     def _reserve(self, step: int, stop: int) -> None:
         """Counts the next steps before the first of them runs."""
+        if step < self._session.ledger.counted_to:
+            return
         every = self._config.checkpoint_every
         block = every - step % every if is_repeatable(self._config.device) else min(_BLOCK, every)
         self._session.ledger.reserve(step, min(step + block, stop))
