@@ -9,6 +9,7 @@ from reldp.errors import InputError
 from reldp.graph import EntityGraph
 from reldp.plan import PrivacyPlan
 from reldp.training import Trainer
+from reldp.training.advice import PoorPlanWarning
 
 RING = [(i, (i + 1) % 300) for i in range(300)]
 FEATURES = np.random.default_rng(0).normal(size=(300, 32)).astype(np.float32)
@@ -76,6 +77,23 @@ def test_the_real_trainer_is_consistent_with_its_claim(tmp_path):
     assert plans[0].sample_rate == 0.05
     assert audit.claimed == plans[0].epsilon()
     assert json.loads(json.dumps(audit.to_dict()))["kind"] == "training"
+
+
+def test_with_hardly_any_noise_the_attack_recognises_canaries(tmp_path):
+    def train(capped, plan):
+        trainer = Trainer(
+            FeatureEncoder(32), capped, plan, learning_rate=0.1, progress=False, log_private=False
+        )
+        return trainer.fit(tmp_path / "run").encoder.encode_graph
+
+    settings = plan_of(noise_multiplier=0.05, sample_rate=0.2, num_negatives=1, num_steps=40)
+    with pytest.warns(PoorPlanWarning):
+        audit = audit_training(
+            CAPPED, settings, train, reference=FeatureEncoder(32).encode_graph, num_canaries=60
+        )
+    assert audit.attack["auc"] > 0.75
+    assert 0 < audit.epsilon < audit.claimed
+    assert not audit.refuted
 
 
 def test_rates_of_the_attack_can_be_computed_by_hand():

@@ -8,6 +8,7 @@ there onto its certificate.
 import json
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -192,6 +193,7 @@ def _training(
     from reldp.auditing import audit_training
     from reldp.graph.bundled import open_graph
     from reldp.training import Trainer
+    from reldp.training.advice import PoorPlanWarning
 
     if plan.negatives == "public":
         raise ConfigError(
@@ -207,7 +209,9 @@ def _training(
             encoder = _encoder(start["encoder"], model)
             settings = {**start["training"], "log_private": False}
             trainer = Trainer(encoder, with_canaries, copy, **settings)
-            return trainer.fit(Path(home) / "run").encoder.encode_graph
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", PoorPlanWarning)  # the run itself was warned
+                return trainer.fit(Path(home) / "run").encoder.encode_graph
 
         return audit_training(
             capped,
