@@ -89,6 +89,11 @@ def test_the_curve_of_a_profile_is_the_gaussian_one_when_the_profile_is():
         assert exact * 0.97 - 1e-3 < curve(p) <= exact + 1e-9
 
 
+def test_points_without_a_promise_allow_everything():
+    assert profile_curve([(math.inf, 1e-5), (2e4, 1e-3)])(0.999) == 0.0
+    assert profile_curve([(math.inf, 1e-5), (0.0, 0.1)])(0.5) == pytest.approx(0.4)
+
+
 def test_epsilon_of_the_gaussian_mechanism():
     assert gaussian_epsilon(0.0, 1e-5) == 0.0
     assert gaussian_epsilon(1.0, 1e-5) == pytest.approx(4.3769, abs=2e-3)

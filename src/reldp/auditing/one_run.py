@@ -44,6 +44,7 @@ __all__ = [
 Curve = Callable[[float], float]  # P of an event -> the least Q that the curve allows it
 
 _HALVINGS = 40
+_VACUOUS = 700.0  # an epsilon beyond which e^epsilon is no double, and nothing is promised
 _LARGEST = 40.0  # epsilon, or Gaussian mu, beyond which no audit looks
 
 
@@ -117,8 +118,9 @@ def gaussian_curve(mu: float) -> Curve:
 
 def profile_curve(points: Sequence[tuple[float, float]]) -> Curve:
     """The trade-off that follows from (epsilon, delta) pairs, each for an event and for its complement."""
-    growth = np.exp(np.array([epsilon for epsilon, _ in points]))
-    deltas = np.array([delta for _, delta in points])
+    known = [(epsilon, delta) for epsilon, delta in points if epsilon < _VACUOUS]
+    growth = np.exp(np.array([epsilon for epsilon, _ in known]))
+    deltas = np.array([delta for _, delta in known])
 
     def curve(p: float) -> float:
         of_event = (p - deltas) / growth
