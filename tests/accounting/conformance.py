@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.accounting.oracles import Simulation
 
 from reldp.accounting import CoupledStep
 from reldp.errors import PlanError, UnsupportedEvent
+from tests.accounting.oracles import Simulation
 
 # Few examples, each of them slow; no database, so that every run tries the same ones and one test may be inherited
 # by several classes.

@@ -10,15 +10,19 @@ import mpmath as mp
 import numpy as np
 
 
-def components(step, analysis, l):
-    """(weight, shift) of the side with the entity, given l positives that do not touch it; rho_l is their sum."""
+def components(step, analysis, size):
+    """(weight, shift) of the side with the entity, given `size` positives that do not touch it; rho is their sum."""
     k, n, m = step.num_negatives, step.pool_size, step.num_relations
     rate = mp.mpf(step.sample_rate)
     if analysis == "replacement":
-        without, moved, jump = 1 - mp.mpf(k * l) / n, mp.mpf(k * l) / n, step.negative_replacement
+        without, moved, jump = (
+            1 - mp.mpf(k * size) / n,
+            mp.mpf(k * size) / n,
+            step.negative_replacement,
+        )
     else:
-        without, jump = 1 - mp.mpf(k * l) / n, step.negative_removal
-        moved = (m - l) * rate / (1 - rate) * k / n if k else mp.mpf(0)
+        without, jump = 1 - mp.mpf(k * size) / n, step.negative_removal
+        moved = (m - size) * rate / (1 - rate) * k / n if k else mp.mpf(0)
     degree = step.max_degree
     found = []
     for i in range(degree + 1):
@@ -28,20 +32,20 @@ def components(step, analysis, l):
 
 
 def batch_sizes(step):
-    """(l, probability); one l where no entity of the pool is protected."""
+    """(size, probability); one size where no entity of the pool is protected."""
     if not step.num_negatives:
         return [(0, mp.mpf(1))]
     m, rate = step.num_relations, mp.mpf(step.sample_rate)
     assert step.num_negatives * m < step.pool_size, "every batch must be drawable"
-    return [(l, mp.binomial(m, l) * rate**l * (1 - rate) ** (m - l)) for l in range(m + 1)]
+    return [(i, mp.binomial(m, i) * rate**i * (1 - rate) ** (m - i)) for i in range(m + 1)]
 
 
 def renyi_moments(step, analysis, order):
     """E of theory.md 3.3 for removal and insertion."""
     sigma = mp.mpf(step.noise_multiplier)
     totals = [mp.mpf(0), mp.mpf(0)]
-    for l, chance in batch_sizes(step):
-        parts = components(step, analysis, l)
+    for size, chance in batch_sizes(step):
+        parts = components(step, analysis, size)
         reach = int(order * float(max(s for _, s in parts)) / float(sigma)) + 12
         edges = [mp.mpf(x) for x in range(-reach, reach + 1, 2)]
 
@@ -59,8 +63,8 @@ def hockey_sticks(step, analysis, epsilon):
     """Divergences of one step at epsilon for removal and insertion, by the root of the likelihood ratio."""
     sigma = mp.mpf(step.noise_multiplier)
     removal, insertion = mp.mpf(0), mp.mpf(0)
-    for l, chance in batch_sizes(step):
-        parts = components(step, analysis, l)
+    for size, chance in batch_sizes(step):
+        parts = components(step, analysis, size)
         for level, sign in ((mp.mpf(epsilon), 1), (-mp.mpf(epsilon), -1)):
             x = _root(parts, sigma, mp.exp(level))
             with_entity = mp.fsum(w * mp.ncdf(sign * (s / sigma - x)) for w, s in parts)
@@ -94,7 +98,7 @@ class Simulation:
         self._alarm = alarm
         self._totals = [np.zeros(runs), np.zeros(runs)]
         sizes = batch_sizes(step)
-        rows = [components(step, analysis, l) for l, _ in sizes]
+        rows = [components(step, analysis, size) for size, _ in sizes]
         width = max(len(row) for row in rows)
         weights = np.array([[float(w) for w, _ in r] + [0.0] * (width - len(r)) for r in rows])
         shifts = np.array([[float(s) for _, s in r] + [0.0] * (width - len(r)) for r in rows])

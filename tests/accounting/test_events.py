@@ -2,10 +2,10 @@ import math
 from dataclasses import FrozenInstanceError, replace
 
 import pytest
-from tests.accounting.conformance import small_step
 
 from reldp.accounting.events import ANALYSES, Composition
 from reldp.errors import PlanError, UnsupportedEvent
+from tests.accounting.conformance import small_step
 
 
 @pytest.mark.parametrize(

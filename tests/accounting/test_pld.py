@@ -8,6 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
+
+from reldp.accounting import PLDAccountant, RenyiAccountant, pld
+from reldp.accounting.discretisation import hockey_stick
+from reldp.accounting.dominating import dominating_pair
+from reldp.accounting.pld import loss_positions
 from tests.accounting.conformance import (
     FEW,
     AccountantConformance,
@@ -16,11 +21,6 @@ from tests.accounting.conformance import (
     tiny_step,
 )
 from tests.accounting.oracles import Simulation
-
-from reldp.accounting import PLDAccountant, RenyiAccountant, pld
-from reldp.accounting.discretisation import hockey_stick
-from reldp.accounting.dominating import dominating_pair
-from reldp.accounting.pld import loss_positions
 
 
 class TestPLDAccountant(AccountantConformance):

@@ -1,9 +1,9 @@
 import pytest
-from tests.accounting.conformance import small_step
 
 from reldp.accounting import PLDAccountant, RenyiAccountant
 from reldp.accounting.price import Price, check_request
 from reldp.errors import PlanError, UnsupportedEvent
+from tests.accounting.conformance import small_step
 
 
 @pytest.mark.parametrize("accountant", [PLDAccountant(), RenyiAccountant()])

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from dp_accounting.rdp import RdpAccountant
 from scipy.optimize import minimize_scalar
-from tests.accounting.conformance import AccountantConformance, simple_step, small_step
 
 from reldp.accounting import RenyiAccountant, renyi_epsilon
 from reldp.accounting.rdp import to_epsilon
+from tests.accounting.conformance import AccountantConformance, simple_step, small_step
 
 
 class TestRenyiAccountant(AccountantConformance):

@@ -4,10 +4,10 @@ from dataclasses import replace
 import mpmath as mp
 import numpy as np
 import pytest
-from tests.accounting.conformance import simple_step, small_step, tiny_step
-from tests.accounting.oracles import renyi_moments
 
 from reldp.accounting.renyi import StepDivergence, log_phi
+from tests.accounting.conformance import simple_step, small_step, tiny_step
+from tests.accounting.oracles import renyi_moments
 
 SMALL = {"num_relations": 2, "pool_size": 7, "max_degree": 1, "num_negatives": 2}
 

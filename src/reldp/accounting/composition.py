@@ -34,6 +34,7 @@ Parts = list[tuple[LossDistribution, int]]
 ROUNDING = float(np.finfo(np.float64).eps)
 NEGLIGIBLE = 1e-6  # share of delta that each truncation may take
 RETILTS = 6
+STEEPEST = 500.0  # largest tilt times window: beyond it nothing but rounding is left
 VANISHED = -100.0  # log size below which a coefficient of the spectrum is bounded, not computed
 FAR = 40.0  # losses this far above epsilon count whole
 
@@ -83,7 +84,9 @@ class ComposedLoss:
             return math.inf
         low, high = self.window
         _, tilt = self.chernoff(math.log(self._delta), 1)
-        best = math.inf
+        tilt = min(tilt, STEEPEST / (high - low + self._interval))
+        # No finite sum exceeds the sum of the largest losses.
+        best = max(0.0, sum(float(part.losses[-1]) * count for part, count in self._parts))
         for _ in range(RETILTS):
             found, without_rounding = self._epsilon_at(low, high, tilt, spare)
             best = min(best, found)

@@ -105,6 +105,11 @@ def _least(total: Callable[[float], float], delta: float) -> float:
         # Past a clear minimum the divergence only grows.
         if len(values) > 6 and min(values[-2:]) > 2 * min(values) + 1:
             break
+    while values[0] == min(values) and grid[0] > math.log(
+        1e-9
+    ):  # losses so large that order 1 calls
+        grid.insert(0, grid[0] - 1.0)
+        values.insert(0, epsilon(grid[0]))
     best = int(np.argmin(values))
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     return max(0.0, min(*values, _golden(epsilon, low, high)))

@@ -1,0 +1,81 @@
+import math
+from dataclasses import replace
+
+import pytest
+from scipy.stats import binom
+
+from reldp.accounting.overflow import log_overflow, price_with_overflow
+from reldp.accounting.price import Price
+from reldp.errors import PlanError
+from tests.accounting.conformance import small_step
+
+
+def priced(epsilon_at):
+    calls = []
+
+    def price(delta):
+        calls.append(delta)
+        return Price(epsilon_at(delta), delta, "pld", "anchored")
+
+    return price, calls
+
+
+@pytest.mark.parametrize("pool", [80, 90, 120, 400])
+def test_the_bound_is_above_both_neighbours_probabilities(pool):
+    step = small_step(pool_size=pool)
+    bound = math.exp(log_overflow(step))
+    assert bound >= binom.sf(math.floor(pool / 3), 2003, 0.01)
+    assert bound >= binom.sf(math.floor((pool - 1) / 3), 2000, 0.01)
+
+
+def test_a_pool_that_does_not_shrink_is_the_same_for_both():
+    step = small_step(pool_size=90, num_negatives=0, drawn_negatives=3, pool_shrinks=False)
+    assert math.exp(log_overflow(step)) >= binom.sf(30, 2003, 0.01)
+    # 90 / 3 positives can be drawn, 89 / 3 cannot: only a shrinking pool counts the 30th.
+    shrinking = replace(step, pool_shrinks=True, max_degree=1)
+    assert log_overflow(shrinking) > log_overflow(replace(step, max_degree=1))
+
+
+def test_without_negatives_every_batch_can_be_drawn():
+    assert log_overflow(small_step(num_negatives=0)) == -math.inf
+    price, calls = priced(lambda delta: 1.0)
+    found = price_with_overflow(small_step(num_negatives=0) * 5, 1e-5, price)
+    assert (found.epsilon, calls) == (1.0, [1e-5])
+
+
+def test_a_share_of_delta_is_always_set_aside():
+    price, calls = priced(lambda delta: 1.0)
+    found = price_with_overflow(small_step() * 5, 1e-5, price)
+    assert found == Price(1.0, 1e-5, "pld", "anchored")
+    assert calls == [1e-5 * (1 - 1e-9)]
+
+
+def test_the_share_covers_both_neighbours_at_the_epsilon_returned():
+    step, steps, delta = small_step(pool_size=190), 10, 1e-4
+    price, calls = priced(lambda d: math.log(1 / d))
+    found = price_with_overflow(step * steps, delta, price)
+    needed = steps * (1 + math.exp(found.epsilon)) * math.exp(log_overflow(step))
+    assert 1e-9 * delta < needed <= delta - calls[-1]
+    assert found.epsilon == math.log(1 / calls[-1])
+
+
+def test_a_share_that_only_a_large_epsilon_makes_large_is_an_infinite_price():
+    price, _ = priced(lambda delta: 2000.0)
+    assert price_with_overflow(small_step() * 5, 1e-5, price).epsilon == math.inf
+
+
+def test_plans_that_overflow_often_are_refused_before_they_are_priced():
+    price, calls = priced(lambda delta: 1.0)
+    with pytest.raises(
+        PlanError, match="`num_negatives` times the batch size must stay well below"
+    ):
+        price_with_overflow(small_step(pool_size=90) * 5, 1e-5, price)
+    assert calls == []
+
+
+def test_parts_are_summed():
+    step = small_step(pool_size=150)
+    price, calls = priced(lambda delta: 0.0)
+    price_with_overflow(step * 100 + replace(step, noise_multiplier=2.0) * 100, 0.5, price)
+    needed = 200 * 2 * math.exp(log_overflow(step))
+    assert 0.5 - calls[-1] >= needed

@@ -1,0 +1,314 @@
+import json
+import math
+from dataclasses import FrozenInstanceError, fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reldp.accounting import CoupledStep, renyi_epsilon
+from reldp.errors import PlanError, UnreachableTarget
+from reldp.graph import EntityGraph
+from reldp.plan import PrivacyPlan
+
+FIELDS = {
+    "num_entities": 10_000,
+    "num_relations": 20_000,
+    "max_degree": 5,
+    "num_negatives": 4,
+    "expected_batch_size": 32,
+    "num_steps": 500,
+    "noise_multiplier": 0.8,
+    "delta": 1e-5,
+}
+
+
+def make(**changes):
+    return PrivacyPlan(**{**FIELDS, **changes})
+
+
+def without(*names, **changes):
+    return PrivacyPlan(**{k: v for k, v in {**FIELDS, **changes}.items() if k not in names})
+
+
+def test_a_plan_is_frozen():
+    with pytest.raises(FrozenInstanceError):
+        make().noise_multiplier = 0.1
+
+
+def test_a_plan_takes_names_only():
+    with pytest.raises(TypeError):
+        PrivacyPlan(10_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_entities", 0),
+        ("num_entities", 1e4),
+        ("num_entities", True),
+        ("num_relations", -5),
+        ("num_relations", "20000"),
+        ("max_degree", 0),
+        ("max_degree", 2.5),
+        ("num_negatives", -1),
+        ("num_steps", -1),
+        ("num_steps", 1.0),
+        ("expected_batch_size", 0),
+        ("expected_batch_size", 20_001),
+        ("expected_batch_size", "many"),
+        ("expected_batch_size", math.nan),
+        ("noise_multiplier", -0.1),
+        ("noise_multiplier", math.inf),
+        ("noise_multiplier", math.nan),
+        ("noise_multiplier", "1"),
+        ("delta", 0.0),
+        ("delta", 1.0),
+        ("delta", 2),
+        ("delta", None),
+        ("clip_norm", 0.0),
+        ("clip_norm", math.inf),
+        ("clipping", "tupel"),
+        ("clipping", None),
+        ("negatives", "all"),
+        ("unit", "edge"),
+        ("analysis", "worst"),
+        ("pool_size", 10**9),
+        ("pool_size", 9_999),
+        ("pool_size", 0),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(name, value):
+    with pytest.raises(PlanError, match=f"`{name}`") as caught:
+        make(**{name: value})
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("value", [0.0, -0.1, 1.1, math.nan, "a", [1]])
+def test_a_bad_rate_is_refused_by_name(value):
+    with pytest.raises(PlanError, match="`sample_rate`"):
+        without("expected_batch_size", sample_rate=value)
+
+
+def test_a_rate_or_a_batch_size_is_needed_and_not_two_that_differ():
+    with pytest.raises(PlanError, match="`sample_rate` or `expected_batch_size` must be given"):
+        without("expected_batch_size")
+    with pytest.raises(PlanError, match="must not both be given unless they agree"):
+        make(sample_rate=0.002)
+    assert make(sample_rate=0.0016) == make()
+
+
+def test_more_negatives_than_entities_are_refused():
+    with pytest.raises(PlanError, match="`num_negatives` times the expected batch size"):
+        make(expected_batch_size=3000)
+
+
+@pytest.mark.parametrize("negatives", ["unprotected", "public"])
+def test_other_pools_state_their_size(negatives):
+    with pytest.raises(
+        PlanError, match=f"`pool_size` must be given when negatives are {negatives}"
+    ):
+        make(negatives=negatives)
+    assert make(negatives=negatives, pool_size=700).event.pool_size == 700
+
+
+def test_unprotected_entities_are_entities():
+    with pytest.raises(PlanError, match="`pool_size` must be at most num_entities"):
+        make(negatives="unprotected", pool_size=10_001)
+    assert make(negatives="public", pool_size=10_001).pool_size == 10_001
+
+
+def test_pairs_need_a_negative_and_anchored_a_local_rule():
+    with pytest.raises(PlanError, match="`num_negatives` must be at least 1 for the pair rule"):
+        make(clipping="pair", num_negatives=0)
+    with pytest.raises(PlanError, match="`analysis` anchored needs a local clipping rule"):
+        make(clipping="frequency", analysis="anchored")
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, {"max_degree": 5, "num_negatives": 4, "negative_replacement": 2.0}),
+        ({"clipping": "pair"}, {"negative_replacement": 0.5, "negative_removal": 1.0}),
+        ({"clipping": "frequency"}, {"claimed_constant": True, "negative_removal": None}),
+        ({"unit": "relation"}, {"max_degree": 1, "num_negatives": 0, "pool_shrinks": False}),
+        (
+            {"negatives": "public", "pool_size": 800},
+            {"num_negatives": 0, "drawn_negatives": 4, "pool_size": 800, "pool_shrinks": False},
+        ),
+    ],
+)
+def test_the_event_follows_from_rule_unit_and_pool(changes, expected):
+    event = make(**changes).event
+    assert isinstance(event, CoupledStep)
+    assert {name: getattr(event, name) for name in expected} == expected
+
+
+def test_status_and_rule():
+    assert (make().status, make(clipping="frequency").status) == ("proven", "claimed")
+    assert make().rule.name == "tuple"
+
+
+def test_clip_norm_never_changes_epsilon():
+    assert make(clip_norm=0.01).epsilon() == make(clip_norm=100.0).epsilon()
+    assert make(clip_norm=0.01).epsilon("rdp") == make().epsilon("rdp")
+
+
+def test_a_relation_is_cheaper_to_protect_than_an_entity():
+    assert make(unit="relation").epsilon() < make(negatives="public", pool_size=5000).epsilon()
+    assert make(negatives="public", pool_size=5000).epsilon() < make().epsilon()
+
+
+def test_epsilon_of_fewer_steps_and_the_names_of_accountants():
+    plan = make()
+    assert plan.epsilon(num_steps=0) == 0.0
+    assert plan.epsilon(num_steps=100) < plan.epsilon() < plan.epsilon("rdp")
+    assert plan.price().accountant == "pld"
+    with pytest.raises(PlanError, match="`accountant` must be one of pld, rdp"):
+        plan.epsilon("moments")
+    with pytest.raises(PlanError, match="`num_steps`"):
+        plan.epsilon(num_steps=-1)
+
+
+def test_no_noise_is_infinite():
+    assert make(noise_multiplier=0.0).epsilon() == math.inf
+    assert make(noise_multiplier=0).epsilon("rdp") == math.inf
+
+
+def test_rdp_is_the_smaller_analysis_at_every_order():
+    plan, orders = make(clipping="pair"), [1.5, 3.0, 20.0]
+    each = [renyi_epsilon(plan.event, name, orders) for name in ("anchored", "replacement")]
+    np.testing.assert_array_equal(plan.rdp(orders), np.min(each, axis=0))
+    with pytest.raises(PlanError, match="`orders` must be finite numbers above 1"):
+        plan.rdp([1.0])
+
+
+@pytest.mark.parametrize("accountant", ["pld", "rdp"])
+def test_calibration_is_on_the_safe_side(accountant):
+    plan = make().calibrate(3.0, accountant)
+    assert plan.epsilon(accountant) <= 3.0
+    assert replace(plan, noise_multiplier=plan.noise_multiplier / 1.01).epsilon(accountant) > 3.0
+    assert replace(plan, noise_multiplier=0.8) == make()
+
+
+def test_extension_finds_the_last_step_within_the_target():
+    plan = make(num_steps=10)
+    longer = plan.extend(2.0)
+    assert longer.epsilon() <= 2.0
+    assert longer.epsilon(num_steps=longer.num_steps + 1) > 2.0
+    with pytest.raises(UnreachableTarget, match="exceeded by a single step"):
+        make(noise_multiplier=0.05).extend(0.1)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"clipping": "pair", "analysis": "replacement"},
+        {"negatives": "public", "pool_size": 77_777, "clip_norm": 0.1},
+        {"unit": "relation", "delta": 1e-30, "noise_multiplier": 1 / 3},
+    ],
+)
+def test_json_round_trip(changes):
+    plan = make(**changes)
+    back = PrivacyPlan.from_json(plan.to_json())
+    assert back == plan
+    assert back.hash == plan.hash
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(size=st.floats(1e-3, 2000.0), m=st.integers(20_000, 10**9))
+def test_any_batch_size_survives_the_round_trip(size, m):
+    plan = make(expected_batch_size=size, num_relations=m)
+    back = PrivacyPlan.from_json(plan.to_json())
+    assert back == plan
+    assert back.expected_batch_size == pytest.approx(size, rel=1e-13)
+    assert replace(plan, num_steps=1).sample_rate == plan.sample_rate
+
+
+def test_whole_batch_sizes_stay_whole():
+    assert make(num_relations=671_130).expected_batch_size == 32.0
+
+
+PINNED = "38a1ee73c2109709f6ae11c9e0372359bd65ac0ce0cc20c221998aae55314bb0"
+
+
+def test_the_hash_is_pinned():
+    assert make().hash == PINNED
+
+
+def test_equal_plans_have_equal_hashes_and_others_do_not():
+    assert make(clip_norm=1).hash == make(clip_norm=1.0).hash
+    others = [
+        make(delta=1.0000001e-5),
+        make(num_steps=501),
+        make(clipping="pair"),
+        make(analysis="anchored"),
+        make(clip_norm=2.0),
+        make(unit="relation"),
+    ]
+    assert len({make().hash, *(other.hash for other in others)}) == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "a plan must be JSON"),
+        ("[1]", "`plan` must be a JSON object, got 'list'"),
+        ('{"num_entitys": 3}', "`num_entitys` must be a field of PrivacyPlan"),
+        ('{"num_entities": 3}', "a plan lacks a field"),
+    ],
+)
+def test_a_damaged_plan_is_refused(text, message):
+    with pytest.raises(PlanError, match=message):
+        PrivacyPlan.from_json(text)
+
+
+def test_the_json_holds_every_field_but_the_divisor():
+    names = {field.name for field in fields(PrivacyPlan)} - {"expected_batch_size"}
+    assert set(json.loads(make().to_json())) == names
+
+
+@pytest.fixture(scope="module")
+def capped():
+    rng = np.random.default_rng(0)
+    relations = {(int(a), int(b)) for a, b in rng.integers(0, 300, (500, 2)) if a < b}
+    graph = EntityGraph.from_lists(
+        list(range(300)),
+        sorted(relations),
+        text=[f"entity {i}" for i in range(300)],
+        protected=[i < 200 for i in range(300)],
+    )
+    return graph.cap_degrees(max_degree=4, seed=1)
+
+
+SMALL = {"num_negatives": 1, "expected_batch_size": 4, "num_steps": 20}
+
+
+def test_a_plan_for_a_graph_has_its_sizes(capped):
+    plan = PrivacyPlan.for_graph(capped, noise_multiplier=1.0, **SMALL)
+    assert (plan.num_entities, plan.num_relations) == (300, capped.num_relations)
+    assert (plan.max_degree, plan.pool_size) == (4, 300)
+    assert plan.delta == pytest.approx(0.1 / 300)
+
+
+def test_a_plan_for_a_graph_is_calibrated_to_its_target(capped):
+    plan = PrivacyPlan.for_graph(capped, target_epsilon=4.0, **SMALL)
+    assert 3.9 < plan.epsilon() <= 4.0
+    with pytest.raises(PlanError, match="`noise_multiplier` must not be given with a target"):
+        PrivacyPlan.for_graph(capped, target_epsilon=4.0, noise_multiplier=1.0, **SMALL)
+
+
+def test_pools_of_a_graph(capped):
+    plan = PrivacyPlan.for_graph(capped, negatives="unprotected", **SMALL)
+    assert plan.pool_size == 100
+    public = PrivacyPlan.for_graph(capped, negatives="public", pool_size=50, **SMALL)
+    assert public.pool_size == 50
+    with pytest.raises(PlanError, match="`pool_size` must be given"):
+        PrivacyPlan.for_graph(capped, negatives="public", **SMALL)
+
+
+def test_a_misspelt_setting_is_refused(capped):
+    with pytest.raises(PlanError, match="`num_negative` must be a field"):
+        PrivacyPlan.for_graph(capped, num_negative=1, expected_batch_size=4, num_steps=20)
