@@ -86,7 +86,7 @@ def test_with_hardly_any_noise_the_attack_recognises_canaries(tmp_path):
         )
         return trainer.fit(tmp_path / "run").encoder.encode_graph
 
-    settings = plan_of(noise_multiplier=0.05, sample_rate=0.2, num_negatives=1, num_steps=40)
+    settings = plan_of(noise_multiplier=0.2, sample_rate=0.2, num_negatives=1, num_steps=40)
     with pytest.warns(PoorPlanWarning):
         audit = audit_training(
             CAPPED, settings, train, reference=FeatureEncoder(32).encode_graph, num_canaries=60
