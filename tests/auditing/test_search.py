@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,8 @@ def test_the_frequency_rule_is_broken_from_families_and_from_nothing():
     found = search_neighbours(rule, max_degree=5, num_negatives=4, evaluations=300)
     assert found.ratio >= 6.75
     assert found.batch.legal(5)
+    assert found.verdict.startswith("REFUTED: in a batch of")
+    assert json.loads(json.dumps(found.to_dict()))["batch"]["entity"] == 0
     alone = search_neighbours(
         rule, max_degree=5, num_negatives=4, evaluations=6000, use_families=False
     )
@@ -56,6 +60,8 @@ def test_the_frequency_rule_is_broken_from_families_and_from_nothing():
 def test_the_proven_rules_hold_and_their_claims_are_reached(name):
     found = search_neighbours(get_rule(name), max_degree=3, num_negatives=3, evaluations=3000)
     assert found.ratio == pytest.approx(1.0, abs=1e-9)
+    assert not found.refuted
+    assert found.verdict.startswith("Consistent: of 3,000 batches none")
 
 
 def test_a_pair_rule_that_divides_by_unmasked_negatives_is_caught():

@@ -72,8 +72,9 @@ def test_a_plan_file_and_a_picture(tmp_path, capsys):
 def test_an_audit_of_a_run_reaches_its_certificate_which_still_verifies(run, capsys):
     assert main(["audit", str(run), *QUICK, "--at-delta", "0.05"]) == 0
     audits = json.loads((run / "audits.json").read_text())
-    assert audits[-1]["kind"] == "mechanism"
-    assert audits[-1]["verdict"] in (run / "certificate.md").read_text()
+    assert [audit["kind"] for audit in audits] == ["mechanism", "search for bad neighbours"]
+    for audit in audits:
+        assert audit["verdict"] in (run / "certificate.md").read_text()
     verify(run)
 
 
@@ -89,6 +90,13 @@ def test_canaries_train_a_copy_and_leave_nothing_of_it(run, graph, capsys, monke
     assert list(tmp_path.iterdir()) == []
     assert json.loads((run / "audits.json").read_text())[-1]["kind"] == "training"
     verify(run)
+
+
+def test_the_published_frequency_rule_is_refuted_by_a_batch(capsys):
+    assert main(["audit", *FLAGS, *QUICK, "--clipping", "frequency", "--max-degree", "2"]) == 1
+    out = " ".join(capsys.readouterr().out.split())
+    assert "REFUTED: in a batch of" in out
+    assert "the rule claims at most 1" in out
 
 
 def test_a_refuted_claim_has_exit_code_one(capsys, monkeypatch):

@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,7 @@ IntArray = npt.NDArray[np.int64]
 Claim = Callable[[int, int], float]
 
 ENTITY = 0  # the entity that is taken out
+_ROUNDING = 1e-9
 _RESTART = 400  # evaluations without progress after which a walk starts anew
 
 
@@ -111,6 +112,46 @@ class Finding:
     def ratio(self) -> float:
         """Movement divided by claim; above 1 the claim is false."""
         return self.moved / self.claimed
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the claim is false: no statistics, the batch shows it."""
+        return self.ratio > 1 + _ROUNDING
+
+    @property
+    def verdict(self) -> str:
+        """One line for people."""
+        if not self.refuted:
+            return (
+                f"Consistent: of {self.evaluations:,} batches none lets one entity move the clipped sum "
+                f"further than the rule says."
+            )
+        return (
+            f"REFUTED: in a batch of {len(self.batch.positives)} tuples one entity moves the clipped sum "
+            f"by {self.moved:.3g} clip norms, the rule claims at most {self.claimed:.3g}."
+        )
+
+    def to_record(self) -> dict[str, Any]:
+        """The few values that belong on a certificate."""
+        return {
+            "kind": "search for bad neighbours",
+            "verdict": self.verdict,
+            "refuted": self.refuted,
+            "batches": self.evaluations,
+            "moved": self.moved,
+            "claimed": self.claimed,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, the batch included."""
+        batch = {
+            "entity": ENTITY,
+            "positives": self.batch.positives.tolist(),
+            "negatives": self.batch.negatives.tolist(),
+            "substitute": self.batch.substitute,
+        }
+        extra = {"ratio": self.ratio, "origin": self.origin, "seconds": self.seconds}
+        return {**self.to_record(), **extra, "batch": batch}
 
 
 def claimed_shift(rule: ClippingRule, num_negatives: int) -> Claim:

@@ -6,7 +6,6 @@ there onto its certificate.
 """
 
 import json
-import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -21,12 +20,14 @@ from reldp.errors import ConfigError, InputError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from reldp.auditing import MechanismAudit, TrainingAudit
+    from reldp.auditing import Finding, MechanismAudit, TrainingAudit
     from reldp.encoders import Encoder
     from reldp.plan import PrivacyPlan
     from reldp.reporting.run_folder import RunFolder
 
 __all__ = ["command"]
+
+_SEARCHED = 5  # largest degree and number of negatives that the search builds batches of
 
 
 @click.command(short_help="try to refute a plan's or a run's epsilon")
@@ -79,9 +80,11 @@ def command(
     r"""Try to refute the claimed epsilon of RUN, of a plan file, or of a plan given by flags.
 
     The real sampler, clipping rule, sum and noise run on two graphs that differ in one entity, with gradients chosen to
-    tell them apart; what comes out bounds epsilon from below. With --canaries a copy of RUN is trained on a graph
-    with strangers put in by coin flips, and the trained encoder is asked who was in. That copy is for testing and is
-    destroyed. Exit code 1 means that the claim is refuted.
+    tell them apart; what comes out bounds epsilon from below. A search looks for a batch that breaks the rule's own
+    claim. With --canaries a copy of RUN is trained on a graph with strangers put in by coin flips, and the trained
+    encoder is asked who was in. That copy is for testing and is destroyed.
+
+    Exit code 1 means that a claim is refuted.
 
     \b
     Examples:
@@ -93,6 +96,7 @@ def command(
     _check_usage(run, plan_file, canaries, graph)
     folder = _run_folder(run)
     plan = _plan(folder, plan_file, settings)
+    searched = _search(plan)
     audit = _mechanism(plan, trials, steps, deltas, confidence, seed)
     if plot is not None:
         from reldp.auditing.figure import draw_audit
@@ -101,14 +105,15 @@ def command(
     trained = None
     if folder is not None and canaries is not None and graph is not None:
         trained = _training(folder, plan, canaries, graph, model, seed or 0)
+    found = {"mechanism": audit, "search": searched, "training": trained}
+    done = {name: part for name, part in found.items() if part is not None}
     if folder is not None:
-        _record(folder, [a.to_record() for a in (audit, trained) if a is not None])
+        _record(folder, [part.to_record() for part in done.values()])
     if as_json:
-        found = {"mechanism": audit.to_dict(), "seed": seed}
-        print_json(found if trained is None else {**found, "training": trained.to_dict()})
+        print_json({name: part.to_dict() for name, part in done.items()} | {"seed": seed})
     else:
-        _print(audit, trained, plot)
-    if audit.refuted or (trained is not None and trained.refuted):
+        _print(audit, [part.verdict for part in done.values()], plot)
+    if any(part.refuted for part in done.values()):
         raise click.exceptions.Exit(1)
 
 
@@ -178,6 +183,20 @@ def _mechanism(
             key=None if seed is None else seed.to_bytes(32, "big"),
             progress=lambda done: bar.advance(task, done),
         )
+
+
+def _search(plan: "PrivacyPlan") -> "Finding | None":
+    """A short search for a batch that breaks the rule's claim; small degrees break it as well as large."""
+    from reldp.auditing import search_neighbours
+
+    if plan.unit != "entity":
+        return None
+    return search_neighbours(
+        plan.rule,
+        max_degree=min(plan.max_degree, _SEARCHED),
+        num_negatives=min(plan.num_negatives, _SEARCHED),
+        evaluations=1000,
+    )
 
 
 def _training(
@@ -250,15 +269,14 @@ def _record(folder: "RunFolder", found: list[dict[str, Any]]) -> None:
         publish(folder)
 
 
-def _print(audit: "MechanismAudit", trained: "TrainingAudit | None", plot: str | None) -> None:
-    sentences = [audit.verdict] + ([] if trained is None else [trained.verdict])
+def _print(audit: "MechanismAudit", verdicts: list[str], plot: str | None) -> None:
+    sentences = list(verdicts)
     if plot is not None:
         sentences.append(f"The picture is in {Path(plot).name}.")
     sentences.append(
         "An audit can refute a claim. It cannot prove one; the proof is in the plan's analysis."
     )
     print_table(_table(audit), *sentences)
-    sys.stdout.flush()
 
 
 def _table(audit: "MechanismAudit") -> "Table":
