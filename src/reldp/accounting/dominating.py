@@ -75,8 +75,12 @@ def _relation_counts(
 ) -> tuple[Array, Array, Array, Array]:
     """Shifts and log weights of i ~ Bin(degree, rate), then those of its tails, rounded up."""
     # The window always holds i = 1, however rare.
-    window = binomial_window(degree, rate, min(log_tail, log_upper_tail(degree, rate, 0.0)))
-    shifts, weights = window.values, window.probabilities
+    log_tail = min(log_tail, log_upper_tail(degree, rate, 0.0))
+    window = binomial_window(degree, rate, log_tail)
+    # True probabilities, their sum below 1: on insertion the window may not stand in for its tails.
+    wide = binomial_window(degree, rate, log_tail - 45.0)
+    shifts = window.values
+    weights = wide.probabilities[window.low - wide.low : window.high - wide.low + 1]
     if len(shifts) > MAX_COMPONENTS:  # groups of neighbouring counts, each moved up to its largest
         group = -(-len(shifts) // MAX_COMPONENTS)
         starts = np.arange(0, len(shifts), group)
