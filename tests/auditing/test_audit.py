@@ -110,6 +110,17 @@ def test_a_key_makes_an_audit_repeatable():
     assert runs[0].bounds == runs[1].bounds
 
 
+@pytest.mark.parametrize("norm", [1e-12, 1000.0])
+def test_the_clip_norm_changes_nothing(norm):
+    one, other = (
+        audit_mechanism(plan(clip_norm=size), trials=300, key=KEY, designs=[STILL, AGAINST])
+        for size in (1.0, norm)
+    )
+    assert [bound.claimed for bound in other.bounds] == [bound.claimed for bound in one.bounds]
+    for here, there in zip(one.bounds, other.bounds, strict=True):
+        assert there.epsilon == pytest.approx(here.epsilon, abs=1e-3)
+
+
 def test_the_plans_own_delta_is_among_the_defaults():
     assert default_deltas(plan(delta=1e-6)) == (1e-6, 1e-4, 1e-3, 1e-2, 5e-2)
     assert default_deltas(plan(delta=2e-2)) == (2e-2, 5e-2)

@@ -154,10 +154,11 @@ def _events(pilot: Sides, deviation: float) -> list[_Event]:
     return found
 
 
-def _distinct(sums: Array) -> tuple[Array, Array]:
+def _distinct(sums: Array, deviation: float) -> tuple[Array, Array]:
     """Different trials and their shares; the order of a trial's steps does not matter.  (N, T) -> (U, T), (U,)."""
-    rows, counts = np.unique(np.sort(sums.round(9), axis=1), axis=0, return_counts=True)
-    return rows, counts / len(sums)
+    ordered = np.sort((sums / deviation).round(9), axis=1)
+    rows, counts = np.unique(ordered, axis=0, return_counts=True)
+    return rows * deviation, counts / len(sums)
 
 
 def _cut(chances: Array, shares: Array, trials: int, miss: float) -> tuple[float, float]:
@@ -211,8 +212,8 @@ def gaussian_bound(
         known and np.ptp(np.concatenate([first.ravel(), second.ravel()])) == 0
         for known, first, second in zip(certain, pilot, trials, strict=True)
     ]
-    rows_p, shares_p = _distinct(pilot[0])
-    rows_q, shares_q = _distinct(pilot[1])
+    rows_p, shares_p = _distinct(pilot[0], deviation)
+    rows_q, shares_q = _distinct(pilot[1], deviation)
     size = trials[0].shape[0]
     allowance = math.log(2 / miss) / size  # what an upper bound on a mean costs at the least
     best: tuple[float, _Event | None] = (-1.0, None)

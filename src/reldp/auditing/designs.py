@@ -29,8 +29,8 @@ class Design:
 
     Attributes:
         name: For tables.
-        touching: Gradient of a unit that contains the entity.
-        other: Gradient of every other unit.
+        touching: Gradient of a unit that contains the entity, in clip norms.
+        other: Gradient of every other unit, in clip norms.
     """
 
     name: str

@@ -106,12 +106,14 @@ class Parts:
         units: Clip units of the batches of many steps, entity indices as sampled.
         clip: Clipped gradients from gradients (U, d) and thresholds (U,).
         release: Outputs (T, d) from sums (T, d), sizes (T,) and the number of the first step.
+        clip_norm: What the designs' gradients are measured in.
     """
 
     sample: Callable[[int], TupleBatch]
     units: Callable[[Flat], ClipUnits]
     clip: Callable[[Array, Array], Array]
     release: Callable[[Array, IntArray, int], Array]
+    clip_norm: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -191,6 +193,7 @@ def real_parts(plan: PrivacyPlan, graph: CappedGraph, key: bytes) -> Parts:
         units=lambda flat: units_of(plan.rule, flat, plan.clip_norm),
         clip=clip,
         release=release,
+        clip_norm=plan.clip_norm,
     )
 
 
@@ -213,7 +216,7 @@ def _sums(
     if flat.owner.size == 0:
         return sums
     units = parts.units(flat)
-    gradients = design.gradients(_touching(pair, graph, flat, units))
+    gradients = parts.clip_norm * design.gradients(_touching(pair, graph, flat, units))
     clipped = parts.clip(gradients, units.thresholds)
     owner = flat.owner[units.tuple_index]
     for axis in range(design.num_dimensions):
