@@ -2,13 +2,16 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
+from reldp.cli.audit import _encoder as encoder_of
 from reldp.cli.main import main
-from reldp.encoders import FeatureEncoder
+from reldp.encoders import FeatureEncoder, TextEncoder
 from reldp.graph import EntityGraph
 from reldp.plan import PrivacyPlan
 from reldp.reporting.verification import verify
 from reldp.training import Trainer
+from tests.encoders.tiny import write_model
 
 FLAGS = [
     *("--num-entities", "12", "--num-relations", "4", "--max-degree", "1", "--num-negatives", "2"),
@@ -97,6 +100,25 @@ def test_the_published_frequency_rule_is_refuted_by_a_batch(capsys):
     out = " ".join(capsys.readouterr().out.split())
     assert "REFUTED: in a batch of" in out
     assert "the rule claims at most 1" in out
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"lora_rank": 2, "pooling": "cls", "seed": 3},
+        {"train": "last:1", "max_length": 9},
+        {"train": "head", "head_hidden": [6], "head_dim": 5, "seed": 4},
+    ],
+    ids=["lora", "last", "head"],
+)
+def test_a_text_encoder_is_made_again_from_its_description(settings, tmp_path):
+    folder = write_model("bert", tmp_path / "model")
+    encoder = TextEncoder.load(folder, **settings)
+    described = json.loads(json.dumps(encoder.describe()))
+    again = encoder_of(described, str(folder))
+    assert again.describe() == encoder.describe()
+    for name, parameter in encoder.trainable().items():
+        assert torch.equal(parameter, again.trainable()[name])
 
 
 def test_a_refuted_claim_has_exit_code_one(capsys, monkeypatch):

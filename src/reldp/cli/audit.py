@@ -252,7 +252,8 @@ def _encoder(described: dict[str, Any], model: str | None) -> "Encoder":
     same = {name: described[name] for name in ("pooling", "normalise", "max_length", "dtype")}
     how = described["adaptation"]
     if how["train"] == "head":
-        same |= {"head_hidden": how["hidden"], "head_dim": how["dim"], "train": "head"}
+        same |= {"train": "head", "head_hidden": how["hidden"], "head_dim": how["dim"]}
+        same |= {"seed": how["seed"]}
     else:
         same |= how
     return TextEncoder.load(model or described["base_model"], **same)
