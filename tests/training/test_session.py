@@ -68,6 +68,24 @@ def test_another_number_of_threads_opens_a_branch_and_says_why(tmp_path):
     assert threads_of(RunFolder(tmp_path / "run")) == 2
 
 
+def test_two_copies_of_a_run_resumed_elsewhere_draw_different_noise(tmp_path):
+    """The same key and step must never meet two sums: subtracting them would cancel the noise."""
+    import shutil
+
+    opened(tmp_path).close()
+    shutil.copytree(tmp_path, tmp_path.with_name("copy"))
+    with (
+        opened(tmp_path, facts(threads=2)) as one,
+        opened(tmp_path.with_name("copy"), facts(threads=3)) as two,
+    ):
+        assert one.run.key.read_bytes() == two.run.key.read_bytes()
+        assert one.ledger.branch == two.ledger.branch == 1
+        assert one.coins != two.coins
+        assert 0 not in (one.coins, two.coins)
+    with opened(tmp_path, facts(threads=2)) as again:
+        assert again.coins == one.coins
+
+
 def test_when_every_step_is_counted_a_new_branch_has_none_left(tmp_path):
     with opened(tmp_path) as session:
         session.ledger.reserve(0, 12)

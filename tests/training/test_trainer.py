@@ -461,6 +461,17 @@ def test_the_graph_s_fingerprint_is_in_no_public_file(tmp_path):
             assert (secret in place.read_bytes()) == (place.name == "private.json"), place.name
 
 
+def test_a_new_run_does_not_start_from_what_another_has_learned(tmp_path):
+    encoder, capped, plan = small_parts()
+    trainer = Trainer(encoder, capped, plan)
+    trainer.fit(tmp_path / "one")
+    for again in (trainer, Trainer(encoder, capped, plan)):
+        with pytest.raises(ConfigError, match="add both epsilons"):
+            again.fit(tmp_path / "two")
+    assert not (tmp_path / "two").exists()
+    assert trainer.fit(tmp_path / "one").certificate.epsilon > 0
+
+
 def test_two_runs_of_the_same_thing_differ_in_their_noise(tmp_path):
     one = Trainer(*small_parts()).fit(tmp_path / "one")
     two = Trainer(*small_parts()).fit(tmp_path / "two")

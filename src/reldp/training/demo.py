@@ -69,9 +69,9 @@ class DemoSettings:
     num_steps: Mapping[str, int] = field(default_factory=lambda: {"cls": 60, "mean": 20})
     expected_batch_size: float = 64.0
     num_negatives: int = 4
-    clip_norm: float = 0.1
-    learning_rate: Mapping[str, float] = field(default_factory=lambda: {"cls": 2e-3, "mean": 1e-3})
-    lora_layers: int | None = 3
+    clip_norm: float = 0.03
+    learning_rate: Mapping[str, float] = field(default_factory=lambda: {"cls": 4e-3, "mean": 1e-3})
+    lora_layers: int | None = 2
     lora_rank: int = 8
     max_length: int | None = 32
     test_relations: int = 2048

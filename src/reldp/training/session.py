@@ -19,6 +19,7 @@ Public inside the package: `Session`, `RunFacts`, `threads_of`.
 """
 
 import json
+import secrets
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -156,15 +157,20 @@ class Session:
         checkpoint = newest_checkpoint(run.checkpoints)
         if ledger.record.completion is not None:
             return cls(run, facts, ledger, checkpoint, None)
-        reason = _why_not_repeatable(facts, _machine_of_branch(ledger))
+        reason = _why_not_repeatable(facts, _newest_branch(ledger)["machine"])
         stop = ledger.record.branches[-1].stop
         last = checkpoint.step == stop and ledger.num_left == 0
         if last and not run.key.exists():
             return cls(run, facts, ledger, checkpoint, None)
         streams = Streams(read_key(run.key))
         if checkpoint.step < stop or ledger.num_left:
-            ledger.resume(checkpoint.step, new_branch=reason, facts={"machine": facts.machine})
+            ledger.resume(checkpoint.step, new_branch=reason, facts=_branch_facts(facts, reason))
         return cls(run, facts, ledger, checkpoint, streams)
+
+    @property
+    def coins(self) -> int:
+        """The number that addresses coins and noise of the newest branch; 0 for the first."""
+        return int(_newest_branch(self.ledger).get("coins", 0))
 
     @property
     def stop(self) -> int:
@@ -178,8 +184,8 @@ class Session:
 
     def open_branch(self, reason: str) -> None:
         """Goes on from the newest checkpoint with fresh coins and noise."""
-        machine_now = {"machine": self._facts.machine}
-        self.ledger.resume(self.checkpoint.step, new_branch=reason, facts=machine_now)
+        facts = _branch_facts(self._facts, reason)
+        self.ledger.resume(self.checkpoint.step, new_branch=reason, facts=facts)
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Makes a checkpoint the one to go on from."""
@@ -216,7 +222,7 @@ class Session:
 def threads_of(run: RunFolder) -> int:
     """How many threads the run in a folder was started with."""
     with Ledger.open(run.ledger) as ledger:
-        return int(_machine_of_branch(ledger)["threads"])
+        return int(_newest_branch(ledger)["machine"]["threads"])
 
 
 def _clear(run: RunFolder) -> None:
@@ -273,13 +279,21 @@ def _changes(before: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> lis
     ]
 
 
-def _machine_of_branch(ledger: Ledger) -> Mapping[str, Any]:
-    """The machine that the newest branch was opened on."""
-    found: Mapping[str, Any] = ledger.record.start["machine"]
+def _newest_branch(ledger: Ledger) -> Mapping[str, Any]:
+    """The entry that opened the newest branch."""
+    opened = ledger.record.start
     for entry in ledger.record.entries:
         if entry["kind"] == "resume" and "reason" in entry:
-            found = entry["machine"]
-    return found
+            opened = entry
+    return opened
+
+
+def _branch_facts(facts: RunFacts, reason: str | None) -> dict[str, Any]:
+    """What a resumption says of the machine and, for a new branch, of its coins and noise."""
+    found: dict[str, Any] = {"machine": facts.machine}
+    # A random number: two copies of a run folder, resumed on two machines, must not draw the same
+    # noise for different sums.
+    return found if reason is None else found | {"coins": 1 + secrets.randbelow(2**63 - 1)}
 
 
 def _why_not_repeatable(facts: RunFacts, was: Mapping[str, Any]) -> str | None:

@@ -32,6 +32,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import torch
@@ -64,6 +65,8 @@ __all__ = ["TrainResult", "Trainer"]
 # Steps counted at a time where a resumed run cannot repeat them: what is counted and did not run
 # is lost.
 _BLOCK = 8
+# Encoders that a run has changed, in this process.
+_TRAINED: "WeakSet[Encoder]" = WeakSet()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +128,7 @@ class Trainer:
         """
         run = RunFolder(folder)
         if not run.has_run:
+            self._refuse_trained()
             self._warn()
         threads = self._threads(run)
         with repeatable(self.config.device, threads):
@@ -137,6 +141,7 @@ class Trainer:
                 threads=threads,
             )
             with Session.open(run, facts, self._first_checkpoint()) as session:
+                _TRAINED.add(self.encoder)
                 if not session.is_complete:
                     self._run(session)
                 self._load_released(session.checkpoint)
@@ -185,6 +190,14 @@ class Trainer:
             )
         return self._step
 
+    def _refuse_trained(self) -> None:
+        """A new run must not start from what a run has learned: its epsilon would not cover that."""
+        if self.encoder in _TRAINED:
+            raise ConfigError(
+                "`encoder` must be as it was loaded, got one that a run has trained. Load it anew; "
+                "to go on from a trained one on purpose, load it from its run and add both epsilons."
+            )
+
     def _warn(self) -> None:
         """Says what is poor about the plan."""
         for line in advice(self.plan, price(self.plan, "pld", self.plan.num_steps).epsilon):
@@ -202,6 +215,7 @@ class _Loop:
         self._plan, self._config = trainer.plan, trainer.config
         self._encoder, self._session, self._step = trainer.encoder, session, step
         self._names = list(step.parameters)
+        self._coins = session.coins
         self._optimizer = make_optimizer(
             self._config.optimizer,
             step.parameters.values(),
@@ -254,10 +268,10 @@ class _Loop:
 
     def _take(self, step: int, branch: int) -> tuple[float, Any]:
         """One step: batch, noisy gradient, optimizer."""
-        batch = self._step.draw(step, branch)
+        batch = self._step.draw(step, self._coins)
         if batch.overflow:
             self._session.ledger.overflow(step)
-        report = self._step.run(batch, step, branch)
+        report = self._step.run(batch, step, self._coins)
         config = self._config
         rate = learning_rate(
             config.schedule, config.learning_rate, step, self._plan.num_steps, config.warmup_steps
