@@ -76,6 +76,15 @@ class AccountantConformance:
         exact = self.gaussian(sigma, steps, delta)
         assert exact * (1 - 1e-9) <= found <= exact * (1 + self.settles)
 
+    @pytest.mark.parametrize("rate", [1.0, 0.9999])
+    def test_many_certain_steps_cost_at_least_their_mean_loss(self, rate):
+        step = small_step(
+            max_degree=15, sample_rate=rate, pool_size=10**8, noise_multiplier=6.6, num_negatives=2
+        )
+        smallest = 20_000 * (15 / 6.6) ** 2 / 2  # twenty thousand times the divergence of i = 15
+        found = self.epsilon(step * 20_000, 1e-9)
+        assert smallest * 0.999 < found < smallest * 1.1
+
     def test_no_noise_costs_infinity(self):
         assert self.epsilon(small_step(noise_multiplier=0.0) * 1) == math.inf
         mixed = small_step() * 3 + small_step(noise_multiplier=0.0) * 1

@@ -77,6 +77,14 @@ def test_excess_is_precise_where_the_loss_is_not():
     assert np.abs(np.expm1(loss_at(pair, x)[0]) / exact - 1)[0] > 1e-9
 
 
+@pytest.mark.parametrize("step", [*STEPS, tiny_step(), simple_step(sample_rate=0.999)])
+def test_excess_is_the_exponential_of_the_loss(step):
+    pair = dominating_pair(step, "replacement", -80.0)
+    x = np.linspace(-12.0, 12.0 + float(pair.shifts[-1]) / pair.sigma, 60)
+    found, losses = excess_at(pair, x), loss_at(pair, x)
+    np.testing.assert_allclose(found, np.expm1(np.minimum(losses, math.log(2))), atol=1e-13)
+
+
 def divergence(distribution, epsilon):
     gains = np.maximum(-np.expm1(epsilon - distribution.losses), 0.0)
     return float(gains @ distribution.masses) + distribution.infinity

@@ -23,6 +23,8 @@ SMALL = {"num_relations": 2, "pool_size": 7, "max_degree": 1, "num_negatives": 2
         (simple_step(sample_rate=1e-9, noise_multiplier=10.0), "replacement", 2.5),
         (simple_step(sample_rate=0.5, noise_multiplier=5.0), "anchored", 1.1),
         (replace(simple_step(sample_rate=0.3), max_degree=4), "replacement", 3.3),
+        (simple_step(sample_rate=0.9999, noise_multiplier=0.7), "anchored", 1.01),
+        (tiny_step(**{**SMALL, "pool_size": 50}, sample_rate=1.0), "replacement", 1.001),
     ],
 )
 def test_single_orders_equal_mpmath_and_never_less(step, analysis, order):

@@ -93,7 +93,7 @@ def excess_at(pair: DominatingPair, standard: Array) -> Array:
     rise = pair.shifts / pair.sigma * (standard[:, None] - 0.5 * pair.shifts / pair.sigma)  # (E, C)
     weights = pair.log_weights[:, None, :]  # (R, 1, C)
     near = np.exp(weights) * np.expm1(np.minimum(rise, 1.0))
-    far = np.exp(np.minimum(weights + rise, 0.0)) - np.exp(weights)
+    far = np.exp(np.minimum(weights + rise, 10.0)) - np.exp(weights)  # far above the cap
     total = pair.excess[:, None] + np.where(rise <= 1.0, near, far).sum(axis=2)
     excess: Array = np.minimum(total, 1.0)
     return excess
