@@ -496,6 +496,27 @@ def test_training_learns_something(tmp_path):
     assert np.mean(losses[-20:]) < 0.6 * np.mean(losses[:20])
 
 
+def test_the_progress_bar_never_shows_less_than_was_spent(tmp_path, capsys, monkeypatch):
+    shown = []
+    bar = trainer_module.progress_bar
+
+    def watched(wanted, first, stop, spent):
+        def seen(step):
+            shown.append((step, spent(step)))
+            return shown[-1][1]
+
+        return bar(wanted, first, stop, seen)
+
+    monkeypatch.setattr(trainer_module, "progress_bar", watched)
+    encoder, capped, plan = small_parts(num_steps=101, expected_batch_size=3.0)
+    Trainer(encoder, capped, plan, progress=True, log_every=50).fit(tmp_path / "run")
+    assert [step for step, _ in shown] == list(range(1, 102))
+    assert shown[-1][1] == pytest.approx(plan.epsilon())
+    for step, epsilon in shown[::25]:
+        assert epsilon >= plan.epsilon(num_steps=step)
+    assert "101/101" in capsys.readouterr().err
+
+
 def test_pools_without_protected_entities_and_the_pair_rule(tmp_path):
     protected = [i % 3 > 0 for i in range(300)]
     capped = small_graph(protected=protected).promise_degrees(4)

@@ -51,7 +51,7 @@ class DemoSettings:
         num_steps: Steps of every training, by pooling.
         expected_batch_size: Relations per batch.
         num_negatives: Negatives per relation.
-        clip_norm: Bound on a tuple's gradient.
+        clip_norm: Bound on a tuple's gradient, by pooling.
         learning_rate: By pooling.
         lora_layers: Adapters in the last so many layers.
         lora_rank: Rank of the adapters.
@@ -69,8 +69,8 @@ class DemoSettings:
     num_steps: Mapping[str, int] = field(default_factory=lambda: {"cls": 60, "mean": 20})
     expected_batch_size: float = 64.0
     num_negatives: int = 4
-    clip_norm: float = 0.03
-    learning_rate: Mapping[str, float] = field(default_factory=lambda: {"cls": 4e-3, "mean": 1e-3})
+    clip_norm: Mapping[str, float] = field(default_factory=lambda: {"cls": 0.03, "mean": 0.005})
+    learning_rate: Mapping[str, float] = field(default_factory=lambda: {"cls": 4e-3, "mean": 3e-4})
     lora_layers: int | None = 2
     lora_rank: int = 8
     max_length: int | None = 32
@@ -142,6 +142,7 @@ class Demo:
         self._folder = Path(folder)
         self._settings = DemoSettings() if settings is None else settings
         self._say, self._progress = say, progress
+        self._table: Any = None
 
     @cached_property
     def _capped(self) -> CappedGraph:
@@ -187,7 +188,7 @@ class Demo:
             num_negatives=settings.num_negatives,
             expected_batch_size=settings.expected_batch_size,
             num_steps=settings.num_steps[pooling],
-            clip_norm=settings.clip_norm,
+            clip_norm=settings.clip_norm[pooling],
         )
         self._say(
             f"{pooling}: epsilon {settings.target_epsilon:g} at delta {plan.delta:.2g} needs a noise "
@@ -206,10 +207,15 @@ class Demo:
         )
 
     def _trainer(self, pooling: str, plan: PrivacyPlan) -> Trainer:
+        encoder = self._encoder(pooling)
+        if self._table is None:
+            # The same tokens for every pooling.
+            self._table = encoder.table(self._capped)
         return Trainer(
-            self._encoder(pooling),
+            encoder,
             self._capped,
             plan,
+            table=self._table,
             learning_rate=self._settings.learning_rate[pooling],
             clip=plan.noise_multiplier > 0,
             checkpoint_every=20,

@@ -77,6 +77,7 @@ class PrivateStep:
         config: "TrainingConfig",
         *,
         pool: Any = None,
+        table: Any = None,
     ) -> None:
         """Prepares everything that does not depend on the key.
 
@@ -86,6 +87,7 @@ class PrivateStep:
             plan: What is promised about it.
             config: How it is learned from.
             pool: Public entities that negatives are drawn from, where the plan says so.
+            table: What ``encoder.table(capped, pool=pool)`` gives, if it is known already.
         """
         self._encoder, self._capped, self._plan, self._config = encoder, capped, plan, config
         self._loss = relation_loss(config)
@@ -94,7 +96,7 @@ class PrivateStep:
             raise ConfigError("`encoder` must have something to train, got none. Load it to train.")
         self._size = sum(p.numel() for p in self.parameters.values())
         self._engine = PerUnitGradients(encoder.module) if config.clip else None
-        self._table = encoder.table(capped, pool=pool)
+        self._table = encoder.table(capped, pool=pool) if table is None else table
         expected = capped.num_entities + (plan.pool_size if plan.negatives == "public" else 0)
         if len(self._table) != expected:
             raise ConfigError(

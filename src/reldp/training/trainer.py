@@ -94,6 +94,8 @@ class Trainer:
         capped: The training graph.
         plan: What is promised; must fit the graph.
         pool: Public entities for ``negatives="public"``: another graph, texts or features.
+        table: What ``encoder.table(capped, pool=pool)`` gives, if it is known already: texts are
+            then not tokenised again.
         **settings: Fields of `TrainingConfig`.
     """
 
@@ -104,6 +106,7 @@ class Trainer:
         plan: PrivacyPlan,
         *,
         pool: Any = None,
+        table: Any = None,
         **settings: Any,
     ) -> None:
         """Checks that everything fits together, before anything is computed."""
@@ -116,7 +119,7 @@ class Trainer:
                 "`pool` must be given with negatives='public' and only then, "
                 f"got {'none' if pool is None else 'one'} with {plan.negatives!r}."
             )
-        self._pool = pool
+        self._pool, self._table = pool, table
         self._step: PrivateStep | None = None
 
     def fit(self, folder: str | Path) -> TrainResult:
@@ -186,7 +189,12 @@ class Trainer:
     def _prepared(self) -> PrivateStep:
         if self._step is None:
             self._step = PrivateStep(
-                self.encoder, self.capped, self.plan, self.config, pool=self._pool
+                self.encoder,
+                self.capped,
+                self.plan,
+                self.config,
+                pool=self._pool,
+                table=self._table,
             )
         return self._step
 
@@ -296,14 +304,15 @@ class _Loop:
         )
 
     def _spent(self) -> Callable[[int], float]:
-        """An upper bound on epsilon after a step: priced at every sixteenth of the run."""
+        """An upper bound on epsilon after a step, priced at up to sixteen points of the run."""
         plan = self._plan
-        sixteenth = max(1, -(-plan.num_steps // 16))
+        points = max(1, min(16, plan.num_steps // 50))
+        stride = max(1, -(-plan.num_steps // points))
 
         def spent(step: int) -> float:
             # A step of a later branch comes after what was abandoned before it.
             ran = step + self._session.ledger.record.num_abandoned
-            rounded_up = -(-ran // sixteenth) * sixteenth
+            rounded_up = -(-ran // stride) * stride
             return price(plan, "pld", min(rounded_up, plan.num_steps)).epsilon
 
         return spent
