@@ -508,7 +508,7 @@ def test_the_progress_bar_never_shows_less_than_was_spent(tmp_path, capsys, monk
         return bar(wanted, first, stop, seen)
 
     monkeypatch.setattr(trainer_module, "progress_bar", watched)
-    encoder, capped, plan = small_parts(num_steps=101, expected_batch_size=3.0)
+    encoder, capped, plan = small_parts(num_steps=101, expected_batch_size=8.0)
     Trainer(encoder, capped, plan, progress=True, log_every=50).fit(tmp_path / "run")
     assert [step for step, _ in shown] == list(range(1, 102))
     assert shown[-1][1] == pytest.approx(plan.epsilon())
