@@ -1,0 +1,58 @@
+"""docs/audit.md: its code runs, and its tables are what the committed measurement says."""
+
+import contextlib
+import importlib.util
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+PAGE = (REPOSITORY / "docs" / "audit.md").read_text()
+RESULT = json.loads((REPOSITORY / "benchmarks" / "results" / "audit.json").read_text())
+PYTHON = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
+
+
+def benchmark():
+    place = REPOSITORY / "benchmarks" / "audit.py"
+    spec = importlib.util.spec_from_file_location("audit_benchmark", place)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("code", PYTHON)
+def test_the_python_code_runs(code):
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "audit.md", "exec"), {"__name__": "page"})
+    assert printed.getvalue()
+
+
+def test_the_tables_are_those_of_the_measurement():
+    tool = benchmark()
+    measured = PAGE.partition(tool.BEGIN)[2].partition(tool.END)[0]
+    assert measured.strip() == tool.markdown(RESULT).strip()
+
+
+def test_the_measurement_shows_what_is_promised():
+    speed = RESULT["throughput"]
+    assert speed["trials_per_minute_of_one_core"] > 100_000
+    for row in RESULT["tightness"]:
+        assert max(row["share"]) <= 1
+    best = {row["analysis"]: min(row["share"]) for row in RESULT["tightness"]}
+    assert min(best.values()) >= 0.75
+    refuted = {
+        name
+        for row in RESULT["tightness"]
+        for name, claim in row["wrong_claims"].items()
+        if claim < min(row["audited"])
+    }
+    assert refuted == {"no reweighting", "shift 0.7 for negatives"}
+    assert "".join(row["letter"] for row in RESULT["gallery"]) == "abcdefghijklmn"
+    assert all(row["refuted"] and row["right_rules_accepted"] for row in RESULT["gallery"])
+    for row in RESULT["search"]:
+        limit = (row["ratio"] >= 1.75) if row["rule"] == "frequency" else (row["ratio"] < 1 + 1e-9)
+        assert limit, row
