@@ -170,8 +170,9 @@ def _numbers(values: list[float]) -> str:
 def markdown(result: dict[str, Any]) -> str:
     """The tables of docs/audit.md."""
     speed = result["throughput"]
+    commands = dict.fromkeys(f"`{m['command']}`" for m in result["measured"].values())
     lines = [
-        f"From `{result['command']}` ({result['date'][:10]}). Seeds 0, 1, 2; confidence 99 %.",
+        f"From {' and '.join(commands)}. Seeds 0, 1, 2; confidence 99 %.",
         "",
         f"A small graph's step is audited {speed['trials_per_minute_of_one_core']:,} times per minute of one core.",
         "",
@@ -231,19 +232,30 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--trials", type=int, default=20_000)
     parser.add_argument("--search-seconds", type=float, default=20.0)
+    parser.add_argument(
+        "--only", nargs="+", choices=["throughput", "tightness", "gallery", "search"],
+        help="Measure these again and keep the rest of the output file.",
+    )  # fmt: skip
     parser.add_argument("--page", type=Path, help="Write the tables into this page.")
     arguments = parser.parse_args()
-    result = {
-        "command": "python benchmarks/audit.py " + " ".join(sys.argv[1:]),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "machine": platform.machine(),
-        "throughput": throughput(arguments.trials),
-        "tightness": tightness(arguments.trials),
-        "gallery": gallery(),
-        "search": search(arguments.search_seconds),
+    parts = {
+        "throughput": lambda: throughput(arguments.trials),
+        "tightness": lambda: tightness(arguments.trials),
+        "gallery": gallery,
+        "search": lambda: search(arguments.search_seconds),
     }
+    old = arguments.output
+    result: dict[str, Any] = (
+        json.loads(old.read_text()) if arguments.only and old and old.exists() else {}
+    )
+    result |= {"python": platform.python_version(), "numpy": np.__version__}
+    result["machine"] = platform.machine()
+    for name in arguments.only or parts:
+        result[name] = parts[name]()
+        result.setdefault("measured", {})[name] = {
+            "command": "python benchmarks/audit.py " + " ".join(sys.argv[1:]),
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
     text = json.dumps(result, indent=2)
     if arguments.output:
         arguments.output.write_text(text + "\n")

@@ -161,8 +161,12 @@ def _distinct(sums: Array, deviation: float) -> tuple[Array, Array]:
     return rows * deviation, counts / len(sums)
 
 
-def _cut(chances: Array, shares: Array, trials: int, miss: float) -> tuple[float, float]:
-    """Where to cut chances before bounding their mean from below, and the bound to expect then."""
+def _cut(chances: Array, shares: Array, sizes: tuple[int, int], miss: float) -> tuple[float, float]:
+    """Where to cut chances before bounding their mean from below, and the bound to expect then.
+
+    Expects little: the pilot trials' own error is taken off too, because an event whose bound falls below delta
+    shows nothing at all. `sizes` are those of the pilot and of the judging trials.
+    """
     units = np.unique(chances[chances > 0])
     if units.size == 0:
         return 0.0, 0.0
@@ -170,8 +174,9 @@ def _cut(chances: Array, shares: Array, trials: int, miss: float) -> tuple[float
     capped = np.minimum(chances[None, :], units[:, None])  # (cuts, U)
     mean = capped @ shares
     spread = np.maximum((capped**2) @ shares - mean**2, 0.0)
+    pilot, trials = sizes
     cost = math.log(1 / miss) / trials
-    expected = mean - np.sqrt(2 * spread * cost) - units * cost
+    expected = mean - np.sqrt(2 * spread * cost) - units * cost - 2 * np.sqrt(spread / pilot)
     best = int(np.argmax(expected))
     return float(units[best]), max(float(expected[best]), 0.0)
 
@@ -182,7 +187,8 @@ def _lower(values: Array, pilot: Array, *, miss: float) -> float:
     Values above a cut that the pilot trials chose are lowered to it, which only lowers the mean; the rest is measured
     in units of the cut, so a bound on chances of a millionth is as good as one on a half.
     """
-    cut, _ = _cut(pilot, np.full(pilot.size, 1 / pilot.size), values.size, miss)
+    shares = np.full(pilot.size, 1 / pilot.size)
+    cut, _ = _cut(pilot, shares, (pilot.size, values.size), miss)
     if cut == 0.0:
         return 0.0
     return cut * mean_lower(np.minimum(values / cut, 1.0), np.minimum(pilot / cut, 1.0), miss=miss)
@@ -214,12 +220,12 @@ def gaussian_bound(
     ]
     rows_p, shares_p = _distinct(pilot[0], deviation)
     rows_q, shares_q = _distinct(pilot[1], deviation)
-    size = trials[0].shape[0]
-    allowance = math.log(2 / miss) / size  # what an upper bound on a mean costs at the least
+    sizes = pilot[0].shape[0], trials[0].shape[0]
+    allowance = math.log(2 / miss) / sizes[1]  # what an upper bound on a mean costs at the least
     best: tuple[float, _Event | None] = (-1.0, None)
     for event in _events(pilot, deviation):
         p, q = _chances(rows_p, event, deviation), _chances(rows_q, event, deviation)
-        low = float(p @ shares_p) if sure[0] else _cut(p, shares_p, size, miss / 2)[1]
+        low = float(p @ shares_p) if sure[0] else _cut(p, shares_p, sizes, miss / 2)[1]
         high = float(q @ shares_q) + (0.0 if sure[1] else allowance)
         value = float(_epsilon(low, high, delta))
         if value > best[0]:
