@@ -22,6 +22,11 @@ INPUTS = Path(".carry/exp")
 LEVELS = RESULTS / "noise_levels.json"
 
 
+def _told(arguments: list[str]) -> list[str]:
+    """The command line without the folders of one machine."""
+    return [Path(word).name if Path(word).is_absolute() else word for word in arguments]
+
+
 def suites() -> dict[str, Callable[[], list[Cell]]]:
     """Suites by name."""
     from benchmarks import ablations, cross_domain, frontier
@@ -96,7 +101,7 @@ def command_run(arguments: argparse.Namespace) -> int:
         workers=arguments.workers,
         seconds=60.0 * arguments.minutes,
         output=arguments.output,
-        command="python -m benchmarks.experiments " + shlex.join(sys.argv[1:]),
+        command="python -m benchmarks.experiments " + shlex.join(_told(sys.argv[1:])),
     )
     place = Place(inputs=arguments.inputs, levels=arguments.levels, device=arguments.device)
     return 1 if run_cells(todo, place, settings) else 0
