@@ -183,3 +183,12 @@ def test_any_words_give_an_answer_or_one_line(capsys, command, words):
     assert err.count("\n") == (1 if code == 2 else 0)
     assert len(err.splitlines()) == err.count("\n")
     assert "Traceback" not in err
+
+
+def test_a_model_that_is_not_there_is_named_by_its_flag(capsys, tmp_path):
+    run = ["--output", str(tmp_path / "run"), "--target-epsilon", "4"]
+    code = main(["train", "--graph", "wordnet-verbs", "--model", "no-such-folder/model", *run])
+    assert code == 2
+    line = capsys.readouterr().err
+    assert "--model must" in line
+    assert "--source" not in line

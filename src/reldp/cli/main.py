@@ -77,9 +77,14 @@ def _root(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
+def _flag(name: str) -> str:
+    """The flag of a library argument; what Python calls a source is a model here."""
+    return "--model" if name == "source" else "--" + name.replace("_", "-")
+
+
 def _one_line(message: str) -> str:
     """The message on one line, with `snake_case` names written as the flags they are."""
-    flags = re.sub(r"`([a-z][a-z_0-9]*)`", lambda m: "--" + m.group(1).replace("_", "-"), message)
+    flags = re.sub(r"`([a-z][a-z_0-9]*)`", lambda m: _flag(m.group(1)), message)
     line = " ".join(flags.split())
     # What a user typed is quoted back: no control character may reach the terminal.
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
