@@ -59,7 +59,8 @@ def test_a_run_that_learns_nothing_shows_nothing():
     assert audit.attack["auc"] == 0.5
 
 
-def test_the_real_trainer_is_consistent_with_its_claim(tmp_path):
+def test_the_real_trainer_is_consistent_with_its_claim(tmp_path, monkeypatch):
+    monkeypatch.setattr("reldp.training.key.new_key", lambda: bytes(31) + b"\2")  # fixed coins
     plans = []
 
     def train(capped, plan):
@@ -79,7 +80,9 @@ def test_the_real_trainer_is_consistent_with_its_claim(tmp_path):
     assert json.loads(json.dumps(audit.to_dict()))["kind"] == "training"
 
 
-def test_with_hardly_any_noise_the_attack_recognises_canaries(tmp_path):
+def test_with_hardly_any_noise_the_attack_recognises_canaries(tmp_path, monkeypatch):
+    monkeypatch.setattr("reldp.training.key.new_key", lambda: bytes(31) + b"\1")  # fixed coins
+
     def train(capped, plan):
         trainer = Trainer(
             FeatureEncoder(32), capped, plan, learning_rate=0.1, progress=False, log_private=False
