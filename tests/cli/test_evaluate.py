@@ -52,7 +52,7 @@ def test_all_candidates_and_a_bare_text_encoder(tmp_path, capsys):
     ("arguments", "words"),
     [
         (["MODEL", "--graph", "nowhere"], "nowhere"),
-        (["nowhere/at/all", "--graph", "GRAPH"], "--source must be a model's folder"),
+        (["nowhere/at/all", "--graph", "GRAPH"], "--model must be a model's folder"),
         (["MODEL", "--graph", "GRAPH", "--candidates", "some"], "--candidates must be"),
         (["MODEL", "--graph", "GRAPH", "--pooling", "cls"], "--pooling must be left out"),
         (["MODEL", "--graph", "GRAPH", "--candidates", "9999"], "--candidates must be at most"),

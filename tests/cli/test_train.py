@@ -127,7 +127,7 @@ def test_text_models_train_end_to_end_and_load_elsewhere(tmp_path, kind):
     ("arguments", "words"),
     [
         (["--graph", "nowhere"], "nowhere"),
-        (["--graph", "GRAPH", "--model", "no/such/model"], "--source must be a model's folder"),
+        (["--graph", "GRAPH", "--model", "no/such/model"], "--model must be a model's folder"),
         (["--graph", "GRAPH", "--device", "cuda:99"], "--device must exist here"),
         (["--graph", "GRAPH", "--device", "gpu"], "--device must be cpu, cuda or cuda:N"),
         (["--graph", "GRAPH", "--target-epsilon", "0"], "and not both"),

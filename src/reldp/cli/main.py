@@ -19,7 +19,7 @@ import click
 
 import reldp
 from reldp.cli.options import with_hint
-from reldp.errors import ReldpError
+from reldp.errors import EncoderError, ReldpError
 
 __all__ = ["main"]
 
@@ -77,14 +77,9 @@ def _root(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-def _flag(name: str) -> str:
-    """The flag of a library argument; what Python calls a source is a model here."""
-    return "--model" if name == "source" else "--" + name.replace("_", "-")
-
-
 def _one_line(message: str) -> str:
     """The message on one line, with `snake_case` names written as the flags they are."""
-    flags = re.sub(r"`([a-z][a-z_0-9]*)`", lambda m: _flag(m.group(1)), message)
+    flags = re.sub(r"`([a-z][a-z_0-9]*)`", lambda m: "--" + m.group(1).replace("_", "-"), message)
     line = " ".join(flags.split())
     # What a user typed is quoted back: no control character may reach the terminal.
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
@@ -143,6 +138,8 @@ def _run(arguments: list[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("reldp: stopped by the user.", err=True)
         return 130
+    except EncoderError as error:  # what Python calls an encoder's source is a model here
+        return _fail(str(error).replace("`source`", "`model`"))
     except ReldpError as error:
         return _fail(with_hint(str(error)))
     except SystemExit as error:  # click's answer to a reader that closed the pipe
