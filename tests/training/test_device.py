@@ -13,6 +13,7 @@ from reldp.training.step import PrivateStep
 from tests.encoders.tiny import write_model
 from tests.training.small import small_parts, small_plan
 from tests.training.test_demo import write_graph
+from tests.training.test_replay import text_parts
 
 pytestmark = [
     pytest.mark.gpu,
@@ -65,3 +66,30 @@ def test_resuming_opens_a_branch_and_keeps_to_the_planned_steps(tmp_path, monkey
     assert (steps["branches"], steps["counted"]) == (2, 12)
     assert steps["abandoned"] > 0
     assert verify(tmp_path / "run")
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("kind", ["bert", "mpnet", "llama"])
+@pytest.mark.parametrize("clip", [True, False])
+def test_a_replayed_step_is_the_step(tmp_path, kind, precision, clip):
+    """Five steps of different batches: recordings are used again and read new weights."""
+
+    def trained(replay):
+        folder = tmp_path / str(replay)
+        encoder, capped, plan = text_parts(folder, kind, noise_multiplier=0.0)
+        settings = {"device": "cuda", "precision": precision, "clip": clip, "replay": replay}
+        step = PrivateStep(encoder.to("cuda"), capped, plan, TrainingConfig(**settings))
+        step.open(Streams(bytes(range(32))))
+        found = []
+        for number in range(8):
+            step.run(step.draw(number, 0), number, 0)
+            found.append(torch.cat([p.grad.reshape(-1) for p in step.parameters.values()]))
+            with torch.no_grad():
+                for parameter in step.parameters.values():
+                    parameter.sub_(parameter.grad, alpha=0.1)
+        return torch.stack(found)
+
+    eager, replayed = trained(False), trained(True)
+    difference = (eager - replayed).norm(dim=1) / eager.norm(dim=1)
+    assert float(difference.max()) < (0.1 if precision == "bfloat16" else 1e-2)
+    assert float((eager[1:] - eager[:-1]).norm(dim=1).min() / eager.norm(dim=1).max()) > 0.2

@@ -117,6 +117,11 @@ class PerUnitGradients:
             if isinstance(module, nn.modules.batchnorm._BatchNorm)
         ]
 
+    @property
+    def is_checked(self) -> bool:
+        """Whether it is known that units do not mix: after the first batch, or as asked for."""
+        return self._checked
+
     def clipped_sum(
         self,
         losses: Losses,

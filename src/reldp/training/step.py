@@ -14,7 +14,7 @@ Public inside the package: `PrivateStep`, `StepReport`, `Batch`, `relation_loss`
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ from reldp.errors import ConfigError, RunError
 from reldp.gradients import PerUnitGradients
 from reldp.noise import GaussianNoise, Streams, add_noise, fast_seed, rounding_slack
 from reldp.sampling import TupleSampler
+from reldp.training.replay import Frame, Replay, Summed, even_chunks
 
 if TYPE_CHECKING:
     from reldp.clipping import ClipUnits
@@ -96,6 +97,7 @@ class PrivateStep:
             raise ConfigError("`encoder` must have something to train, got none. Load it to train.")
         self._size = sum(p.numel() for p in self.parameters.values())
         self._engine = PerUnitGradients(encoder.module) if config.clip else None
+        self._replay = Replay(self._frame_sum) if config.replay else None
         self._table = encoder.table(capped, pool=pool) if table is None else table
         expected = capped.num_entities + (plan.pool_size if plan.negatives == "public" else 0)
         if len(self._table) != expected:
@@ -143,75 +145,121 @@ class PrivateStep:
 
     def run(self, batch: "Batch", step: int, branch: int) -> StepReport:
         """Leaves the step's noisy gradient in ``grad`` of every trainable parameter."""
-        report = self._plain_sum(batch) if self._engine is None else self._private_sum(batch)
-        sums, facts = report
-        total = torch.cat([part.reshape(-1).double() for part in sums])  # (parameters,)
+        found = self._sum(batch)
+        total = found.total
         deviation = self._plan.noise_multiplier * self._plan.clip_norm
         if deviation > 0:
             if batch.num_tuples > LARGEST_SUM * self._plan.noise_multiplier:
                 raise RunError("A batch must fit the noise's grid, got one far too large for it.")
             total = add_noise(total, self._draw_noise(step, branch), standard_deviation=deviation)
         self._spread(total / self._plan.expected_batch_size)
-        return facts
+        return _report(batch, found)
 
-    def _private_sum(self, batch: "Batch") -> tuple[list[Tensor], StepReport]:
-        """The clipped sum of per-unit gradients, parameter by parameter."""
+    def _sum(self, batch: "Batch") -> Summed:
+        """The sum over all units: clipped, or as it is for runs that promise nothing."""
+        if self._replay is not None and batch.units.num_units and self._is_checked():
+            return self._replayed_sum(self._replay, batch.units)
+        return self._plain_sum(batch.units) if self._engine is None else self._private_sum(batch)
+
+    def _is_checked(self) -> bool:
+        """Whether units are known not to mix; a recording cannot look."""
+        return self._engine is None or self._engine.is_checked
+
+    def _private_sum(self, batch: "Batch") -> Summed:
+        """The clipped sum of per-unit gradients."""
         assert self._engine is not None
         found = self._engine.clipped_sum(
             lambda start, stop: self._losses(batch.units, start, stop),
-            batch.units.thresholds * (1.0 - self._slack()),
+            self._thresholds(batch.units),
             batch.units.rows_per_unit,
             self._chunks(batch.units),
         )
-        facts = StepReport(
-            num_tuples=batch.num_tuples,
-            overflow=batch.overflow,
-            loss=_mean(found.losses),
-            median_norm=_median(found.norms),
-            clipped_share=found.num_clipped / max(found.num_units, 1),
-            num_nonfinite=found.num_nonfinite,
-        )
-        return [found.sums[name] for name in self.parameters], facts
+        sums = [found.sums[name] for name in self.parameters]
+        return Summed(_flat(sums), found.norms, found.losses, found.factors)
 
-    def _plain_sum(self, batch: "Batch") -> tuple[list[Tensor], StepReport]:
+    def _plain_sum(self, units: "ClipUnits") -> Summed:
         """The sum of gradients as they are, for runs that promise nothing."""
-        for parameter in self.parameters.values():
-            parameter.grad = None
-        losses, start = [torch.zeros(0)], 0
-        for size in self._chunks(batch.units):
-            found = self._losses(batch.units, start, start + size)
-            torch.autograd.backward(found.sum())
-            losses.append(found.detach().cpu())
+        totals = [torch.zeros_like(p) for p in self.parameters.values()]
+        losses, start = [torch.zeros(0, device=self._encoder.device)], 0
+        for size in self._chunks(units):
+            found = self._losses(units, start, start + size)
+            for total, grad in zip(totals, self._gradients(found.sum()), strict=True):
+                total.add_(grad)
+            losses.append(found.detach())
             start += size
-        facts = StepReport(
-            num_tuples=batch.num_tuples,
-            overflow=batch.overflow,
-            loss=_mean(torch.cat(losses)),
-            median_norm=math.nan,
-            clipped_share=0.0,
-            num_nonfinite=0,
-        )
-        grads = [
-            torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters.values()
-        ]
-        return grads, facts
+        return _unclipped(_flat(totals), torch.cat(losses))
+
+    def _replayed_sum(self, replay: Replay, units: "ClipUnits") -> Summed:
+        """The same sum, chunk by chunk from recorded steps."""
+        device = self._encoder.device
+        parts, start = [], 0
+        thresholds = torch.from_numpy(self._thresholds(units)).to(device)
+        for size in self._even_chunks(units):
+            own = slice(start, start + size)
+            found = replay.run(
+                self._encoder.rows(self._table, units.entities[own].reshape(-1)),
+                torch.from_numpy(units.ends[own]).to(device, torch.int64),
+                torch.from_numpy(units.mask[own]).to(device),
+                thresholds[own],
+            )
+            parts.append(found)
+            start += size
+        total = parts[0].total
+        for part in parts[1:]:
+            total = total + part.total
+        rest = ((part.norms, part.losses, part.factors) for part in parts)
+        return Summed(total, *(torch.cat(column) for column in zip(*rest, strict=True)))
+
+    def _frame_sum(self, frame: Frame) -> Summed:
+        """The sum over a frame of units, without reading anything back from the device."""
+        units = frame.weights.shape[0]
+
+        def losses(start: int, stop: int) -> Tensor:
+            return self._row_losses(frame.rows, frame.ends, frame.mask) * frame.weights
+
+        if self._engine is None:
+            found = losses(0, units)
+            return _unclipped(_flat(self._gradients(found.sum())), found.detach())
+        rows = next(iter(frame.rows.values())).shape[0]
+        clipped = self._engine.clipped_sum(losses, frame.thresholds, rows // units)
+        sums = [clipped.sums[name] for name in self.parameters]
+        return Summed(_flat(sums), clipped.norms, clipped.losses, clipped.factors)
+
+    def _gradients(self, loss: Tensor) -> list[Tensor]:
+        """Gradients of every parameter; zeros where nothing reaches."""
+        own = list(self.parameters.values())
+        found = torch.autograd.grad(loss, own, allow_unused=True)
+        return [torch.zeros_like(p) if g is None else g for p, g in zip(own, found, strict=True)]
+
+    def _thresholds(self, units: "ClipUnits") -> npt.NDArray[np.float64]:
+        """The units' thresholds, lowered for the noise's grid."""
+        return units.thresholds * (1.0 - self._slack())
 
     def _losses(self, units: "ClipUnits", start: int, stop: int) -> Tensor:
         """Losses (stop - start,) of some units, from one forward over their rows."""
-        entities = units.entities[start:stop]  # (units, rows per unit)
+        rows = self._encoder.rows(self._table, units.entities[start:stop].reshape(-1))
+        return self._row_losses(rows, units.ends[start:stop], units.mask[start:stop])
+
+    def _row_losses(self, rows: Mapping[str, Tensor], ends: Any, mask: Any) -> Tensor:
+        """Losses of units from their rows; `ends` and `mask` are (units, negatives)."""
         with self._autocast():
-            rows = self._encoder.embed(self._encoder.rows(self._table, entities.reshape(-1)))
+            embeddings = self._encoder.embed(dict(rows))
         return self._loss(
-            rows.view(*entities.shape, -1),  # (units, rows per unit, dim)
-            units.ends[start:stop],
-            units.mask[start:stop],
+            embeddings.view(len(ends), -1, embeddings.shape[-1]),  # (units, rows per unit, dim)
+            ends,
+            mask,
             unit="pair" if self._plan.clipping == "pair" else "tuple",
         )
 
     def _autocast(self) -> AbstractContextManager[Any]:
         if self._config.precision == "float32":
             return nullcontext()
-        return torch.autocast(self._encoder.device.type, dtype=torch.bfloat16)
+        # A recording must cast at every replay, not once.
+        return torch.autocast(
+            self._encoder.device.type,
+            dtype=torch.bfloat16,
+            cache_enabled=self._replay is None,
+        )
 
     def _slack(self) -> float:
         """Share by which thresholds are lowered for the noise's grid."""
@@ -227,6 +275,13 @@ class PrivateStep:
         budget = _TOKENS_AT_ONCE[self._encoder.device.type]
         longest = self._table.lengths[units.entities].max(axis=1, initial=1)
         return chunk_sizes(longest * units.rows_per_unit, budget)
+
+    def _even_chunks(self, units: "ClipUnits") -> Sequence[int]:
+        """Sizes of chunks that are all alike, so that few shapes are recorded."""
+        longest = int(self._table.lengths[units.entities].max(initial=1))
+        budget = _TOKENS_AT_ONCE[self._encoder.device.type]
+        most = self._config.chunk_units or budget // (longest * units.rows_per_unit)
+        return even_chunks(units.num_units, max(1, most))
 
     def _draw_noise(self, step: int, branch: int) -> Tensor:
         """N(0, 1) for every trainable number, float64 on the encoder's device."""
@@ -274,9 +329,36 @@ def chunk_sizes(costs: npt.NDArray[np.int64], budget: int) -> list[int]:
     return sizes
 
 
-def _mean(values: Tensor) -> float:
-    return float(values.double().mean()) if len(values) else math.nan
+def _flat(parts: Sequence[Tensor]) -> Tensor:
+    """All parameters one after the other, float64."""
+    return torch.cat([part.reshape(-1).double() for part in parts])
 
 
-def _median(values: Tensor) -> float:
-    return float(values.double().median()) if len(values) else math.nan
+def _unclipped(total: Tensor, losses: Tensor) -> Summed:
+    """A sum without norms: nothing was clipped."""
+    return Summed(total, torch.full_like(losses, math.nan), losses, torch.ones_like(losses))
+
+
+def _report(batch: "Batch", found: Summed) -> StepReport:
+    """What the step met, read back from the device at once."""
+    count = len(found.losses)
+    if not count:
+        loss, median, clipped, nonfinite = math.nan, math.nan, 0.0, 0.0
+    else:
+        norms = found.norms.double()
+        loss, median, clipped, nonfinite = torch.stack(
+            [
+                found.losses.double().mean(),
+                norms.median(),
+                (found.factors < 1.0).double().sum(),
+                norms.isinf().double().sum() + (norms.isnan() & (found.factors < 1)).double().sum(),
+            ]
+        ).tolist()
+    return StepReport(
+        num_tuples=batch.num_tuples,
+        overflow=batch.overflow,
+        loss=loss,
+        median_norm=median,
+        clipped_share=clipped / max(count, 1),
+        num_nonfinite=int(nonfinite),
+    )
