@@ -99,15 +99,18 @@ _WORDS = ("wordnet-nouns", "wordnet-verbs")
 _PAPERS = ("aan_acl_venues", "aan_coling_lrec_workshops")
 _EVERYTHING = MappingProxyType(dict.fromkeys(ROWS, ALL))
 _MAIN = MappingProxyType({"tuple": ALL, "frequency": ALL, "tuple-paper": (4.0,), "pair": (4.0,)})
+_TWO = MappingProxyType({"tuple": (10.0, 4.0), "frequency": (10.0, 4.0)})
 _SHORT = MappingProxyType({"tuple": (4.0,), "frequency": (4.0,)})
 
 COLUMNS = (
     Column(*_WORDS, "minilm", "cls", _EVERYTHING, uncapped=True, noise_only=True),
-    Column(*_PAPERS, "minilm", "cls", _MAIN, uncapped=True, noise_only=True),
-    Column(*_WORDS, "minilm", "mean", _SHORT),
-    Column(*_PAPERS, "minilm", "mean", _SHORT),
+    Column(*_PAPERS, "minilm", "cls", _EVERYTHING, uncapped=True, noise_only=True),
+    Column(*_WORDS, "minilm", "mean", _MAIN, uncapped=True),
+    Column(*_PAPERS, "minilm", "mean", _MAIN, uncapped=True),
     Column(*reversed(_PAPERS), "minilm", "cls", _SHORT),
     Column(*reversed(_WORDS), "minilm", "cls", _SHORT),
+    Column(*_WORDS, "mpnet", "cls", _TWO),
+    Column(*_WORDS, "smollm2", "last", _TWO),
 )
 
 TRIED = tuple(
@@ -115,6 +118,8 @@ TRIED = tuple(
     for train, test in (
         ("debian_langlibs", "debian_apps"),
         ("amazon_clothing_session", "amazon_food_session"),
+        ("amazon_electronic_session", "amazon_food_session"),
+        ("aan_acl_venues", "debian_apps"),
     )
 )
 

@@ -61,6 +61,8 @@ class Cell:
         warm_graph: Public graph that is trained on first, without privacy.
         warm_steps: How many steps of it.
         precision: ``"float32"`` (TF32 on a GPU) or ``"bfloat16"`` activations.
+        weights: Type of the frozen weights.
+        replay: Whether steps are recorded once and replayed, where the device can.
         max_relations: Of a test graph, chosen by seed; all if 0.
         candidates: Relations that a query's answer is searched among.
         seed: Of coins, noise and adapters. Public data only: the key is no secret here.
@@ -100,6 +102,8 @@ class Cell:
     warm_graph: str = ""
     warm_steps: int = 0
     precision: str = "float32"
+    weights: str = "float32"
+    replay: bool = True
     max_relations: int = 20_000
     candidates: int = 256
     seed: int = 0

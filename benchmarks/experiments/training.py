@@ -109,6 +109,7 @@ class Laboratory:
             lora_layers=cell.lora_layers or None,
             pooling=cell.pooling,
             max_length=cell.max_length,
+            dtype=cell.weights,
             device=self.place.device,
             seed=cell.seed,
         )
@@ -242,6 +243,7 @@ def _config(cell: Cell, device: str) -> TrainingConfig:
         clip=cell.method != "nonprivate",
         device=device,
         precision=cell.precision,
+        replay=cell.replay and device.startswith("cuda"),
     )
 
 
