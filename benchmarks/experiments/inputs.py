@@ -54,7 +54,11 @@ def open_graph(name: str, data: Path | None) -> "EntityGraph":
 
 
 def prepare_graph(graph: "EntityGraph", name: str, folder: Path, max_degrees: set[int]) -> None:
-    """Writes a graph's relations, and what is left of them at every bound; 0 means no bound."""
+    """Writes a graph's relations, and what is left of them at every bound; 0 means no bound.
+
+    Bounds of a file that is there already are kept: other cells may need them.
+    """
+    max_degrees = max_degrees | _bounds(folder / f"{name}.npz")
     arrays: dict[str, Any] = {"relations": graph.relations.astype(np.int32)}
     reports = {}
     for bound in sorted(max_degrees - {0}):
@@ -64,6 +68,14 @@ def prepare_graph(graph: "EntityGraph", name: str, folder: Path, max_degrees: se
     facts = {"num_entities": graph.num_entities, "reports": reports}
     folder.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(folder / f"{name}.npz", facts=np.array(json.dumps(facts)), **arrays)
+
+
+def _bounds(path: Path) -> set[int]:
+    """The bounds that a graph was prepared at; none if it was not."""
+    if not path.is_file():
+        return set()
+    with np.load(path, allow_pickle=False) as file:
+        return {int(bound) for bound in json.loads(str(file["facts"]))["reports"]}
 
 
 def prepare_tokens(

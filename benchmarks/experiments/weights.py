@@ -14,7 +14,7 @@ from reldp.errors import ConfigError
 
 WEIGHTS = "model.safetensors"
 MANIFEST = "weights.json"
-PART_BYTES = 50 << 20
+PART_BYTES = 55 << 20  # a carriage of 64 MiB takes the working tree as well
 
 
 def split_model(source: Path, folder: Path, parts_folder: Path) -> list[Path]:
