@@ -1,31 +1,28 @@
 """docs/benchmarks.md says what the store says."""
 
 import json
+import re
 from dataclasses import fields
 
-from benchmarks.cross_domain import COLUMNS, cells, private
+import pytest
+from benchmarks.cross_domain import COLUMNS, TRIED, nonprivate, private
+from benchmarks.experiments import tuning
 from benchmarks.experiments.cells import Cell
-from benchmarks.experiments.figures import write_figures
 from benchmarks.experiments.store import RESULTS, Store
-from benchmarks.experiments.tables import PAGE, page, spread
+from benchmarks.experiments.tables import PAGE, columns, levers, page, settings, summary
+from benchmarks.experiments.tables.layout import listed, named, share, spread, table
 
-from benchmarks import ablations
+from benchmarks import ablations, frontier
 from reldp import PrivacyPlan
+from tests.benchmarks.made_up import result, store_of
+
+FIRST = COLUMNS[0]
 
 
-def result(cell: Cell, mrr: float):
-    """A made-up result."""
-    evaluation = {"prec@1": mrr / 2, "mrr": mrr}
-    return {
-        "id": cell.id,
-        "cell": cell.to_dict(),
-        "evaluations": dict.fromkeys(cell.tests, evaluation),
-        "noise_multiplier": 0.72,
-        "epsilon": cell.epsilon or 3.0,
-        "device": "a machine",
-        "date": "2026-11-15T00:00:00+00:00",
-        "seconds": 1.0,
-    }
+def line_of(text: str, start: str) -> list[str]:
+    """The cells of the first table line that starts so."""
+    line = next(line for line in text.splitlines() if line.startswith(f"| {start}"))
+    return line.strip("| ").split(" | ")
 
 
 def test_the_page_is_up_to_date():
@@ -64,24 +61,141 @@ def test_levels_agree_with_the_accountants():
         assert level is published or price.analysis == "anchored"
 
 
-def test_a_table_shows_mean_and_spread_of_its_own_cells(tmp_path):
-    store = Store(tmp_path)
-    own = [private(COLUMNS[0], "tuple", 4.0, seed) for seed in (0, 1, 2)]
-    store.merge(result(cell, mrr) for cell, mrr in zip(own, (0.5, 0.51, 0.52), strict=True))
-    assert "25.5 ± 0.5 / 51.0 ± 1.0 (0.72)" in page(store)
-    assert "51.0" not in page(Store(tmp_path / "other"))
+def test_an_empty_store_gives_a_page_of_dashes(tmp_path):
+    text = page(Store(tmp_path))
+    assert "No run yet" in text
+    assert "figures/" not in text
+    for row in re.findall(r"^\| \*\*tuple.*$", text, re.MULTILINE):
+        assert set(row.strip("| ").split(" | ")[2:]) == {"-"}
+
+
+def three(key: str, epsilon: float, scores: tuple[float, float, float]) -> dict[Cell, float]:
+    return {private(FIRST, key, epsilon, s): value for s, value in enumerate(scores)}
+
+
+def test_a_row_shows_mean_and_spread_of_its_own_cells(tmp_path):
+    text = page(store_of(tmp_path, three("tuple", 4.0, (0.5, 0.51, 0.52))))
+    row = [line for line in text.splitlines() if line.startswith("| **tuple")][1]
+    assert row.strip("| ").split(" | ")[1:4] == ["4", "25.5 ± 0.5", "51.0 ± 1.0"]
+    assert text.count("51.0 ± 1.0") == 2  # and once in the overview
+
+
+def test_the_headline_is_computed(tmp_path):
+    scores = {FIRST.start: 0.3, nonprivate(FIRST, 5, 0): 0.5}
+    scores |= {private(FIRST, "tuple", 4.0, 0): 0.45, private(FIRST, "frequency", 4.0, 0): 0.46}
+    text = " ".join(summary.headline(store_of(tmp_path, scores)).split())
+    assert "MRR is 30.0 before training and 50.0 after" in text
+    assert "reaches 45.0 at epsilon 4: 75 % of the gain" in text
+    assert "reaches 46.0 at claimed epsilon 4; ours differs by -1.0 points" in text
+    assert "public" not in text
+
+
+def test_the_overview_has_a_line_for_every_column_and_leads_to_its_section(tmp_path):
+    text = page(Store(tmp_path))
+    anchors = re.findall(r"^\| \[.*?\]\(#(.*?)\)", text, re.MULTILINE)
+    headings = {summary.slug(h) for h in re.findall(r"^## (.*)$", text, re.MULTILINE)}
+    assert len(anchors) == len(COLUMNS)
+    assert set(anchors) <= headings
+
+
+def test_tuning_runs_are_counted_beside_the_tables(tmp_path):
+    grid = tuning.cells()[:5]
+    text = " ".join(page(store_of(tmp_path, dict.fromkeys(grid, 0.5))).split())
+    assert "chosen in 5 tuning runs on a third graph" in text
+    assert "spends privacy that its certificate does not count" in text
+    assert "5 runs, one seed each" in text
+
+
+def test_the_chosen_settings_of_the_grid_are_bold(tmp_path):
+    text = settings.tuned(store_of(tmp_path, dict.fromkeys(tuning.cells(), 0.5)))
+    rules = [line for line in text.splitlines() if "**" in line]
+    assert len(rules) == len(tuning.TUNED)
+
+
+def test_pairs_that_training_does_not_help_are_reported(tmp_path):
+    scores = {TRIED[0].start: 0.4, nonprivate(TRIED[0], 5, 0): 0.38}
+    text = columns.tried(store_of(tmp_path, scores))
+    row = line_of(text, named(TRIED[0].train))
+    assert row[2:] == ["20.0 / 40.0", "19.0 / 38.0", "-2.0"]
+
+
+def test_ablations_show_every_axis(tmp_path):
+    text = settings.ablated(store_of(tmp_path, dict.fromkeys(ablations.cells(), 0.5)))
+    assert all(f"| {axis.label} |" in text for axis in ablations.AXES)
+
+
+def test_levers_say_what_they_gain_and_whether_they_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(frontier, "kept", lambda: {"batch": 256})
+    scores = {frontier.lever_cell("start", s): 0.5 + s / 100 for s in (0, 1, 2)}
+    scores |= {frontier.lever_cell("batch 256"): 0.525, frontier.lever_cell("8 negatives"): 0.49}
+    text = levers.alone(store_of(tmp_path, scores))
+    assert line_of(text, "start")[1:] == ["51.0 ± 1.0", "+0.0", "0.72", "-"]
+    assert line_of(text, "batch 256")[1:] == ["52.5", "+1.5", "0.72", "yes"]
+    assert line_of(text, "8 negatives")[1:] == ["49.0", "-2.0", "0.72", "no"]
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    changes = {"batch": 256}
+    monkeypatch.setattr(frontier, "kept", lambda: changes)
+    return changes
+
+
+def frontier_scores(four: float, one: float, published: float) -> dict[Cell, float]:
+    scores = {FIRST.start: 0.3}
+    for cell in frontier.frontier_cells():
+        if cell.method != "private":
+            scores[cell] = 0.5
+        elif cell.clipping == "frequency":
+            scores[cell] = published
+        else:
+            scores[cell] = four if cell.epsilon == 4.0 else one
+    return scores
+
+
+@pytest.mark.parametrize(
+    ("four", "one", "said"),
+    [
+        (0.49, 0.46, ("95.0 %, **reached**, 5.0", "49.0, **missed** by 5.0", "**reached**, 1.0")),
+        (0.46, 0.43, ("80.0 %, **missed** by 10.0", "**missed** by 8.0", "**missed** by 2.0")),
+    ],
+)
+def test_targets_are_said_to_be_reached_or_missed_and_by_how_much(tmp_path, kept, four, one, said):
+    text = levers.together(store_of(tmp_path, frontier_scores(four, one, 0.45)))
+    assert all(words in text for words in said)
+
+
+def test_what_is_not_kept_has_no_section(tmp_path, monkeypatch):
+    store = store_of(tmp_path, dict.fromkeys(frontier.frontier_cells(), 0.5))
+    monkeypatch.setattr(frontier, "kept", dict)
+    assert levers.together(store) == ""
 
 
 def test_spread_says_how_many_seeds_there_were():
     assert [spread([]), spread([1.0]), spread([1.0, 2.0])] == ["-", "1.0", "1.5 ± 0.7 (2 seeds)"]
 
 
-def test_figures_of_the_same_results_are_the_same_files(tmp_path):
-    store = Store(tmp_path)
-    every = [*ablations.cells(), *cells()]
-    store.merge(result(cell, 0.3 + 0.01 * cell.seed) for cell in every)
-    write_figures(store, tmp_path / "a")
-    write_figures(store, tmp_path / "b")
-    first, second = ((tmp_path / name / "ablations.svg").read_bytes() for name in "ab")
-    assert first == second
-    assert first.count(b'<g id="axes_') == len(ablations.AXES)
+def test_names_fall_back_to_themselves():
+    assert [named("minilm"), named("a-new-encoder")] == ["MiniLM", "a-new-encoder"]
+
+
+def test_a_share_needs_a_gain():
+    assert share(4.0, 2.0, 6.0) == 0.5
+    assert share(4.0, 2.0, 2.0) is None
+    assert share(None, 2.0, 6.0) is None
+
+
+def test_columns_of_numbers_are_set_right():
+    text = table(["name", "value"], [["a", "1.5 ± 0.1"], ["b", "-"], ["c", "**-2**"]])
+    assert text.splitlines()[1] == "| --- | ---: |"
+
+
+def test_words_are_listed():
+    assert [listed([]), listed(["a"]), listed(["a", "b", "c"])] == ["", "a", "a, b and c"]
+
+
+def test_a_stored_result_of_an_unknown_encoder_still_has_a_section(tmp_path):
+    column = type(FIRST)("a", "b", "new", "cls", FIRST.targets, seeds=(0,))
+    store = store_of(tmp_path, {column.start: 0.4})
+    assert columns.section(store, column).startswith("## a to b, new, cls pooling")
+    assert result(column.start)["evaluations"].keys() == {"b"}

@@ -1,0 +1,80 @@
+"""Results with further seeds beside the spread that was reported: does a cell come out again?"""
+
+import math
+import statistics
+
+from benchmarks.cross_domain import SEEDS
+from benchmarks.experiments.cells import Cell
+from benchmarks.experiments.store import Store
+from benchmarks.experiments.tables.layout import DASH, named, paragraphs, scores, spread, table
+
+CONFIDENCE = 0.95
+
+
+def section(store: Store) -> str:
+    """The command for one cell, and what it gave so far."""
+    text = """## Again
+
+One cell with another seed:
+
+```
+python -m benchmarks.experiments prepare --data GRAPHS       # citation graphs are not bundled
+python -m benchmarks.experiments list --suite cross_domain   # ids of cells
+python -m benchmarks.experiments run --cell ID --seed 7 --device cuda --again
+```"""
+    lines = [line for cell, test in further(store) if (line := _line(store, cell, test))]
+    if not lines:
+        return text
+    inside = sum(line[-1] == "yes" for line in lines)
+    after = paragraphs(
+        f"""Cells that were run again with a seed that no table uses. The interval holds a further seed with
+        probability {100 * CONFIDENCE:g} % (Student's t, from the reported seeds). Inside: {inside} of {len(lines)}."""
+    )
+    header = ["cell", "id", "seed", "MRR reported", "MRR again", "interval", "inside"]
+    return "\n\n".join([text, after, table(header, lines)])
+
+
+def further(store: Store) -> list[tuple[Cell, str]]:
+    """Stored cells with a seed of no table, once for each of their test graphs."""
+    cells = [Cell.from_dict(result["cell"]) for result in store.results.values()]
+    own = [cell for cell in cells if cell.seed not in SEEDS]
+    own.sort(key=lambda cell: (cell.name, cell.id))
+    return [(cell, test) for cell in own for test in cell.tests]
+
+
+def interval(values: list[float], confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Where one more value of the same normal law lies with the given probability.
+
+    >>> low, high = interval([1.0, 2.0, 3.0])
+    >>> round(low, 3), round(high, 3)
+    (-2.968, 6.968)
+    """
+    from scipy.stats import t
+
+    number = len(values)
+    quantile = float(t.ppf((1 + confidence) / 2, number - 1))
+    reach = quantile * statistics.stdev(values) * math.sqrt(1 + 1 / number)
+    centre = statistics.mean(values)
+    return centre - reach, centre + reach
+
+
+def _line(store: Store, cell: Cell, test: str) -> list[str]:
+    results = [r for seed in SEEDS if (r := store.get(cell.but(seed=seed)))]
+    reported = scores(results, test)
+    if not reported:
+        return []
+    value = scores([store.results[cell.id]], test)[0]
+    first = Cell.from_dict(results[0]["cell"])
+    line = [_words(cell, test), first.id, str(cell.seed), spread(reported), f"{value:.1f}"]
+    if len(reported) < 2:
+        return [*line, DASH, DASH]
+    low, high = interval(reported)
+    return [*line, f"{low:.1f} to {high:.1f}", "yes" if low <= value <= high else "**no**"]
+
+
+def _words(cell: Cell, test: str) -> str:
+    what = cell.method if cell.method != "private" else cell.clipping
+    price = f" epsilon {cell.epsilon:g}" if cell.epsilon else ""
+    return (
+        f"{named(cell.train)} to {named(test)}, {named(cell.encoder)}-{cell.pooling}, {what}{price}"
+    )

@@ -1,0 +1,115 @@
+"""What the sections share: names for readers, means and spreads, Markdown tables."""
+
+import statistics
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from benchmarks.cross_domain import Column
+from benchmarks.experiments.cells import Cell
+from benchmarks.experiments.store import Store
+
+DASH = "-"
+NAMES = {
+    "wordnet-nouns": "WordNet nouns",
+    "wordnet-verbs": "WordNet verbs",
+    "wordnet-adjectives": "WordNet adjectives",
+    "aan_acl_venues": "ACL papers",
+    "aan_coling_lrec_workshops": "COLING, LREC and workshop papers",
+    "debian_langlibs": "Debian libraries",
+    "debian_apps": "Debian applications",
+    "amazon_clothing_session": "clothing bought together",
+    "amazon_electronic_session": "electronics bought together",
+    "amazon_food_session": "food bought together",
+    "rfc": "RFCs",
+    "minilm": "MiniLM",
+    "mpnet": "MPNet-base",
+    "smollm2": "SmolLM2-135M",
+}
+_SEEDS = 3  # their number goes without saying
+
+
+def named(key: str) -> str:
+    """A graph or an encoder in the reader's words; its own name if there are none."""
+    return NAMES.get(key, key)
+
+
+def pair_of(column: Column) -> str:
+    """The two graphs of a column."""
+    return f"{named(column.train)} to {named(column.test)}"
+
+
+def encoder_of(column: Column) -> str:
+    """The encoder of a column."""
+    return f"{named(column.encoder)}, {column.pooling} pooling"
+
+
+def found(store: Store, cells: Iterable[Cell]) -> list[dict[str, Any]]:
+    """Results of the cells that have one."""
+    return [result for cell in cells if (result := store.get(cell)) is not None]
+
+
+def scores(results: Iterable[dict[str, Any]], test: str, metric: str = "mrr") -> list[float]:
+    """A metric of every result, in percent."""
+    return [100 * result["evaluations"][test][metric] for result in results]
+
+
+def mrr(store: Store, cells: Iterable[Cell], test: str) -> list[float]:
+    """MRR of the cells that have a result, in percent."""
+    return scores(found(store, cells), test)
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """The mean, if there is anything."""
+    return statistics.mean(values) if values else None
+
+
+def spread(values: Sequence[float]) -> str:
+    """Mean and standard deviation over seeds, with the number of seeds if it is not three."""
+    if not values:
+        return DASH
+    text = f"{statistics.mean(values):.1f}"
+    if len(values) > 1:
+        text += f" ± {statistics.stdev(values):.1f}"
+    return text if len(values) in (1, _SEEDS) else f"{text} ({len(values)} seeds)"
+
+
+def both(results: Sequence[dict[str, Any]], test: str) -> list[str]:
+    """PREC@1 and MRR, a table's cell each."""
+    return [spread(scores(results, test, name)) for name in ("prec@1", "mrr")]
+
+
+def share(value: float | None, base: float | None, reference: float | None) -> float | None:
+    """How much of the way from the base to the reference was gone, if there is a way."""
+    if value is None or base is None or reference is None or reference <= base:
+        return None
+    return (value - base) / (reference - base)
+
+
+def percent(part: float | None) -> str:
+    """A share for a table."""
+    return DASH if part is None else f"{100 * part:.0f} %"
+
+
+def listed(words: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+
+
+def paragraphs(*texts: str) -> str:
+    """Sentences as lines of a page, however they were broken before."""
+    filled = (textwrap.fill(" ".join(text.split()), 115, break_on_hyphens=False) for text in texts)
+    return "\n\n".join(filled)
+
+
+def table(header: list[str], rows: Iterable[list[str]]) -> str:
+    """A Markdown table; columns of numbers are set right."""
+    body = [list(row) for row in rows]
+    rule = ["---:" if _numbers(cells) else "---" for cells in zip(*body, strict=True)]
+    lines = [header, rule or ["---"] * len(header), *body]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _numbers(cells: Iterable[str]) -> bool:
+    known = [cell.strip("*+-") for cell in cells if cell != DASH]
+    return all(cell[:1].isdigit() for cell in known)
