@@ -1,13 +1,16 @@
 """The frontier: how good an encoder can be at epsilon 4 and 1, by levers that cost no privacy.
 
-Every lever is measured alone against the same start, trained on nouns and judged on adjectives;
-what helps there is put together, and only then is the test graph looked at.
+Every lever is measured alone against the same start, trained on nouns and judged on adjectives.
+What helps alone need not help together (more negatives cost more noise in larger batches), so
+combinations are judged on adjectives as well; the best one is kept, and only then is the test graph
+looked at.
 
     python -m benchmarks.experiments run --suite levers --device cuda --workers 12
+    python -m benchmarks.experiments run --suite combinations --device cuda --workers 12
+    python -m benchmarks.experiments choose --levers
     python -m benchmarks.experiments run --suite frontier --device cuda --workers 12
 """
 
-import itertools
 import json
 import statistics
 from collections.abc import Iterable
@@ -17,12 +20,11 @@ from typing import Any
 from benchmarks.cross_domain import COLUMNS, nonprivate, private
 from benchmarks.experiments.cells import Cell
 from benchmarks.experiments.store import RESULTS
-from benchmarks.experiments.tuning import VALIDATION
+from benchmarks.experiments.tuning import LEAN, VALIDATION
 from reldp.errors import ConfigError
 
 KEPT = RESULTS / "frontier.json"
 SEEDS = (0, 1, 2)
-LEAST_GAIN = 0.3  # points of MRR that are worth a changed default
 
 LEVERS: dict[str, dict[str, Any]] = {
     "start": {},
@@ -37,7 +39,6 @@ LEVERS: dict[str, dict[str, Any]] = {
     "temperature 0.02": {"temperature": 0.02},
     "8 negatives": {"num_negatives": 8},
     "16 negatives": {"num_negatives": 16},
-    "32 negatives": {"num_negatives": 32},
     "LoRA rank 2": {"lora_rank": 2},
     "LoRA rank 32": {"lora_rank": 32},
     "LoRA on every linear layer": {"lora_targets": ("query", "key", "value", "dense")},
@@ -49,6 +50,33 @@ LEVERS: dict[str, dict[str, Any]] = {
     "twice the steps": {"steps": 2000},
     "warm start on citations": {"warm_graph": "aan_acl_venues", "warm_steps": 200},
 }
+
+
+_EVERYWHERE = {"lora_targets": ("query", "key", "value", "dense")}
+_LARGE = {"batch": 1024, "steps": 500}
+
+COMBINATIONS: dict[str, dict[str, Any]] = {
+    "batch 64, 1000 steps": {},
+    "batch 256, 1000 steps": {"batch": 256},
+    "batch 256, 1000 steps, 16 negatives, every layer": {
+        "batch": 256,
+        "num_negatives": 16,
+        **_EVERYWHERE,
+    },
+    "batch 1024, 500 steps": _LARGE,
+    "batch 1024, 500 steps, learning rate x 2": {**_LARGE, "learning_rate": 2.0},
+    "batch 1024, 500 steps, every layer": {**_LARGE, **_EVERYWHERE},
+    "batch 1024, 500 steps, learning rate x 2, cosine schedule": {
+        **_LARGE,
+        "learning_rate": 2.0,
+        "schedule": "cosine",
+    },
+    "batch 1024, 500 steps, 8 negatives": {**_LARGE, "num_negatives": 8},
+    "batch 1024, 1000 steps": {"batch": 1024},
+    "batch 1024, 1000 steps, 2 negatives": {"batch": 1024, "num_negatives": 2},
+}
+# Negatives whose texts anybody may know: they need no noise, but not everybody has them.
+PUBLIC = {"batch": 256, "negatives": "public", "pool": "wordnet-adjectives"}
 
 
 def pulled(cell: Cell, changes: dict[str, Any]) -> Cell:
@@ -71,34 +99,51 @@ def lever_cells() -> list[Cell]:
     return [lever_cell(name) for name in LEVERS] + again
 
 
-def choose(results: Iterable[dict[str, Any]], path: Path = KEPT) -> dict[str, Any]:
-    """Keeps the best lever of every kind that gains more than seeds differ; writes it down.
+def combination_cell(name: str, seed: int = 0) -> Cell:
+    """One combination, judged on the validation graph."""
+    return pulled(_start(4.0, seed, (VALIDATION,)), COMBINATIONS[name])
 
-    Levers of one kind set the same field. The warm start is measured and never kept: it needs
-    public relations, which not everybody has.
+
+def combination_cells() -> list[Cell]:
+    """Every combination, the dearest first."""
+    every = [combination_cell(name) for name in COMBINATIONS]
+    return sorted(every, key=lambda cell: -cell.work)
+
+
+def _start(epsilon: float, seed: int, tests: tuple[str, ...]) -> Cell:
+    """Where combinations start: the first column's cell, with lean activations."""
+    return private(COLUMNS[0], "tuple", epsilon, seed).but(tests=tests, **LEAN)
+
+
+def choose(results: Iterable[dict[str, Any]], path: Path = KEPT) -> dict[str, Any]:
+    """Keeps the combination that is best on the validation graph; writes it down with all gains.
+
+    The warm start and public negatives are measured and never kept: they need public relations or
+    texts, which not everybody has.
     """
     by_id = {result["id"]: result for result in results}
 
-    def score(name: str, seed: int = 0) -> float | None:
-        result = by_id.get(lever_cell(name, seed).id)
+    def score(cell: Cell) -> float | None:
+        result = by_id.get(cell.id)
         return None if result is None else 100 * result["evaluations"][VALIDATION]["mrr"]
 
-    starts = [value for seed in SEEDS if (value := score("start", seed)) is not None]
-    if not starts:
-        raise ConfigError("`levers` must have been run first, got no start.")
-    noise = max(statistics.stdev(starts) if len(starts) > 1 else 0.0, LEAST_GAIN)
+    starts = [value for s in SEEDS if (value := score(lever_cell("start", s))) is not None]
+    found = {n: v for n in COMBINATIONS if (v := score(combination_cell(n))) is not None}
+    if not starts or not found:
+        raise ConfigError("`levers` and `combinations` must have been run first, got no start.")
+    best = max(found, key=lambda name: found[name])
     gains = {
-        name: value - statistics.mean(starts)
+        name: round(value - statistics.mean(starts), 2)
         for name, changes in LEVERS.items()
-        if changes and "warm_graph" not in changes and (value := score(name)) is not None
+        if changes and (value := score(lever_cell(name))) is not None
     }
-    changes: dict[str, Any] = {}
-    for name in sorted(gains, key=lambda lever: -gains[lever]):
-        new = LEVERS[name]
-        if gains[name] > noise and not set(new) & set(changes):
-            changes |= new
-    plain = {key: list(v) if isinstance(v, tuple) else v for key, v in changes.items()}
-    written = {"changes": plain, "gains": {k: round(v, 2) for k, v in gains.items()}}
+    plain = {k: list(v) if isinstance(v, tuple) else v for k, v in COMBINATIONS[best].items()}
+    written = {
+        "name": best,
+        "changes": plain,
+        "gains": gains,
+        "combinations": {name: round(value, 2) for name, value in found.items()},
+    }
     path.write_text(json.dumps(written, indent=2) + "\n")
     return written
 
@@ -109,27 +154,45 @@ def kept() -> dict[str, Any]:
 
 
 def frontier_cell(epsilon: float, seed: int, changes: dict[str, Any] | None = None) -> Cell:
-    """All kept levers together, on the test graph."""
-    start = private(COLUMNS[0], "tuple", epsilon, seed)
-    start = start.but(tests=(*start.tests, VALIDATION))
-    return pulled(start, kept() if changes is None else changes)
+    """What was kept, on the test graph."""
+    tests = (COLUMNS[0].test, VALIDATION)
+    return pulled(_start(epsilon, seed, tests), kept() if changes is None else changes)
+
+
+def published_cell(epsilon: float, seed: int) -> Cell:
+    """The published rule with the same batch and steps."""
+    return private(COLUMNS[0], "frequency", epsilon, seed).but(**LEAN, **_sizes())
+
+
+def nonprivate_cell(seed: int) -> Cell:
+    """The same training without privacy."""
+    return nonprivate(COLUMNS[0], 5, seed).but(**LEAN, **_sizes())
+
+
+def public_cell(epsilon: float, seed: int) -> Cell:
+    """Negatives from public texts."""
+    return frontier_cell(epsilon, seed, PUBLIC)
+
+
+def _sizes() -> dict[str, Any]:
+    return {name: value for name, value in kept().items() if name in ("batch", "steps")}
 
 
 def frontier_cells() -> list[Cell]:
     """What was kept, at every epsilon, beside the published rule with the same batch and steps."""
-    sizes = {name: value for name, value in kept().items() if name in ("batch", "steps")}
     found = []
     for seed in SEEDS:
         found += [frontier_cell(epsilon, seed) for epsilon in (4.0, 1.0)]
-        found += [private(COLUMNS[0], "frequency", 10.0, seed).but(**sizes)]
-        found += [nonprivate(COLUMNS[0], 5, seed).but(**sizes)]
+        found += [published_cell(10.0, seed), nonprivate_cell(seed)]
+        found += [public_cell(epsilon, seed) for epsilon in (4.0, 1.0)]
     return found
 
 
 def reserve_cells() -> list[Cell]:
     """Sizes that may yet be chosen: their noise is calibrated before anybody knows."""
-    sizes = itertools.product((64, 256, 512), (1000, 2000), (4, 8, 16))
-    own = [{"batch": b, "steps": t, "num_negatives": k} for b, t, k in sizes]
-    found = [frontier_cell(epsilon, 0, changes) for epsilon in (4.0, 1.0) for changes in own]
+    own = list(COMBINATIONS.values())
+    found = [frontier_cell(epsilon, 0, changes) for epsilon in (10.0, 4.0, 1.0) for changes in own]
+    found += [public_cell(epsilon, 0) for epsilon in (4.0, 1.0)]
     published = private(COLUMNS[0], "frequency", 10.0, 0)
-    return found + [published.but(**changes) for changes in own if changes["num_negatives"] == 4]
+    sizes = [{k: v for k, v in c.items() if k in ("batch", "steps")} for c in own]
+    return found + [published.but(**size) for size in sizes]

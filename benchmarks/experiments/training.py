@@ -110,6 +110,7 @@ class Laboratory:
             pooling=cell.pooling,
             max_length=cell.max_length,
             dtype=cell.weights,
+            attention=cell.attention or None,
             device=self.place.device,
             seed=cell.seed,
         )

@@ -64,6 +64,8 @@ class LoraSite(Site):
         a, b = layer.lora_A[name].weight.detach(), layer.lora_B[name].weight.detach()
         dtype = autocast_dtype(x)
         weight, bias = self.base.weights(dtype)
+        if dtype is None and x.dtype == weight.dtype != a.dtype:
+            dtype = x.dtype  # a low-precision layer: its adapter computes as under autocast
         if dtype is not None:
             x, a, b = x.to(dtype), a.to(dtype), b.to(dtype)
         a_probe, b_probe = (self.recorder.probe(str(key)) for key in found)

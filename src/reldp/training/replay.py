@@ -10,7 +10,7 @@ parameters and rows are read anew at every replay.
 Private to the package: `Replay`, `Frame`, `Summed`, `frame_units`, `even_chunks`.
 
 >>> [frame_units(count) for count in (1, 5, 9, 65, 256, 257)]
-[1, 5, 10, 80, 256, 320]
+[1, 5, 9, 72, 256, 288]
 """
 
 from collections.abc import Callable, Mapping
@@ -163,8 +163,8 @@ class Replay:
 
 
 def frame_units(count: int) -> int:
-    """Units of the frame for a chunk of so many: up to a quarter more, in few sizes."""
-    step = 1 << max((count - 1).bit_length() - 3, 0)
+    """Units of the frame for a chunk of so many: up to an eighth more, in few sizes."""
+    step = 1 << max((count - 1).bit_length() - 4, 0)
     return -(-count // step) * step
 
 
