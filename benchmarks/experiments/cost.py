@@ -11,6 +11,8 @@ changes neither time nor memory (target, clip norm, learning rate, seed, pooling
 True
 """
 
+from dataclasses import fields
+
 from benchmarks import cross_domain, frontier
 from benchmarks.experiments.cells import Cell
 from benchmarks.experiments.tuning import row
@@ -23,47 +25,50 @@ STANDS_FOR = {
     "wordnet-verbs": "wordnet-nouns",
     "aan_coling_lrec_workshops": "aan_acl_venues",
 }
-_MATTERS = (
-    "encoder",
-    "num_negatives",
-    "batch",
-    "max_length",
-    "lora_rank",
-    "lora_targets",
-    "lora_layers",
-    "freeze_a",
-    "average",
-    "bias_correction",
-    "precision",
-    "weights",
+# What changes neither time nor memory; everything else is taken over.
+_IDLE = (
+    "analysis",
+    "epsilon",
+    "max_degree",
+    "learning_rate",
+    "clip_norm",
+    "temperature",
+    "schedule",
+    "warmup",
+    "lora_scale",
+    "beta2",
+    "warm_graph",
+    "warm_steps",
+    "max_relations",
+    "candidates",
+    "seed",
 )
+_DEFAULTS = {item.name: item.default for item in fields(Cell) if item.name in _IDLE}
 
 
 def of(cell: Cell) -> Cell | None:
     """The short training that measures a cell; None if it trains on nothing."""
     if cell.method not in ("private", "nonprivate"):
         return None
-    short = Cell(
+    private = cell.method == "private"
+    return cell.but(
+        **_DEFAULTS,
         train=STANDS_FOR.get(cell.train, cell.train),
         tests=(),
-        method="nonprivate",
         pooling=POOLINGS.get(cell.encoder, cell.pooling),
         steps=STEPS,
+        noise=1.0 if private else 0.0,
+        accountant=row(cell.clipping).get("accountant", "pld") if private else "pld",
         replay=True,
-        **{name: getattr(cell, name) for name in _MATTERS},
     )
-    if cell.method == "nonprivate":
-        return short
-    own = row(cell.clipping) | {"negatives": cell.negatives, "pool": cell.pool}
-    return short.but(method="private", noise=1.0, **own)
 
 
 def without_privacy(cell: Cell) -> Cell | None:
     """The short training of the same sizes that neither clips nor adds noise."""
     return of(
         cell.but(
-            method="nonprivate", epsilon=0.0, noise=0.0, clipping="tuple", negatives="entities",
-            pool="",
+            method="nonprivate", epsilon=0.0, noise=0.0, clipping="tuple", loss="infonce",
+            negatives="entities", pool="",
         )
     )  # fmt: skip
 
@@ -105,6 +110,7 @@ def _step_by_step() -> list[Cell]:
     column = cross_domain.COLUMNS[0]
     found = []
     for batch in BATCHES:
-        cell = cross_domain.private(column, "tuple", 4.0, 0).but(batch=batch, precision="float32")
+        cell = cross_domain.private(column, "tuple", 4.0, 0)
+        cell = cell.but(batch=batch, precision="float32", weights="float32")
         found += [own.but(replay=False) for own in (of(cell), without_privacy(cell)) if own]
     return found

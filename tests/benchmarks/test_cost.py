@@ -74,6 +74,6 @@ def test_steps_without_replay_are_compared_with_their_like(tmp_path):
     slow = [cell for cell in cost.cells() if not cell.replay]
     assert {cell.method for cell in slow} == {"private", "nonprivate"}
     store.merge(result(c, seconds_per_step=0.03 if c.method == "private" else 0.02) for c in slow)
-    lines = [line for line in price.section(store).splitlines() if "float32 | no" in line]
+    lines = [line for line in price.section(store).splitlines() if "float32 | no " in line]
     ratios = sorted(line.strip("| ").split(" | ")[-1] for line in lines)
     assert ratios == ["1.00"] * (len(slow) // 2) + ["1.50"] * (len(slow) // 2)

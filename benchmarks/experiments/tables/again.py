@@ -21,6 +21,7 @@ One cell with another seed:
 python -m benchmarks.experiments prepare --data GRAPHS       # citation graphs are not bundled
 python -m benchmarks.experiments list --suite cross_domain   # ids of cells
 python -m benchmarks.experiments run --cell ID --seed 7 --device cuda --again
+python -m benchmarks.experiments merge runs/cells.jsonl      # then `tables` shows it below
 ```"""
     lines = [line for cell, test in further(store) if (line := _line(store, cell, test))]
     if not lines:

@@ -12,6 +12,7 @@ from benchmarks.experiments.tables.layout import (
     found,
     mean,
     mrr,
+    numbers,
     pair_of,
     percent,
     share,
@@ -62,7 +63,8 @@ def section(store: Store, column: Column) -> str:
         if (cells := private_cells(column, key, epsilon))
     ]
     header = ["training", "epsilon", "PREC@1", "MRR", "gain kept", "noise multiplier"]
-    return f"## {title(column)}\n\n" + table([*header, *price.HEADER], rows)
+    kind = f"Activations: {numbers(column.start)}."
+    return "\n\n".join([f"## {title(column)}", kind, table([*header, *price.HEADER], rows)])
 
 
 def _unpromised(column: Column) -> list[tuple[str, list[Cell]]]:

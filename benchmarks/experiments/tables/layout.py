@@ -44,6 +44,13 @@ def encoder_of(column: Column) -> str:
     return f"{named(column.encoder)}, {column.pooling} pooling"
 
 
+def numbers(cell: Cell) -> str:
+    """The type that most of a cell's arithmetic has."""
+    if cell.weights == "bfloat16":
+        return "bfloat16"
+    return "bfloat16 products" if cell.precision == "bfloat16" else "float32"
+
+
 def found(store: Store, cells: Iterable[Cell]) -> list[dict[str, Any]]:
     """Results of the cells that have one."""
     return [result for cell in cells if (result := store.get(cell)) is not None]

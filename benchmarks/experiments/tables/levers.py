@@ -137,11 +137,15 @@ def _targets(
     )
     lines = []
     kept = share(four, base, plain)
-    if four is not None and kept is not None:
+    if four is not None:
+        gone = "nothing was gained"
+        if kept is not None:
+            gone = (
+                f"{100 * kept:.1f} %, {_verdict(100 * (kept - TARGET_SHARE), 'percentage points')}"
+            )
         lines.append(
             f"* **Epsilon 4.** Aim: {percent(TARGET_SHARE)} of the gain without privacy, and MRR {TARGET_MRR:g}. "
-            f"Kept: {100 * kept:.1f} %, {_verdict(100 * (kept - TARGET_SHARE), 'percentage points')}. "
-            f"MRR: {four:.1f}, {_verdict(four - TARGET_MRR, 'points')}."
+            f"Kept: {gone}. MRR: {four:.1f}, {_verdict(four - TARGET_MRR, 'points')}."
         )
     if one is not None and theirs is not None:
         lines.append(

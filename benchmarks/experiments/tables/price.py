@@ -5,7 +5,15 @@ from typing import Any
 from benchmarks.experiments import cost
 from benchmarks.experiments.cells import Cell
 from benchmarks.experiments.store import Store
-from benchmarks.experiments.tables.layout import DASH, found, listed, named, paragraphs, table
+from benchmarks.experiments.tables.layout import (
+    DASH,
+    found,
+    listed,
+    named,
+    numbers,
+    paragraphs,
+    table,
+)
 
 HEADER = ["ms per step", "peak MiB", "training, s", "time to no privacy"]
 
@@ -32,12 +40,14 @@ def section(store: Store) -> str:
     if not cells:
         return ""
     rows = [_line(store, cell) for cell in cells]
-    header = ["training", "encoder", "graph", "batch", "k", "adapters", "precision", "replayed"]
+    header = ["training", "encoder", "graph", "batch", "k", "adapters", "numbers", "replayed"]
     text = "## Cost\n\n" + paragraphs(
         f"""Short trainings ({cost.STEPS} steps), one at a time, alone on the machine ({devices(store)}). Everything
         counts: coins, tokens, forward, backward, clipping, secure noise, optimizer. The median step is shown:
         loading is not in it, nor is the recording of a step, which happens once per shape. *Replayed* steps are
-        recorded as a CUDA graph, without privacy as with it. Target, analysis and pooling change nothing here."""
+        recorded as a CUDA graph, without privacy as with it. Target, analysis and pooling change nothing here.
+        *Numbers*: bfloat16 of weights and activations, or of products only; adapters, gradients, norms, sums and
+        noise are float32 or better everywhere."""
     )
     total = sum(result["seconds"] for result in store.results.values())
     after = f"All runs of this page together: {total / 3600:.1f} worker hours."
@@ -59,7 +69,7 @@ def _line(store: Store, cell: Cell) -> list[str]:
         str(cell.batch),
         str(cell.num_negatives),
         " ".join(cell.lora_targets) or "query value",
-        cell.precision,
+        numbers(cell),
         "yes" if cell.replay else "no",
         f"{1000 * result['seconds_per_step']:.1f}",
         f"{result['peak_memory_mb']:,}",
