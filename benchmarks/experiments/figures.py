@@ -57,14 +57,19 @@ class Line:
 
 
 def write_figures(store: Store, folder: Path, suffix: str = "svg") -> None:
-    """Writes every figure that has results."""
+    """Writes every figure that has results, and takes away the others."""
     folder.mkdir(parents=True, exist_ok=True)
     drawn = {axis: points for axis in ablations.AXES if (points := axis_points(store, axis))}
+    path = folder / f"ablations.{suffix}"
     if drawn:
-        _save(_ablations(drawn, levels(store, ablations.COLUMN)), folder / f"ablations.{suffix}")
-    lines = frontier_lines(store)
-    if lines:
-        _save(_frontier(lines, levels(store, COLUMNS[0])), folder / f"frontier.{suffix}")
+        _save(_ablations(drawn, levels(store, ablations.COLUMN)), path)
+    else:
+        path.unlink(missing_ok=True)
+    path = folder / f"frontier.{suffix}"
+    if lines := frontier_lines(store):
+        _save(_frontier(lines, levels(store, COLUMNS[0])), path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def axis_points(store: Store, axis: ablations.Axis) -> list[tuple[float, list[float], float]]:
@@ -89,11 +94,10 @@ def frontier_lines(store: Store) -> list[Line]:
         )
         for key in column.targets
     ]
-    if frontier.kept():
-        own = [c for c in frontier.frontier_cells() if c.clipping == "tuple" and c.epsilon]
-        by_epsilon = {e: [c for c in own if c.epsilon == e and not c.pool] for e in EPSILONS}
-        label = "tuple, our analysis, kept levers together"
-        lines.append(Line(label, _TOGETHER, _known(by_epsilon, store, column)))
+    own = [c for c in frontier.frontier_cells() if c.clipping == "tuple" and not c.pool]
+    together = {e: [c for c in own if c.epsilon == e] for e in EPSILONS}
+    label = "tuple, our analysis, kept levers together"
+    lines.append(Line(label, _TOGETHER, _known(together, store, column)))
     return [line for line in lines if line.points]
 
 

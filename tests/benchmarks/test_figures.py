@@ -33,6 +33,8 @@ def test_figures_of_the_same_results_are_the_same_files(tmp_path):
 
 
 def test_what_has_no_result_is_not_drawn(tmp_path):
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "ablations.svg").write_text("of results that are gone")
     write_figures(Store(tmp_path / "none"), tmp_path / "figures")
     assert list((tmp_path / "figures").iterdir()) == []
 

@@ -39,7 +39,10 @@ def little():
             patch.setattr(module, "VALIDATION", "little-train")
         patch.setattr(levers, "_JUDGE", "little-train")
         patch.setattr(frontier, "SEEDS", (0, 1))
+        patch.setattr(frontier, "COMBINATIONS", {"batch 16": {"batch": 16}})
         patch.setattr(frontier, "kept", lambda: {"batch": 16})
+        public = {"batch": 16, "negatives": "public", "pool": "little-test"}
+        patch.setattr(frontier, "PUBLIC", public)
         patch.setattr(cost, "STEPS", 4)
         patch.setattr(cost, "BATCHES", (8,))
         yield
@@ -55,6 +58,7 @@ def store(little, tmp_path_factory):
         nonprivate(LITTLE, 5, 7),
         *(frontier.lever_cell("start", seed) for seed in (0, 1)),
         frontier.lever_cell("temperature 0.1"),
+        *frontier.combination_cells(),
         *frontier.frontier_cells(),
         *(ablations.axis_cell(axis, value, 0) for value in axis.values[:3]),
         *cost.cells(),
@@ -103,8 +107,9 @@ def test_every_section_is_there(text):
 
 
 def test_levers_are_judged_on_the_validation_graph_and_targets_are_spoken_of(text):
-    assert {row[0] for row in rows_of(text, "Levers")} >= {"start", "temperature 0.1"}
-    assert len(rows_of(text, "Together")) == 4
+    assert {row[0] for row in rows_of(text, "Levers")} >= {"start", "temperature 0.1", "batch 16"}
+    assert len(rows_of(text, "Together")) == 6
+    assert "What was kept (batch 16) on the test graph" in text
     assert "**Epsilon 4.** Aim" in text
     assert "**Epsilon 1.** Aim" in text
 

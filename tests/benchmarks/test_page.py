@@ -124,21 +124,33 @@ def test_ablations_show_every_axis(tmp_path):
     assert all(f"| {axis.label} |" in text for axis in ablations.AXES)
 
 
-def test_levers_say_what_they_gain_and_whether_they_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(frontier, "kept", lambda: {"batch": 256})
+@pytest.fixture
+def kept(monkeypatch):
+    """The second combination is kept."""
+    name = list(frontier.COMBINATIONS)[1]
+    monkeypatch.setattr(frontier, "kept", lambda: dict(frontier.COMBINATIONS[name]))
+    return name
+
+
+def test_levers_say_what_they_gain_and_whether_they_are_kept(tmp_path, kept):
+    assert frontier.kept() == frontier.LEVERS["batch 256"]
     scores = {frontier.lever_cell("start", s): 0.5 + s / 100 for s in (0, 1, 2)}
     scores |= {frontier.lever_cell("batch 256"): 0.525, frontier.lever_cell("8 negatives"): 0.49}
     text = levers.alone(store_of(tmp_path, scores))
     assert line_of(text, "start")[1:] == ["51.0 ± 1.0", "+0.0", "0.72", "-"]
     assert line_of(text, "batch 256")[1:] == ["52.5", "+1.5", "0.72", "yes"]
     assert line_of(text, "8 negatives")[1:] == ["49.0", "-2.0", "0.72", "no"]
+    assert "combination" not in text
 
 
-@pytest.fixture
-def kept(monkeypatch):
-    changes = {"batch": 256}
-    monkeypatch.setattr(frontier, "kept", lambda: changes)
-    return changes
+def test_one_combination_is_kept(tmp_path, kept):
+    scores = {frontier.combination_cell(name): 0.52 for name in frontier.COMBINATIONS}
+    text = levers.alone(store_of(tmp_path, scores | {frontier.lever_cell("start"): 0.5}))
+    rows = text.split("| combination |")[1].splitlines()[2:]
+    said = {row.strip("| ").split(" | ")[0]: row.strip("| ").split(" | ")[-1] for row in rows}
+    assert said.keys() == frontier.COMBINATIONS.keys()
+    assert [name for name, word in said.items() if word == "**yes**"] == [kept]
+    assert levers.kept_name() == kept
 
 
 def frontier_scores(four: float, one: float, published: float) -> dict[Cell, float]:
@@ -165,10 +177,13 @@ def test_targets_are_said_to_be_reached_or_missed_and_by_how_much(tmp_path, kept
     assert all(words in text for words in said)
 
 
-def test_what_is_not_kept_has_no_section(tmp_path, monkeypatch):
-    store = store_of(tmp_path, dict.fromkeys(frontier.frontier_cells(), 0.5))
-    monkeypatch.setattr(frontier, "kept", dict)
-    assert levers.together(store) == ""
+def test_public_negatives_are_shown_and_change_no_verdict(tmp_path, kept):
+    scores = frontier_scores(0.49, 0.46, 0.45)
+    public = [cell for cell in scores if cell.pool]
+    store = store_of(tmp_path, scores | dict.fromkeys(public, 0.6))
+    text = levers.together(store)
+    assert line_of(text, "ours, public negatives, epsilon 4")[4] == "60.0 ± 0.0"
+    assert "95.0 %, **reached**" in text
 
 
 def test_spread_says_how_many_seeds_there_were():

@@ -1,6 +1,7 @@
 """Levers one by one and together, and whether the targets were reached."""
 
 import statistics
+from typing import Any
 
 from benchmarks import frontier
 from benchmarks.cross_domain import COLUMNS
@@ -36,74 +37,103 @@ COLUMN = COLUMNS[0]
 TARGET_SHARE, TARGET_MRR = 0.9, 54.0
 _JUDGE = tuning.VALIDATION
 _PLAIN = "without privacy"
+_HEADER = [f"MRR, {named(_JUDGE)}", "gain", "noise multiplier"]
 
 
 def alone(store: Store) -> str:
-    """Every lever against the same start."""
-    start = mrr(store, [frontier.lever_cell("start", s) for s in frontier.SEEDS], _JUDGE)
+    """Every lever against the same start, and combinations of them."""
+    start = _start(store)
     if not start:
         return ""
-    rows = [row for name in frontier.LEVERS if (row := _lever(store, name, start))]
     text = "## Levers\n\n" + paragraphs(
         f"""Settings that cost no privacy, or whose price the calibrated noise pays. Each alone, {named(COLUMN.train)}
         at epsilon 4, judged on {named(_JUDGE)}, where the start over seeds is {spread(start)}; a gain within that
-        spread is no gain. Those that gained more are kept, the best of each kind. A warm start needs public
-        relations and is never kept."""
+        spread is no gain. A warm start needs public relations and is never kept."""
     )
-    header = ["lever", f"MRR, {named(_JUDGE)}", "gain", "noise multiplier", "kept"]
-    return text + "\n\n" + table(header, rows)
-
-
-def _lever(store: Store, name: str, start: list[float]) -> list[str]:
-    cells = [frontier.lever_cell(name, seed) for seed in frontier.SEEDS]
-    results = found(store, cells)
-    if not results:
-        return []
-    own = mrr(store, cells, _JUDGE)
-    return [
-        name,
-        spread(own),
-        f"{statistics.mean(own) - statistics.mean(start):+.1f}",
-        f"{results[0]['noise_multiplier']:.2f}",
-        _is_kept(name),
+    rows = [
+        _lever(store, name, cells, start, _in_kept(frontier.LEVERS[name]))
+        for name in frontier.LEVERS
+        if found(store, cells := [frontier.lever_cell(name, s) for s in frontier.SEEDS])
     ]
+    parts = [text, table(["lever", *_HEADER, "part of what was kept"], rows)]
+    return "\n\n".join([*parts, *_combined(store, start)])
 
 
-def _is_kept(name: str) -> str:
-    changes, kept = frontier.LEVERS[name], frontier.kept()
-    plain = {key: list(v) if isinstance(v, tuple) else v for key, v in changes.items()}
+def _combined(store: Store, start: list[float]) -> list[str]:
+    rows = [
+        _lever(store, name, cells, start, "**yes**" if name == kept_name() else "no")
+        for name in frontier.COMBINATIONS
+        if found(store, cells := [frontier.combination_cell(name, s) for s in frontier.SEEDS])
+    ]
+    if not rows:
+        return []
+    text = """What helps alone need not help together, so combinations are judged in the same way; the best one is kept,
+    and only then is the test graph looked at."""
+    return [paragraphs(text), table(["combination", *_HEADER, "kept"], rows)]
+
+
+def _start(store: Store) -> list[float]:
+    return mrr(store, [frontier.lever_cell("start", s) for s in frontier.SEEDS], _JUDGE)
+
+
+def _lever(store: Store, name: str, cells: list[Cell], start: list[float], kept: str) -> list[str]:
+    own = mrr(store, cells, _JUDGE)
+    noise = found(store, cells)[0]["noise_multiplier"]
+    gain = statistics.mean(own) - statistics.mean(start)
+    return [name, spread(own), f"{gain:+.1f}", f"{noise:.2f}", kept]
+
+
+def _plain(changes: dict[str, Any]) -> dict[str, Any]:
+    """As JSON has them."""
+    return {key: list(v) if isinstance(v, tuple) else v for key, v in changes.items()}
+
+
+def _in_kept(changes: dict[str, Any]) -> str:
     if not changes:
         return DASH
-    return "yes" if all(kept.get(key) == value for key, value in plain.items()) else "no"
+    own, kept = _plain(changes), frontier.kept()
+    return "yes" if all(kept.get(key) == value for key, value in own.items()) else "no"
+
+
+def kept_name() -> str:
+    """The combination that was kept."""
+    kept = _plain(frontier.kept())
+    names = [name for name, own in frontier.COMBINATIONS.items() if _plain(own) == kept]
+    return names[0] if names else ", ".join(f"{key} {value}" for key, value in kept.items())
 
 
 def together(store: Store) -> str:
     """What was kept, on the test graph, beside what it is measured against."""
     groups = _groups(store)
-    if not groups or not frontier.kept():
+    if not groups:
         return ""
     base = mean(mrr(store, base_cells(COLUMN), COLUMN.test))
     plain = _mean(store, groups.get(_PLAIN, []))
-    rows = []
-    for label, cells in groups.items():
-        own = _mean(store, cells) if cells[0].method == "private" else None
-        noise = found(store, cells)[0]["noise_multiplier"]
-        rows.append(
-            [
-                label,
-                *both(found(store, cells), COLUMN.test),
-                percent(share(own, base, plain)),
-                f"{noise:.2f}" if noise else DASH,
-                *price.columns(store, cells[0]),
-            ]
-        )
-    kept = "; ".join(name for name in frontier.LEVERS if _is_kept(name) == "yes")
     text = "## Together\n\n" + paragraphs(
-        f"""What was kept ({kept}), put together, on the test graph: {pair_of(COLUMN)}. The published rule and the run
-        without privacy have the same batch and steps."""
+        f"""What was kept ({kept_name()}) on the test graph: {pair_of(COLUMN)}. The published rule and the run without
+        privacy have the same batch and steps."""
     )
-    header = ["training", "PREC@1", "MRR", "gain kept", "noise multiplier", *price.HEADER]
-    return "\n\n".join([text, table(header, rows), _targets(store, groups, base, plain)]).rstrip()
+    header = ["training", "batch", "steps", "PREC@1", "MRR", "gain kept", "noise multiplier"]
+    rows = [_line(store, label, cells, base, plain) for label, cells in groups.items()]
+    parts = [text, table([*header, *price.HEADER], rows), _targets(store, groups, base, plain)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _line(
+    store: Store, label: str, cells: list[Cell], base: float | None, plain: float | None
+) -> list[str]:
+    results, first = found(store, cells), cells[0]
+    own = _mean(store, cells) if first.method == "private" else None
+    noise = results[0]["noise_multiplier"]
+    return [
+        label,
+        str(first.batch),
+        str(first.steps),
+        *both(results, COLUMN.test),
+        percent(share(own, base, plain)),
+        f"{noise:.2f}" if noise else DASH,
+        *price.columns(store, first),
+    ]
 
 
 def _groups(store: Store) -> dict[str, list[Cell]]:
