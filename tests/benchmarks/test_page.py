@@ -153,6 +153,13 @@ def test_one_combination_is_kept(tmp_path, kept):
     assert levers.kept_name() == kept
 
 
+def test_runs_that_the_choice_was_made_from_are_counted(tmp_path, kept):
+    looks = [frontier.lever_cell("start", s) for s in (0, 1)] + frontier.combination_cells()[:3]
+    scores = dict.fromkeys([*frontier.frontier_cells(), *looks], 0.5)
+    text = " ".join(levers.together(store_of(tmp_path, scores)).split())
+    assert "chosen in 5 runs on WordNet adjectives, which no epsilon here counts" in text
+
+
 def frontier_scores(four: float, one: float, published: float) -> dict[Cell, float]:
     scores = {FIRST.start: 0.3}
     for cell in frontier.frontier_cells():

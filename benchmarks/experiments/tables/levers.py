@@ -111,12 +111,19 @@ def together(store: Store) -> str:
     plain = _mean(store, groups.get(_PLAIN, []))
     text = "## Together\n\n" + paragraphs(
         f"""What was kept ({kept_name()}) on the test graph: {pair_of(COLUMN)}. The published rule and the run without
-        privacy have the same batch and steps."""
+        privacy have the same batch and steps. It was chosen in {_looks(store)} runs on {named(_JUDGE)}, which no
+        epsilon here counts."""
     )
     header = ["training", "batch", "steps", "PREC@1", "MRR", "gain kept", "noise multiplier"]
     rows = [_line(store, label, cells, base, plain) for label, cells in groups.items()]
     parts = [text, table([*header, *price.HEADER], rows), _targets(store, groups, base, plain)]
     return "\n\n".join(part for part in parts if part)
+
+
+def _looks(store: Store) -> int:
+    """How many results the choice was made from."""
+    cells = [*frontier.lever_cells(), *frontier.combination_cells()]
+    return len({cell.id for cell in cells if store.get(cell)})
 
 
 def _line(

@@ -39,7 +39,7 @@ def section(store: Store) -> str:
     cells = [cell for cell in cost.cells() if store.get(cell)]
     if not cells:
         return ""
-    rows = [_line(store, cell) for cell in cells]
+    rows = [_line(store, cell) for cell in sorted(cells, key=_likeness)]
     header = ["training", "encoder", "graph", "batch", "k", "adapters", "numbers", "replayed"]
     text = "## Cost\n\n" + paragraphs(
         f"""Short trainings ({cost.STEPS} steps), one at a time, alone on the machine ({devices(store)}). Everything
@@ -57,6 +57,13 @@ def section(store: Store) -> str:
 def devices(store: Store) -> str:
     """Where the short trainings ran."""
     return listed(sorted({result["device"] for result in found(store, cost.cells())}))
+
+
+def _likeness(cell: Cell) -> tuple[Any, ...]:
+    """What can be compared stands together, without privacy first."""
+    encoders = [*cost.POOLINGS, cell.encoder]
+    setting = (cell.train, numbers(cell), cell.batch, cell.num_negatives, cell.lora_targets)
+    return (encoders.index(cell.encoder), *setting, cell.method, cell.work, cell.clipping)
 
 
 def _line(store: Store, cell: Cell) -> list[str]:
