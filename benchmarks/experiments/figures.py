@@ -184,19 +184,27 @@ def _panel(place: Any, axis: ablations.Axis, points: Any) -> None:
         linewidth=1.4, label=label,
     )  # fmt: skip
     if axis.field == "noise":
-        for value, top, (_, _, epsilon) in zip(
-            values, map(sum, zip(means, errors, strict=True)), points, strict=True
-        ):
-            place.annotate(
-                f"ε = {_short(epsilon)}", (value, top), (0, 5), textcoords="offset points",
-                ha="center", fontsize=8, bbox={"color": "white", "alpha": 0.7, "pad": 0.5},
-            )  # fmt: skip
+        _write_epsilons(place, values, means, errors, [epsilon for _, _, epsilon in points])
     place.set_xscale("log")
     place.set_xticks(values, [f"{value:g}" for value in values])
     place.minorticks_off()
     place.margins(x=0.24, y=0.12)
     place.grid(axis="y", linewidth=0.4, alpha=0.5)
     place.set_xlabel(axis.label)
+
+
+def _write_epsilons(
+    place: Any, values: list[float], means: list[float], errors: list[float], epsilons: list[float]
+) -> None:
+    """Above and below by turns, so that neighbours do not touch."""
+    for number, (value, epsilon) in enumerate(zip(values, epsilons, strict=True)):
+        side = -1 if number % 2 else 1
+        place.annotate(
+            f"ε = {_short(epsilon)}", (value, means[number] + side * errors[number]),
+            (0, 5 * side), textcoords="offset points", ha="center",
+            va="bottom" if side > 0 else "top", fontsize=8,
+            bbox={"color": "white", "alpha": 0.7, "pad": 0.5},
+        )  # fmt: skip
 
 
 def _short(epsilon: float) -> str:
