@@ -72,6 +72,7 @@ class Column:
         noise_only: Whether noise alone is tried.
         seeds: One run each.
         lean: Whether all activations are bfloat16.
+        steps: Of every training.
     """
 
     train: str
@@ -83,6 +84,7 @@ class Column:
     noise_only: bool = False
     seeds: tuple[int, ...] = SEEDS
     lean: bool = True
+    steps: int = 1000
 
     @property
     def start(self) -> Cell:
@@ -94,6 +96,7 @@ class Column:
             pooling=self.pooling,
             method="base",
             precision=PRECISION,
+            steps=self.steps,
         )
         return start.but(**LEAN) if self.lean else start
 
@@ -108,12 +111,12 @@ _SHORT = MappingProxyType({"tuple": (4.0,), "frequency": (4.0,)})
 COLUMNS = (
     Column(*_WORDS, "minilm", "cls", _EVERYTHING, uncapped=True, noise_only=True, lean=False),
     Column(*_PAPERS, "minilm", "cls", _EVERYTHING, uncapped=True, noise_only=True),
+    Column(*_WORDS, "mpnet", "cls", _TWO, steps=500),
+    Column(*_WORDS, "smollm2", "last", _TWO, steps=300),
     Column(*_WORDS, "minilm", "mean", _MAIN),
-    Column(*_PAPERS, "minilm", "mean", _MAIN),
     Column(*reversed(_PAPERS), "minilm", "cls", _SHORT),
     Column(*reversed(_WORDS), "minilm", "cls", _SHORT),
-    Column(*_WORDS, "mpnet", "cls", _TWO),
-    Column(*_WORDS, "smollm2", "last", _TWO),
+    Column(*_PAPERS, "minilm", "mean", _SHORT),
 )
 
 TRIED = tuple(

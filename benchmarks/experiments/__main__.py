@@ -38,6 +38,7 @@ def suites() -> dict[str, Callable[[], list[Cell]]]:
         "cross_domain": cross_domain.cells,
         "ablations": ablations.cells,
         "levers": frontier.lever_cells,
+        "combinations": frontier.combination_cells,
         "frontier": frontier.frontier_cells,
         "reserve": frontier.reserve_cells,
     }

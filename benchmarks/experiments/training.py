@@ -5,6 +5,7 @@ needs (ledger, checkpoints, a secret key). Graphs here are public, so keys follo
 numbers can be had again. Everything in a result is "not private".
 """
 
+import gc
 import hashlib
 import itertools
 import platform
@@ -71,6 +72,7 @@ class Laboratory:
         self.levels = Levels(place.levels)
         if place.device.startswith("cuda"):
             torch.set_float32_matmul_precision("high")  # TF32; clipping stays exact float32
+            torch.backends.cuda.enable_cudnn_sdp(False)  # made for long texts
 
     def run(self, cell: Cell) -> dict[str, Any]:
         """The result of a cell as plain JSON values."""
@@ -146,6 +148,8 @@ class Laboratory:
 
     def _reset_memory(self) -> None:
         if self.place.device.startswith("cuda"):
+            gc.collect()  # a step and its recordings refer to one another
+            torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
 
     def _peak_memory(self) -> int:

@@ -17,7 +17,7 @@ SETTINGS = RESULTS / "settings.json"
 VALIDATION = "wordnet-adjectives"
 PRECISION = "bfloat16"  # of products, in every run; norms, sums and noise are float32 or better
 # The same with weights and all activations in bfloat16, for texts of few tokens: twice as fast.
-LEAN = {"weights": "bfloat16", "precision": "float32", "attention": "eager"}
+LEAN = {"weights": "bfloat16", "precision": "float32"}
 
 LEARNING_RATES = (1e-3, 3e-3)
 CLIP_NORMS = (1.0, 0.1)
