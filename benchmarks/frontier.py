@@ -171,8 +171,9 @@ def frontier_cells() -> list[Cell]:
     found = []
     for seed in SEEDS:
         found += [frontier_cell(epsilon, seed) for epsilon in (4.0, 1.0)]
-        found += [published_cell(10.0, seed), nonprivate_cell(seed)]
-        found += [public_cell(epsilon, seed) for epsilon in (4.0, 1.0)]
+        found += [public_cell(4.0, seed), published_cell(10.0, seed)]
+    found += [nonprivate_cell(seed) for seed in SEEDS]
+    found += [public_cell(1.0, seed) for seed in SEEDS]
     return found
 
 

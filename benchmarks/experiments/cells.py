@@ -63,7 +63,6 @@ class Cell:
         precision: ``"float32"`` (TF32 on a GPU) or ``"bfloat16"`` activations.
         weights: Type of the frozen weights; with ``"bfloat16"`` and precision ``"float32"`` every
             activation is bfloat16, while adapters, gradients, norms and sums are float32.
-        attention: Implementation in transformers; its own choice if empty.
         replay: Whether steps are recorded once and replayed, where the device can.
         max_relations: Of a test graph, chosen by seed; all if 0.
         candidates: Relations that a query's answer is searched among.
@@ -105,7 +104,6 @@ class Cell:
     warm_steps: int = 0
     precision: str = "float32"
     weights: str = "float32"
-    attention: str = ""
     replay: bool = True
     max_relations: int = 20_000
     candidates: int = 256

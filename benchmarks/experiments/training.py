@@ -70,9 +70,11 @@ class Laboratory:
         self.place = place
         self.inputs = Inputs(place.inputs)
         self.levels = Levels(place.levels)
+        self.short = False
         if place.device.startswith("cuda"):
             torch.set_float32_matmul_precision("high")  # TF32; clipping stays exact float32
             torch.backends.cuda.enable_cudnn_sdp(False)  # made for long texts
+            self.short = short_attention_works()
 
     def run(self, cell: Cell) -> dict[str, Any]:
         """The result of a cell as plain JSON values."""
@@ -91,6 +93,7 @@ class Laboratory:
             "delta": plan.delta,
             "num_relations": plan.num_relations,
             "num_trainable": sum(p.numel() for p in encoder.trainable().values()),
+            "attention": self._attention(cell) or "sdpa",
             **trained,
             "seconds": round(time.perf_counter() - began, 2),
             "peak_memory_mb": self._peak_memory(),
@@ -112,13 +115,18 @@ class Laboratory:
             pooling=cell.pooling,
             max_length=cell.max_length,
             dtype=cell.weights,
-            attention=cell.attention or None,
+            attention=self._attention(cell),
             device=self.place.device,
             seed=cell.seed,
         )
         if cell.freeze_a:
             freeze_first_halves(encoder.module)
         return encoder
+
+    def _attention(self, cell: Cell) -> str | None:
+        """Our own kernel for short texts where it works; the library's choice elsewhere."""
+        fits = cell.weights == "bfloat16" and cell.max_length <= 64
+        return "short" if self.short and fits and cell.encoder != "mpnet" else None
 
     def _train(self, cell: Cell, plan: PrivacyPlan, encoder: TextEncoder) -> dict[str, Any]:
         if cell.warm_steps:
@@ -162,6 +170,19 @@ class Laboratory:
         if self.place.device.startswith("cuda"):
             return torch.cuda.get_device_name()
         return f"CPU ({platform.machine()}), {torch.get_num_threads()} threads"
+
+
+def short_attention_works() -> bool:
+    """Registers our attention for short texts, if it agrees with torch's on this device."""
+    try:
+        from benchmarks.experiments.short_attention import agrees, register
+    except ImportError:
+        return False
+    if not agrees(torch.device("cuda")):
+        print("short attention disagrees with torch's: not used", flush=True)
+        return False
+    register()
+    return True
 
 
 class TokenisedEncoder:
