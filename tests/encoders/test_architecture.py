@@ -1,7 +1,10 @@
 import pytest
+import torch
 from transformers import AutoModel, AutoTokenizer
 
+from reldp.encoders import TextEncoder
 from reldp.encoders.architecture import (
+    adds_mask,
     has_plain_positions,
     is_decoder,
     num_positions,
@@ -31,3 +34,30 @@ def test_the_hash_of_a_tokeniser_sees_its_words(folders):
     again = tokeniser_hash(AutoTokenizer.from_pretrained(folders["bert"]))
     assert hashes[0] == again
     assert hashes[0] != hashes[1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "attention", "expected"),
+    [
+        ("bert", "sdpa", False),
+        ("bert", "eager", True),
+        ("mpnet", "eager", True),
+        ("llama", "eager", False),
+    ],
+)
+def test_masks_are_added_by_attention_that_is_written_out(folders, kind, attention, expected):
+    model = AutoModel.from_pretrained(folders[kind], attn_implementation=attention)
+    assert adds_mask(model) is expected
+
+
+@pytest.mark.parametrize("kind", ["bert", "mpnet"])
+def test_a_mask_made_here_is_the_one_transformers_makes(folders, kind):
+    encoder = TextEncoder.load(folders[kind], train="none", attention="eager")
+    table = encoder.tokenise(["the red cat sees a big dog", "cat", "a blue tree"])
+    rows = encoder.rows(table, [0, 1, 2])
+    own = encoder.embed(rows)
+    encoder.module.adds_mask = False
+    theirs = encoder.embed(rows)
+    assert torch.allclose(own, theirs, atol=1e-6)
+    rows["attention_mask"] = torch.ones_like(rows["attention_mask"])
+    assert not torch.allclose(own, encoder.embed(rows), atol=1e-3)

@@ -10,7 +10,14 @@ from reldp.encoders import TextEncoder
 from reldp.graph import EntityGraph
 from reldp.noise import Streams
 from reldp.training.config import TrainingConfig
-from reldp.training.replay import Frame, Replay, Summed, even_chunks, frame_units
+from reldp.training.replay import (
+    Frame,
+    Replay,
+    ReplayWarning,
+    Summed,
+    even_chunks,
+    frame_units,
+)
 from reldp.training.step import PrivateStep
 from tests.encoders.tiny import SENTENCE, write_model
 from tests.training.small import small_parts, small_plan
@@ -133,3 +140,32 @@ def test_an_empty_batch_is_noise_alone():
     found, reports = gradients(step, (0, 1))
     assert all(report.num_tuples == 0 for report in reports)
     assert (found.abs() > 0).all()
+
+
+def test_what_cannot_be_recorded_is_run_as_it_is():
+    plain, _ = gradients(opened(small_parts()))
+    step = opened(small_parts())
+    step._replay = Replay(step._frame_sum)
+    tries = []
+
+    def refused(frame):
+        tries.append(frame)
+        raise RuntimeError("Cannot copy between CPU and CUDA tensors during a recording.")
+
+    step._replay._recording = refused
+    with pytest.warns(ReplayWarning, match="one by one: Cannot copy"):
+        same, _ = gradients(step)
+    assert len(tries) == 1
+    assert torch.allclose(same, plain, atol=1e-6)
+
+
+def test_memory_that_runs_out_is_not_taken_for_an_encoder_that_cannot_be_recorded():
+    step = opened(small_parts())
+    step._replay = Replay(step._frame_sum)
+
+    def full(frame):
+        raise torch.OutOfMemoryError
+
+    step._replay._recording = full
+    with pytest.raises(torch.OutOfMemoryError):
+        gradients(step)

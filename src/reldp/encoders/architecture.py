@@ -1,6 +1,7 @@
 """What must be known about a model's architecture to feed it: its kind, its positions, its words.
 
-Private to the package: `is_decoder`, `num_positions`, `has_plain_positions`, `tokeniser_hash`.
+Private to the package: `adds_mask`, `is_decoder`, `num_positions`, `has_plain_positions`,
+`tokeniser_hash`.
 
 >>> is_decoder("llama"), is_decoder("bert")
 (True, False)
@@ -12,7 +13,14 @@ from typing import Any
 
 from torch import nn
 
-__all__ = ["has_plain_positions", "is_decoder", "num_positions", "tokeniser_hash"]
+__all__ = ["adds_mask", "has_plain_positions", "is_decoder", "num_positions", "tokeniser_hash"]
+
+
+def adds_mask(model: nn.Module) -> bool:
+    """Whether the model adds its mask to the scores of all tokens, before and after."""
+    config: Any = model.config
+    written_out = getattr(config, "_attn_implementation", None) == "eager"
+    return written_out and not is_decoder(str(config.model_type))
 
 
 def is_decoder(model_type: str) -> bool:

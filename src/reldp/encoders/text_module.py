@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from reldp.encoders.architecture import has_plain_positions
+from reldp.encoders.architecture import adds_mask, has_plain_positions
 from reldp.encoders.loading import DenseLayer
 from reldp.encoders.pooling import pool
 from reldp.encoders.prefix import FrozenPrefix, num_frozen_layers
@@ -59,6 +59,7 @@ class TextModule(nn.Module):
         positions = any("position_embeddings" in name for name in trained)
         self.positions = positions and has_plain_positions(model)
         self.num_frozen = num_frozen_layers(model) if trained else 0
+        self.adds_mask = adds_mask(model)
         self.prefix = FrozenPrefix(model, self.num_frozen) if self.num_frozen else None
         if self.prefix is not None:
             # States may come from another encoder like this one, before this one made any.
@@ -84,12 +85,13 @@ class TextModule(nn.Module):
                 with self.prefix.above(hidden):
                     # The ids are looked up and forgotten: the frozen layers answer for them.
                     out = self.backbone(
-                        input_ids=torch.zeros_like(attention_mask), attention_mask=attention_mask
+                        input_ids=torch.zeros_like(attention_mask),
+                        attention_mask=self._mask(attention_mask),
                     )
             else:
                 out = self.backbone(
                     input_ids=input_ids,
-                    attention_mask=attention_mask,
+                    attention_mask=self._mask(attention_mask),
                     **self._positions(attention_mask),
                 )
         embeddings = pool(out.last_hidden_state, attention_mask, self.pooling)
@@ -106,6 +108,17 @@ class TextModule(nn.Module):
     def _mixed(self, device: torch.device) -> torch.autocast | nullcontext[None]:
         """Mixed precision, if asked for."""
         return torch.autocast(device.type, dtype=torch.bfloat16) if self.autocast else nullcontext()
+
+    def _mask(self, mask: Tensor) -> Tensor:
+        """The mask as the backbone takes it; what is added to scores is made here, on the device.
+
+        Transformers would read the mask back to see whether it is needed, and build it from a
+        number on the CPU: neither can be recorded (`reldp.training.replay`).
+        """
+        if not self.adds_mask:
+            return mask
+        dtype = next(self.backbone.parameters()).dtype
+        return (1 - mask)[:, None, None, :].to(dtype) * torch.finfo(dtype).min  # (rows, 1, 1, T)
 
     def _positions(self, mask: Tensor) -> dict[str, Tensor]:
         """Explicit positions 0, 1, 2, ... (rows, tokens), where they are trained."""

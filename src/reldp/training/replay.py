@@ -5,14 +5,17 @@ the backward, the clipping and the sum of a chunk are one launch. A recording ha
 chunk is copied into a `Frame` of the next larger shape. Units that fill a frame up repeat the first
 unit with its loss times 0: their gradients are exactly 0, or not finite and left out, so they add
 nothing to the sum (theory.md section 2: a unit's part depends on that unit alone). Thresholds,
-parameters and rows are read anew at every replay.
+parameters and rows are read anew at every replay. An encoder that cannot be recorded is run as it
+is, after a `ReplayWarning`: slower, with the same sums.
 
 Private to the package: `Replay`, `Frame`, `Summed`, `frame_units`, `even_chunks`.
+Public: `ReplayWarning`.
 
 >>> [frame_units(count) for count in (1, 5, 9, 65, 256, 257)]
 [1, 5, 9, 72, 256, 288]
 """
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,11 +23,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["Frame", "Replay", "Summed", "even_chunks", "frame_units"]
+__all__ = ["Frame", "Replay", "ReplayWarning", "Summed", "even_chunks", "frame_units"]
 
 _TOKENS = frozenset({"input_ids", "attention_mask", "hidden"})  # (rows, tokens, ...), 0 is padding
 _LENGTHS = 8  # frames have whole multiples of so many tokens
 _WARM_UPS = 2  # runs before a recording, in which libraries choose kernels and take memory
+
+
+class ReplayWarning(UserWarning):
+    """Steps of an encoder cannot be recorded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,9 +145,24 @@ class Replay:
         return replay().first(units)
 
     def _recorded(self, frame: Frame) -> Callable[[], Summed]:
-        """The computation of a frame, recorded."""
-        if not self._record:
-            return lambda: self._compute(frame)
+        """The computation of a frame, recorded if it can be."""
+        if self._record:
+            try:
+                return self._recording(frame)
+            except torch.OutOfMemoryError:
+                raise
+            except RuntimeError as error:
+                reason = str(error).partition("\n")[0]
+                warnings.warn(
+                    f"The encoder's steps cannot be recorded and run one by one: {reason}",
+                    ReplayWarning,
+                    stacklevel=2,
+                )
+                self._record = False
+        return lambda: self._compute(frame)
+
+    def _recording(self, frame: Frame) -> Callable[[], Summed]:
+        """The computation of a frame as one CUDA graph."""
         device = frame.weights.device
         side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call] # untyped in torch
         side.wait_stream(torch.cuda.current_stream(device))
