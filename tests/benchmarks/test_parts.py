@@ -108,15 +108,23 @@ def test_tuning_chooses_by_the_validation_graph_for_every_rule_apart(tmp_path):
     }
 
 
-def test_levers_are_kept_if_they_gain_more_than_seeds_differ(tmp_path):
-    scores = dict.fromkeys(LEVERS, 0.500) | {
-        "temperature 0.1": 0.530,
-        "temperature 0.02": 0.520,
-        "cosine schedule": 0.512,
-        "LoRA rank 2": 0.504,
-        "warm start on citations": 0.6,
-    }
-    results = [made_up(lever_cell(name), score) for name, score in scores.items()]
-    results += [made_up(lever_cell("start", 1), 0.505), made_up(lever_cell("start", 2), 0.495)]
-    written = frontier.choose(results, tmp_path / "frontier.json")
-    assert written["changes"] == {"temperature": 0.1, "schedule": "cosine"}
+def combined(scores, tmp_path, starts=(0.500, 0.503, 0.497)):
+    """What is kept of combinations with these scores; the start's deviation is 0.3 points."""
+    results = [made_up(lever_cell("start", seed), score) for seed, score in enumerate(starts)]
+    results += [made_up(frontier.combination_cell(name), score) for name, score in scores.items()]
+    return frontier.choose(results, tmp_path / "frontier.json")
+
+
+def test_the_cheapest_combination_as_good_as_the_best_is_kept(tmp_path):
+    names = ("batch 64, 1000 steps", "batch 256, 1000 steps", "batch 1024, 500 steps")
+    close = combined(dict(zip(names, (0.500, 0.519, 0.521), strict=True)), tmp_path)
+    assert close["changes"] == {"batch": 256}
+    apart = combined(dict(zip(names, (0.500, 0.517, 0.521), strict=True)), tmp_path)
+    assert apart["changes"] == {"batch": 1024, "steps": 500}
+    useless = combined(dict(zip(names, (0.500, 0.501, 0.499), strict=True)), tmp_path)
+    assert useless["changes"] == {}
+
+
+def test_nothing_is_kept_before_anything_was_run(tmp_path):
+    with pytest.raises(ConfigError, match="must have been run first"):
+        frontier.choose([], tmp_path / "frontier.json")

@@ -67,8 +67,8 @@ def _combined(store: Store, start: list[float]) -> list[str]:
     ]
     if not rows:
         return []
-    text = """What helps alone need not help together, so combinations are judged in the same way; the best one is kept,
-    and only then is the test graph looked at."""
+    text = """What helps alone need not help together, so combinations are judged in the same way. Kept is the one of
+    least computation among those within the start's spread of the best; only then is the test graph looked at."""
     return [paragraphs(text), table(["combination", *_HEADER, "kept"], rows)]
 
 
@@ -109,10 +109,14 @@ def together(store: Store) -> str:
         return ""
     base = mean(mrr(store, base_cells(COLUMN), COLUMN.test))
     plain = _mean(store, groups.get(_PLAIN, []))
+    against = "The published rule and the run without privacy have the same batch and steps."
+    if plain is None:
+        plain = _mean(store, plain_cells(COLUMN))
+        against = """The published rule has the same batch and steps; training without privacy is that of the first
+        table, with a smaller batch."""
     text = "## Together\n\n" + paragraphs(
-        f"""What was kept ({kept_name()}) on the test graph: {pair_of(COLUMN)}. The published rule and the run without
-        privacy have the same batch and steps. It was chosen in {_looks(store)} runs on {named(_JUDGE)}, which no
-        epsilon here counts."""
+        f"""What was kept ({kept_name()}) on the test graph: {pair_of(COLUMN)}. {against} It was chosen in
+        {_looks(store)} runs on {named(_JUDGE)}, which no epsilon here counts."""
     )
     header = ["training", "batch", "steps", "PREC@1", "MRR", "gain kept", "noise multiplier"]
     rows = [_line(store, label, cells, base, plain) for label, cells in groups.items()]
