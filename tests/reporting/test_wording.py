@@ -78,3 +78,12 @@ def test_no_noise_promises_nothing():
 def test_further_runs_and_chosen_settings_are_not_counted_and_said_so():
     assert any("adds up" in x or "add up" in x for x in certificate().values["not_promised"])
     assert any("without looking" in x for x in certificate().values["assumptions"])
+
+
+@pytest.mark.parametrize(
+    ("delta", "expected"),
+    [(1e-5, "1e-05"), (1 / 30_000, "3.334e-05"), (0.1 / 82_115, "1.218e-06"), (1e-6, "1e-06")],
+)
+def test_a_delta_is_never_shown_smaller_than_it_is(delta, expected):
+    assert shown(delta) == expected
+    assert float(shown(delta)) >= delta * (1 - 1e-12)

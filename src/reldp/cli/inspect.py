@@ -13,6 +13,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from reldp.cli.output import round_up
+
 if TYPE_CHECKING:
     from reldp.graph.capped import CappedGraph
     from reldp.graph.inspection import GraphInspection, SuggestedSettings
@@ -207,7 +209,7 @@ def _plans(settings: "SuggestedSettings", plans: list[dict[str, Any]]) -> Group:
             continue
         table.add_row(
             f"{plan['target_epsilon']:g}",
-            f"{plan['delta']:.2g}",
+            round_up(plan["delta"]),
             f"{plan['noise_multiplier']:.3f}",
             f"{plan['noise_per_batch']:.4f}",
         )

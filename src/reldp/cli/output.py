@@ -54,7 +54,8 @@ def round_up(value: float, digits: int = 4) -> str:
     """The number with that many significant digits, never below its value."""
     if not math.isfinite(value):
         return "infinite"
-    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value))
+    # As it is written: 1e-5 is a little more than that in binary.
+    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(repr(value)))
     return f"{float(rounded):.{digits}g}"
 
 
@@ -110,7 +111,7 @@ def guarantee(plan: "PrivacyPlan", price: "Price") -> str:
             "most the clip norm has counterexamples. Do not promise this epsilon to anyone; "
             "--clipping tuple has a proven one."
         )
-    pair = f"({round_up(price.epsilon)}, {price.delta:g})"
+    pair = f"({round_up(price.epsilon)}, {round_up(price.delta)})"
     if plan.unit == "relation":
         return (
             f"Proven: training is {pair}-differentially private for any one relation. This is weaker than "
@@ -127,7 +128,7 @@ def _facts(plan: "PrivacyPlan", price: "Price") -> list[tuple[str, str]]:
     rate = f"{plan.sample_rate:.6g}"
     analysis = _analysis(plan, price)
     return [
-        ("epsilon", f"{round_up(price.epsilon)} at delta {price.delta:g}"),
+        ("epsilon", f"{round_up(price.epsilon)} at delta {round_up(price.delta)}"),
         ("status", plan.status if plan.status == "proven" else "claimed, false in the worst case"),
         ("accountant", ACCOUNTANTS[price.accountant]),
         ("analysis", ANALYSES.get(analysis, "the published claim; no proof")),
@@ -181,7 +182,7 @@ def print_price_list(plan: "PrivacyPlan", rows: list["PriceRow"], as_json: bool)
         table,
         f"{plan.num_entities:,} entities, {plan.num_relations:,} relations, at most {plan.max_degree} each, "
         f"{plan.num_negatives} negatives, rate {plan.sample_rate:g}, {plan.num_steps:,} steps, "
-        f"delta {plan.delta:g}.",
+        f"delta {round_up(plan.delta)}.",
         "Every row has the same noise per tuple; the frequency rule gives a tuple half of the clip norm, so its "
         "noise multiplier is half.",
     )

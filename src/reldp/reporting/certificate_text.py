@@ -51,7 +51,7 @@ def _promise(values: _Values) -> list[tuple[str, object]]:
     return [
         ("epsilon (privacy-loss distributions)", shown(epsilon["pld"])),
         ("epsilon (Renyi)", shown(epsilon["rdp"])),
-        ("delta", f"{guarantee['delta']:.4g}"),
+        ("delta", shown(guarantee["delta"])),
         ("status", guarantee["status"]),
         ("analysis", guarantee["analysis"]),
         ("unit of privacy", guarantee["unit"]),

@@ -50,7 +50,7 @@ def model_card(values: Mapping[str, Any]) -> str:
         *table(
             [
                 ("epsilon", shown(guarantee["epsilon"]["pld"])),
-                ("delta", f"{guarantee['delta']:.2g}"),
+                ("delta", shown(guarantee["delta"])),
                 ("status", guarantee["status"]),
                 ("unit of privacy", guarantee["unit"]),
                 ("neighbours", guarantee["adjacency"]),

@@ -96,7 +96,7 @@ def _promise(certificate: Certificate) -> str:
     rows = [
         ("epsilon (privacy-loss distributions)", shown(guarantee["epsilon"]["pld"])),
         ("epsilon (Renyi)", shown(guarantee["epsilon"]["rdp"])),
-        ("delta", f"{guarantee['delta']:.3g}"),
+        ("delta", shown(guarantee["delta"])),
         ("status", guarantee["status"]),
         ("neighbours", guarantee["adjacency"]),
         ("clipping", guarantee["clipping"]),

@@ -22,7 +22,7 @@ _Values = Mapping[str, Any]
 
 
 def shown(value: float | str) -> str:
-    """An epsilon for people: four digits, rounded up, never down."""
+    """An epsilon or a delta for people: four digits, rounded up, never down."""
     if isinstance(value, str):
         return "infinite"
     if value == 0:
@@ -103,7 +103,7 @@ def summary(values: _Values) -> str:
     who = "every entity" if share == 1 else f"every protected entity ({share:.1%} of all)"
     who = "every single relation" if guarantee["unit"] == "relation" else who
     promise = (
-        f"({shown(guarantee['epsilon']['pld'])}, {guarantee['delta']:.2g})-differential privacy "
+        f"({shown(guarantee['epsilon']['pld'])}, {shown(guarantee['delta'])})-differential privacy "
         f"for {who} of the training graph"
     )
     if guarantee["status"] == "claimed":

@@ -191,7 +191,7 @@ class Demo:
             clip_norm=settings.clip_norm[pooling],
         )
         self._say(
-            f"{pooling}: epsilon {settings.target_epsilon:g} at delta {plan.delta:.2g} needs a noise "
+            f"{pooling}: epsilon {settings.target_epsilon:g} at delta {plan.delta:.4g} needs a noise "
             f"multiplier of {plan.noise_multiplier:.3f} for {plan.num_steps} steps"
         )
         return plan
