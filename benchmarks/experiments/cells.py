@@ -18,6 +18,8 @@ from typing import Any
 from reldp.errors import ConfigError
 
 METHODS = ("base", "nonprivate", "private", "noise-only")
+# Time and memory of a row of the forward, in rows of MiniLM's.
+WEIGHTS = {"mpnet": 4.0, "smollm2": 10.0}
 CLIPPINGS = ("tuple", "pair", "frequency")
 
 
@@ -152,10 +154,20 @@ class Cell:
 
     @property
     def work(self) -> float:
-        """How much there is to compute, in rows of the forward."""
-        rows = 3 * self.num_negatives if self.clipping == "pair" else self.num_negatives + 2
+        """How much there is to compute, in rows of MiniLM's forward."""
         steps = 0 if self.method in ("base", "noise-only") else self.steps
-        return float((steps + self.warm_steps) * self.batch * rows)
+        return (steps + self.warm_steps) * self.step_work
+
+    @property
+    def step_work(self) -> float:
+        """How much there is to compute and to hold in one step, in rows of MiniLM's forward."""
+        rows = 3 * self.num_negatives if self.clipping == "pair" else self.num_negatives + 2
+        return self.batch * rows * WEIGHTS.get(self.encoder, 1.0)
+
+    @property
+    def slots(self) -> int:
+        """Workers' share of the device that it takes, so that memory does not run out."""
+        return 1 + int(min(self.step_work, 6144) // 1024)
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain JSON values."""

@@ -28,7 +28,7 @@ class RunSettings:
     """How cells are run.
 
     Attributes:
-        workers: Processes; 1 runs in this process.
+        workers: Processes; 1 runs in this process. Large cells count as several.
         seconds: No cell is started that would not end by then.
         output: File that results are appended to.
         command: What was typed, for the results.
@@ -123,20 +123,34 @@ def _run_in_workers(todo: list[Cell], place: Place, settings: RunSettings, log: 
     ]
     for worker in workers:
         worker.start()
-    waiting, running = list(todo), 0
+    waiting, failed = list(todo), set[str]()
+    running: dict[str, Cell] = {}
     while waiting or running:
-        while waiting and running < count:
-            cell = waiting.pop(0)
+        while (cell := _next(waiting, list(running.values()), settings.workers)) is not None:
             if log.fits(cell):
                 tasks.put(cell.to_dict())
-                running += 1
+                running[cell.id] = cell
         try:
-            log.take(results.get(timeout=1.0))
-            running -= 1
+            result = results.get(timeout=1.0)
         except queue.Empty:
             if time.monotonic() > log.deadline or not any(w.is_alive() for w in workers):
                 break
+            continue
+        cell = running.pop(Cell.from_dict(result["cell"]).id)
+        log.take(result)
+        if "error" in result and cell.id not in failed:
+            failed.add(cell.id)
+            waiting.append(cell)  # once more, when others have left room
     for worker in workers:
         worker.terminate()
     if log.skipped or running:
-        print(f"out of time: {log.skipped} cells not started, {running} not finished", flush=True)
+        late = len(running)
+        print(f"out of time: {log.skipped} cells not started, {late} not finished", flush=True)
+
+
+def _next(waiting: list[Cell], running: list[Cell], slots: int) -> Cell | None:
+    """Takes the first cell if there is room for it, or if nothing runs."""
+    room = slots - sum(cell.slots for cell in running)
+    if waiting and (waiting[0].slots <= room or not running):
+        return waiting.pop(0)
+    return None

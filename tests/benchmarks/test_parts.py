@@ -7,6 +7,7 @@ from benchmarks.cross_domain import cells as cross_domain_cells
 from benchmarks.experiments import tuning, weights
 from benchmarks.experiments.cells import Cell
 from benchmarks.experiments.levers import NoiseAwareAdam
+from benchmarks.experiments.runner import _next as next_cell
 from benchmarks.frontier import LEVERS, frontier_cells, lever_cell, lever_cells
 
 from benchmarks import frontier
@@ -128,3 +129,22 @@ def test_the_cheapest_combination_as_good_as_the_best_is_kept(tmp_path):
 def test_nothing_is_kept_before_anything_was_run(tmp_path):
     with pytest.raises(ConfigError, match="must have been run first"):
         frontier.choose([], tmp_path / "frontier.json")
+
+
+def test_large_cells_take_more_of_the_device():
+    small = Cell(train="a", tests=("b",), epsilon=4.0)
+    assert small.slots == 1
+    assert small.but(batch=256).slots > 1
+    assert small.but(encoder="smollm2").slots > small.but(encoder="mpnet").slots > 1
+    assert small.but(encoder="smollm2", batch=4096).slots < 12  # it must fit somewhere
+
+
+def test_cells_start_in_order_as_there_is_room():
+    small = Cell(train="a", tests=("b",), epsilon=4.0)
+    large = small.but(encoder="smollm2")
+    waiting = [large, small]
+    assert next_cell(waiting, [small] * 9, 12) is None  # the large one waits, and nobody overtakes
+    assert next_cell(waiting, [small] * 8, 12) == large
+    assert next_cell(waiting, [], 1) == small
+    assert next_cell([large], [], 1) == large  # alone it may be larger than the device's share
+    assert next_cell([], [], 12) is None
