@@ -96,7 +96,6 @@ class Column:
             pooling=self.pooling,
             method="base",
             precision=PRECISION,
-            steps=self.steps,
         )
         return start.but(**LEAN) if self.lean else start
 
@@ -111,7 +110,7 @@ _SHORT = MappingProxyType({"tuple": (4.0,), "frequency": (4.0,)})
 COLUMNS = (
     Column(*_WORDS, "minilm", "cls", _EVERYTHING, uncapped=True, noise_only=True, lean=False),
     Column(*_PAPERS, "minilm", "cls", _EVERYTHING, uncapped=True, noise_only=True),
-    Column(*_WORDS, "mpnet", "cls", _TWO, steps=300),
+    Column(*_WORDS, "mpnet", "cls", _TWO, seeds=(0,), steps=40),
     Column(*_WORDS, "smollm2", "last", _TWO, steps=150),
     Column(*_WORDS, "minilm", "mean", _MAIN),
     Column(*reversed(_PAPERS), "minilm", "cls", _SHORT),
@@ -134,14 +133,19 @@ def private(column: Column, key: str, epsilon: float, seed: int) -> Cell:
     """The cell of a row at an epsilon."""
     own = ROWS[key]
     fields = row(own.tuned_as) | tuned(own.tuned_as) | dict(own.fields)
-    return column.start.but(method="private", epsilon=epsilon, seed=seed, **fields)
+    start = column.start.but(steps=column.steps)
+    return start.but(method="private", epsilon=epsilon, seed=seed, **fields)
 
 
 def nonprivate(column: Column, max_degree: int, seed: int) -> Cell:
     """The cell without privacy, at a degree bound or (0) without one."""
     rate = tuned("nonprivate")["learning_rate"]
     return column.start.but(
-        method="nonprivate", max_degree=max_degree, learning_rate=rate, seed=seed
+        method="nonprivate",
+        max_degree=max_degree,
+        learning_rate=rate,
+        seed=seed,
+        steps=column.steps,
     )
 
 
