@@ -90,7 +90,7 @@ def test_clipped_sums_equal_a_loop_of_autograd_calls(folder, settings):
     result = engine.clipped_sum(losses, [0.3] * 3, rows_per_unit=4, chunk_units=2)
     assert result.num_clipped > 0
     for name, value in expected.items():
-        torch.testing.assert_close(result.sums[name], value, atol=2e-6, rtol=1e-4)
+        torch.testing.assert_close(result.sums[name].to(value), value, atol=2e-6, rtol=1e-4)
 
 
 def test_full_training_reaches_every_parameter_it_names(folder):

@@ -135,7 +135,9 @@ def test_chunks_autocast_and_checkpointing_together_change_only_rounding(
             with torch.autocast("cpu", dtype=torch.bfloat16):
                 rough = _run(case, numbers, thresholds, settings=settings, chunk_units=2)
             assert relative(rough.sums, truth) < 0.05
-            assert all(total.dtype == torch.float32 for total in rough.sums.values())
+            assert all(
+                total.dtype in (torch.float32, torch.float64) for total in rough.sums.values()
+            )
             assert rough.norms.dtype == torch.float64
 
 

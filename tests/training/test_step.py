@@ -9,7 +9,7 @@ from reldp.errors import ConfigError
 from reldp.graph import EntityGraph
 from reldp.noise import Streams
 from reldp.training.config import TrainingConfig
-from reldp.training.step import PrivateStep, chunk_sizes
+from reldp.training.step import PrivateStep
 from tests.encoders.tiny import SENTENCE, write_model
 from tests.training.small import small_encoder, small_graph, small_parts, small_plan
 
@@ -145,17 +145,3 @@ def test_a_pool_of_another_size_is_refused():
     pool = np.zeros((190, 6), dtype=np.float32)
     with pytest.raises(ConfigError, match="200 public entities, got 190"):
         PrivateStep(small_encoder(), capped, plan, TrainingConfig(), pool=pool)
-
-
-@pytest.mark.parametrize(
-    ("costs", "budget", "expected"),
-    [
-        ([], 10, []),
-        ([5], 1, [1]),
-        ([9, 9, 9], 10, [1, 1, 1]),
-        ([3, 3, 3, 3, 3], 6, [2, 2, 1]),
-        ([2, 1, 1, 1, 1, 1], 4, [2, 4]),
-    ],
-)
-def test_chunk_sizes_by_hand(costs, budget, expected):
-    assert chunk_sizes(np.array(costs, dtype=np.int64), budget) == expected

@@ -17,10 +17,12 @@ __all__ = ["adds_mask", "has_plain_positions", "is_decoder", "num_positions", "t
 
 
 def adds_mask(model: nn.Module) -> bool:
-    """Whether the model adds its mask to the scores of all tokens, before and after."""
+    """Whether the model takes a mask that is added to its scores, and takes no other kind on a GPU.
+
+    Known by name: other models with attention that is written out read their masks in other ways.
+    """
     config: Any = model.config
-    written_out = getattr(config, "_attn_implementation", None) == "eager"
-    return written_out and not is_decoder(str(config.model_type))
+    return str(config.model_type) == "mpnet"
 
 
 def is_decoder(model_type: str) -> bool:

@@ -89,7 +89,7 @@ class HeadEncoder(TextEncoder):
     ) -> FeatureTable:
         """What the frozen model says of every text, computed once and always kept."""
         tokens = super().table(graph, pool=pool)
-        return FeatureTable(features=self._encode_with(super()._embed_tokens, tokens, None))
+        return FeatureTable(features=self._tabulate(super()._embed_tokens, tokens))
 
     def rows(self, table: Any, indices: Any) -> dict[str, Tensor]:
         """Cached vectors (rows, hidden size) of the entities asked for."""

@@ -203,10 +203,6 @@ class TextEncoder(Encoder):
         """Inputs of `embed`, padded on the right: token ids, or states of the frozen layers."""
         if isinstance(table, HiddenTable):
             return self._hidden_rows(table, indices)
-        if self._text.num_frozen and self.device.type == "cpu":
-            # Below the cut, rows need no padding to their unit's longest and no repeats.
-            distinct, places = np.unique(np.asarray(indices), return_inverse=True)
-            return self._hidden_rows(self._hidden_table(table, distinct), places)
         return self._token_rows(table, indices)
 
     def encode(
@@ -245,9 +241,17 @@ class TextEncoder(Encoder):
         trained = sum(parameter.numel() for parameter in self.trainable().values())
         return {**self._described, "num_trainable": trained}
 
-    def _token_rows(self, table: TokenTable, indices: Any) -> dict[str, Tensor]:
-        """Token ids and attention mask of the texts asked for, on the module's device."""
+    def _token_rows(self, table: TokenTable, indices: Any, length: int = 0) -> dict[str, Tensor]:
+        """Token ids and attention mask of the texts asked for, on the module's device.
+
+        Args:
+            table: Where the texts are.
+            indices: Which texts.
+            length: Tokens of a row; no more than the longest row needs unless given.
+        """
         ids, mask = table.rows(indices)
+        room = ((0, 0), (0, max(0, length - ids.shape[1])))
+        ids, mask = np.pad(ids, room, constant_values=table.pad_id), np.pad(mask, room)
         return {
             "input_ids": torch.from_numpy(ids).to(self.device),
             "attention_mask": torch.from_numpy(mask).to(self.device),
@@ -266,18 +270,47 @@ class TextEncoder(Encoder):
             "attention_mask": torch.from_numpy(mask).to(self.device),
         }
 
-    def _hidden_table(self, table: TokenTable, indices: Any = None) -> HiddenTable:
-        """What the frozen layers say of every token of all texts, or of those asked for."""
-        chosen = np.arange(len(table)) if indices is None else checked_indices(indices, len(table))
-        lengths = table.lengths[chosen]
+    def _hidden_table(self, table: TokenTable) -> HiddenTable:
+        """What the frozen layers say of every token of all texts."""
+        lengths = table.lengths
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         states = np.empty((offsets[-1], self._described["hidden_size"]), np.float32)
-        for batch in self._length_batches(lengths, None):
-            rows = self._token_rows(table, chosen[batch])
+        for batch, count, length in self._fixed_batches(lengths):
+            rows = self._token_rows(table, batch, length)
             found = self._text.below(**rows).float().cpu().numpy()
-            for place, row in zip(batch, found, strict=True):
+            for place, row in zip(batch[:count], found, strict=False):
                 states[offsets[place] : offsets[place + 1]] = row[: lengths[place]]
         return HiddenTable(states=states, offsets=offsets)
+
+    def _tabulate(
+        self, embed: Callable[[dict[str, Tensor]], Tensor], table: TokenTable
+    ) -> npt.NDArray[np.float32]:
+        """What ``embed`` makes of every text, each in a batch of fixed shape."""
+        out: npt.NDArray[np.float32] | None = None
+        with torch.inference_mode():
+            for batch, count, length in self._fixed_batches(table.lengths):
+                found = embed(self._token_rows(table, batch, length)).float().cpu().numpy()
+                out = np.empty((len(table), found.shape[1]), np.float32) if out is None else out
+                out[batch[:count]] = found[:count]
+        return np.zeros((0, self.dim), np.float32) if out is None else out
+
+    def _fixed_batches(
+        self, lengths: npt.NDArray[np.int64]
+    ) -> Iterator[tuple[npt.NDArray[np.int64], int, int]]:
+        """Texts in batches whose shape follows from a text's own length: places, texts, tokens.
+
+        What a text's row rounds to must not depend on the texts beside it (theory.md section 2), so
+        a batch that is not full repeats its first text.
+        """
+        step = np.where(lengths <= 64, 8, 32)
+        padded = np.maximum(lengths, np.minimum(-(-lengths // step) * step, self.max_length))
+        for length in np.unique(padded)[::-1].tolist():
+            own = np.flatnonzero(padded == length)
+            size = max(1, _TOKENS_AT_ONCE[self.device.type == "cpu"] // length)
+            for start in range(0, len(own), size):
+                batch = own[start : start + size]
+                filled = np.concatenate([batch, np.repeat(batch[:1], size - len(batch))])
+                yield filled, len(batch), length
 
     def _encode_with(
         self,

@@ -207,7 +207,8 @@ class PerUnitGradients:
         """Adds the chunk's clipped gradients to the sums; returns norms and factors."""
         with torch.no_grad(), _without_autocast():
             direct, flat = self._direct(limits.device)
-            square = torch.linalg.vector_norm(flat, dim=1).double().square()  # (U,)
+            # In float64: float32 sums of a million squares may be too small by more than MARGIN.
+            square = torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64).square()  # (U,)
             slack = torch.zeros_like(square)
             for uses in self._recorder.uses.values():
                 norm, extra = _norms(uses)
@@ -280,7 +281,8 @@ def _clipped(flat: Tensor, factors: Tensor) -> Tensor:
     """Sum over units of factor times gradient; `flat` (U, elements) is used up."""
     # In place and without a matrix product: a product on a GPU may round to TF32, which the norm
     # has not seen. A unit with factor 0 leaves zeros, or NaN where it was not finite: not summed.
-    return flat.mul_(factors.to(flat.dtype)[:, None]).nansum(0)
+    # The sum is float64: in float32 its rounding would grow with the number of units.
+    return flat.mul_(factors.to(flat.dtype)[:, None]).nansum(0, dtype=torch.float64)
 
 
 def _capturing() -> bool:

@@ -110,7 +110,8 @@ def _formed_norms(inputs: Tensor, grads: Tensor) -> tuple[Tensor, Tensor]:
     dtype = sum_dtype(inputs.dtype)
     formed = per_unit_outer(grads, inputs)  # (U, out, in)
     lengths = [torch.linalg.vector_norm(v, dim=-1, dtype=dtype) for v in (inputs, grads)]
-    square = torch.linalg.vector_norm(formed, dim=(1, 2)).square()
+    # In float64: float32 sums of a million squares may be too small.
+    square = torch.linalg.vector_norm(formed, dim=(1, 2), dtype=torch.float64).square().to(dtype)
     return square, (lengths[0] * lengths[1]).sum(1)
 
 

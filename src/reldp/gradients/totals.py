@@ -46,7 +46,7 @@ class Totals:
             sizes = [self._parameters[name].numel() for name in names]
             for name, part in zip(names, torch.split(total, sizes), strict=True):
                 own = self._parameters[name]
-                value = part.view(own.shape).to(own.device, sum_dtype(own.dtype))
+                value = part.view(own.shape).to(own.device)
                 found[name] = value if name not in found else found[name] + value
         return {
             name: found[name] if name in found else _zeros(p)

@@ -9,12 +9,12 @@ sum on the noise's grid (section 6). What a step leaves in ``parameter.grad`` is
 
 Public inside the package: `PrivateStep`, `StepReport`, `Batch`, `relation_loss`, `LARGEST_SUM`.
 
->>> chunk_sizes(np.array([40, 40, 10, 10]), budget=100)  # rows of two long and two short units
-[2, 2]
+>>> LARGEST_SUM
+4194304.0
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,11 +25,13 @@ import torch
 from torch import Tensor, nn
 
 from reldp.encoders import Encoder, RelationLoss
+from reldp.encoders.tokens import RowTable
 from reldp.errors import ConfigError, RunError
 from reldp.gradients import PerUnitGradients
 from reldp.noise import GaussianNoise, Streams, add_noise, fast_seed, rounding_slack
 from reldp.sampling import TupleSampler
-from reldp.training.replay import Frame, Replay, Summed, even_chunks
+from reldp.training.frames import Frame, Shapes, Summed, most_units
+from reldp.training.replay import Replay
 
 if TYPE_CHECKING:
     from reldp.clipping import ClipUnits
@@ -39,9 +41,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LARGEST_SUM", "Batch", "PrivateStep", "StepReport", "relation_loss"]
 
-# Tokens (or feature rows) in one forward, padding included: what fits the caches of a CPU, and the
-# memory of a GPU.
-_TOKENS_AT_ONCE = {"cpu": 8192, "cuda": 65536}
 # Sums up to this many standard deviations are exact on the noise's grid.
 LARGEST_SUM = 2.0**22
 
@@ -97,7 +96,6 @@ class PrivateStep:
             raise ConfigError("`encoder` must have something to train, got none. Load it to train.")
         self._size = sum(p.numel() for p in self.parameters.values())
         self._engine = PerUnitGradients(encoder.module) if config.clip else None
-        self._replay = Replay(self._frame_sum) if config.replay else None
         self._table = encoder.table(capped, pool=pool) if table is None else table
         expected = capped.num_entities + (plan.pool_size if plan.negatives == "public" else 0)
         if len(self._table) != expected:
@@ -105,9 +103,25 @@ class PrivateStep:
                 f"`pool` must hold the plan's {plan.pool_size} public entities, "
                 f"got {len(self._table) - capped.num_entities}."
             )
+        self._shapes = self._frame_shapes()
+        self._frames = Replay(
+            self._frame_sum, record=config.replay, place=self._place, is_ready=self._is_ready
+        )
         self._sampler: TupleSampler | None = None
         self._streams: Streams | None = None
         self._noise: GaussianNoise | None = None
+
+    def _frame_shapes(self) -> Shapes:
+        """Shapes of frames, from the plan, the encoder and the settings: all public."""
+        plan, pair = self._plan, self._plan.clipping == "pair"
+        has_tokens = isinstance(self._table, RowTable)
+        return Shapes(
+            rows_per_unit=3 if pair else 2 + plan.num_negatives,
+            most_units=most_units(plan.expected_batch_size, plan.num_negatives if pair else 1),
+            max_length=getattr(self._encoder, "max_length", None) if has_tokens else None,
+            kind=self._encoder.device.type,
+            units=self._config.chunk_units,
+        )
 
     def open(self, streams: Streams) -> None:
         """Takes the run's coins and noise."""
@@ -157,65 +171,31 @@ class PrivateStep:
 
     def _sum(self, batch: "Batch") -> Summed:
         """The sum over all units: clipped, or as it is for runs that promise nothing."""
-        if self._replay is not None and batch.units.num_units and self._is_checked():
-            return self._replayed_sum(self._replay, batch.units)
-        return self._plain_sum(batch.units) if self._engine is None else self._private_sum(batch)
-
-    def _is_checked(self) -> bool:
-        """Whether units are known not to mix; a recording cannot look."""
-        return self._engine is None or self._engine.is_checked
-
-    def _private_sum(self, batch: "Batch") -> Summed:
-        """The clipped sum of per-unit gradients."""
-        assert self._engine is not None
-        found = self._engine.clipped_sum(
-            lambda start, stop: self._losses(batch.units, start, stop),
-            self._thresholds(batch.units),
-            batch.units.rows_per_unit,
-            self._chunks(batch.units),
-        )
-        sums = [found.sums[name] for name in self.parameters]
-        return Summed(_flat(sums), found.norms, found.losses, found.factors)
-
-    def _plain_sum(self, units: "ClipUnits") -> Summed:
-        """The sum of gradients as they are, for runs that promise nothing."""
-        totals = [torch.zeros_like(p) for p in self.parameters.values()]
-        losses, start = [torch.zeros(0, device=self._encoder.device)], 0
-        for size in self._chunks(units):
-            found = self._losses(units, start, start + size)
-            for total, grad in zip(totals, self._gradients(found.sum()), strict=True):
-                total.add_(grad)
-            losses.append(found.detach())
-            start += size
-        return _unclipped(_flat(totals), torch.cat(losses))
-
-    def _replayed_sum(self, replay: Replay, units: "ClipUnits") -> Summed:
-        """The same sum, chunk by chunk from recorded steps."""
-        device = self._encoder.device
-        parts, start = [], 0
-        thresholds = torch.from_numpy(self._thresholds(units)).to(device)
-        for size in self._even_chunks(units):
-            own = slice(start, start + size)
-            found = replay.run(
+        units = batch.units
+        if not units.num_units:
+            none = torch.zeros(0, dtype=torch.float64, device=self._encoder.device)
+            return Summed(none.new_zeros(self._size), none, none, none)
+        thresholds = self._on_device(self._thresholds(units))
+        found: Summed | None = None
+        for piece in self._shapes.cut(self._longest(units)):
+            own = slice(piece.start, piece.stop)
+            part = self._frames.run(
+                piece,
                 self._encoder.rows(self._table, units.entities[own].reshape(-1)),
-                torch.from_numpy(units.ends[own]).to(device, torch.int64),
-                torch.from_numpy(units.mask[own]).to(device),
+                self._on_device(units.ends[own]).long(),
+                self._on_device(units.mask[own]),
                 thresholds[own],
             )
-            parts.append(found)
-            start += size
-        total = parts[0].total
-        for part in parts[1:]:
-            total = total + part.total
-        rest = ((part.norms, part.losses, part.factors) for part in parts)
-        return Summed(total, *(torch.cat(column) for column in zip(*rest, strict=True)))
+            found = part if found is None else found.plus(part)
+        assert found is not None
+        return found
 
     def _frame_sum(self, frame: Frame) -> Summed:
-        """The sum over a frame of units, without reading anything back from the device."""
+        """The sum over a frame of units; nothing is read back from the device in a recording."""
         units = frame.weights.shape[0]
 
         def losses(start: int, stop: int) -> Tensor:
-            return self._row_losses(frame.rows, frame.ends, frame.mask) * frame.weights
+            return self._losses(frame) * frame.weights
 
         if self._engine is None:
             found = losses(0, units)
@@ -224,6 +204,14 @@ class PrivateStep:
         clipped = self._engine.clipped_sum(losses, frame.thresholds, rows // units)
         sums = [clipped.sums[name] for name in self.parameters]
         return Summed(_flat(sums), clipped.norms, clipped.losses, clipped.factors)
+
+    def _is_ready(self) -> bool:
+        """Whether units are known not to mix, or are alone; a recording cannot look."""
+        return self._engine is None or self._engine.is_checked or self._shapes.units == 1
+
+    def _place(self) -> tuple[int, ...]:
+        """Where the parameters are in memory."""
+        return tuple(parameter.data_ptr() for parameter in self.parameters.values())
 
     def _gradients(self, loss: Tensor) -> list[Tensor]:
         """Gradients of every parameter; zeros where nothing reaches."""
@@ -235,19 +223,14 @@ class PrivateStep:
         """The units' thresholds, lowered for the noise's grid."""
         return units.thresholds * (1.0 - self._slack())
 
-    def _losses(self, units: "ClipUnits", start: int, stop: int) -> Tensor:
-        """Losses (stop - start,) of some units, from one forward over their rows."""
-        rows = self._encoder.rows(self._table, units.entities[start:stop].reshape(-1))
-        return self._row_losses(rows, units.ends[start:stop], units.mask[start:stop])
-
-    def _row_losses(self, rows: Mapping[str, Tensor], ends: Any, mask: Any) -> Tensor:
-        """Losses of units from their rows; `ends` and `mask` are (units, negatives)."""
+    def _losses(self, frame: Frame) -> Tensor:
+        """Losses (units,) of a frame, from one forward over its rows."""
         with self._autocast():
-            embeddings = self._encoder.embed(dict(rows))
+            embeddings = self._encoder.embed(dict(frame.rows))
         return self._loss(
-            embeddings.view(len(ends), -1, embeddings.shape[-1]),  # (units, rows per unit, dim)
-            ends,
-            mask,
+            embeddings.view(len(frame.ends), -1, embeddings.shape[-1]),  # (units, rows, dim)
+            frame.ends,
+            frame.mask,
             unit="pair" if self._plan.clipping == "pair" else "tuple",
         )
 
@@ -258,7 +241,7 @@ class PrivateStep:
         return torch.autocast(
             self._encoder.device.type,
             dtype=torch.bfloat16,
-            cache_enabled=self._replay is None,
+            cache_enabled=not self._config.replay,
         )
 
     def _slack(self) -> float:
@@ -267,21 +250,13 @@ class PrivateStep:
         least = min(1.0, plan.rule.replacement_shift(plan.num_negatives))
         return rounding_slack(self._size, plan.noise_multiplier, smallest_shift=least)
 
-    def _chunks(self, units: "ClipUnits") -> Sequence[int]:
-        """Sizes of the chunks: as asked for, or by the length of the longest row in each."""
-        if self._config.chunk_units is not None:
-            size, count = self._config.chunk_units, units.num_units
-            return [min(size, count - start) for start in range(0, count, size)]
-        budget = _TOKENS_AT_ONCE[self._encoder.device.type]
-        longest = self._table.lengths[units.entities].max(axis=1, initial=1)
-        return chunk_sizes(longest * units.rows_per_unit, budget)
+    def _longest(self, units: "ClipUnits") -> npt.NDArray[np.int64]:
+        """The length of every unit's longest row, (units,)."""
+        found: npt.NDArray[np.int64] = self._table.lengths[units.entities].max(axis=1, initial=1)
+        return found
 
-    def _even_chunks(self, units: "ClipUnits") -> Sequence[int]:
-        """Sizes of chunks that are all alike, so that few shapes are recorded."""
-        longest = int(self._table.lengths[units.entities].max(initial=1))
-        budget = _TOKENS_AT_ONCE[self._encoder.device.type]
-        most = self._config.chunk_units or budget // (longest * units.rows_per_unit)
-        return even_chunks(units.num_units, max(1, most))
+    def _on_device(self, values: npt.NDArray[Any]) -> Tensor:
+        return torch.from_numpy(values).to(self._encoder.device)
 
     def _draw_noise(self, step: int, branch: int) -> Tensor:
         """N(0, 1) for every trainable number, float64 on the encoder's device."""
@@ -313,20 +288,6 @@ def relation_loss(config: "TrainingConfig") -> RelationLoss:
     return RelationLoss(
         loss=config.loss, score=config.score, temperature=config.temperature, margin=config.margin
     )
-
-
-def chunk_sizes(costs: npt.NDArray[np.int64], budget: int) -> list[int]:
-    """Consecutive units per chunk so that units times the dearest one's cost keeps to the budget."""
-    sizes: list[int] = []
-    start, dearest = 0, 0
-    for position, cost in enumerate(costs.tolist()):
-        dearest = max(dearest, cost)
-        if position > start and (position + 1 - start) * dearest > budget:
-            sizes.append(position - start)
-            start, dearest = position, cost
-    if len(costs) > start:
-        sizes.append(len(costs) - start)
-    return sizes
 
 
 def _flat(parts: Sequence[Tensor]) -> Tensor:

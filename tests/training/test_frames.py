@@ -1,0 +1,107 @@
+"""Frames: shapes that are public, and fillers that leave no trace."""
+
+import numpy as np
+import pytest
+import torch
+
+from reldp.training.frames import Frame, Piece, Shapes, Summed, most_units
+
+LONGEST = np.array([31, 30, 30, 25, 24, 20, 18, 17, 9, 3])
+
+
+def shapes(**changes):
+    settings = {"rows_per_unit": 6, "most_units": 80, "max_length": 32, "kind": "cpu"}
+    return Shapes(**{**settings, **changes})
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+@pytest.mark.parametrize("max_length", [5, 13, 32, 200, None])
+def test_a_unit_s_frame_follows_from_the_unit_alone(kind, max_length):
+    """Whatever else is in the batch, the same unit meets the same shape."""
+    own = shapes(kind=kind, max_length=max_length)
+    lengths = np.minimum(LONGEST, max_length or 99)
+    for keep in (np.arange(10), np.arange(3, 10), np.array([0, 4, 9]), np.array([5])):
+        pieces = own.cut(lengths[keep])
+        assert [p.start for p in pieces] == [0, *(p.stop for p in pieces[:-1])]
+        assert pieces[-1].stop == len(keep)
+        for piece in pieces:
+            assert 0 < piece.stop - piece.start <= piece.units
+            for unit in lengths[keep][piece.start : piece.stop]:
+                assert piece.length == own.length_of(int(unit))
+                assert piece.units == own.units_of(piece.length)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_frames_hold_their_rows_and_keep_to_the_model_s_positions(kind):
+    for max_length in (5, 13, 32, 100, 256, 300):
+        own = shapes(kind=kind, max_length=max_length)
+        for longest in range(1, max_length + 1):
+            assert longest <= own.length_of(longest) <= max_length
+
+
+def test_lengths_are_few_on_a_gpu_and_close_on_a_cpu():
+    gpu, cpu = shapes(kind="cuda", max_length=256), shapes(max_length=256)
+    assert {gpu.length_of(n) for n in range(1, 257)} == {32, 64, 128, 256}
+    assert all(cpu.length_of(n) < n + (8 if n <= 64 else 32) for n in range(1, 257))
+
+
+def test_units_of_a_frame_are_as_asked_or_fit_the_device():
+    assert shapes(units=3).cut(np.full(7, 20))[0] == Piece(0, 3, 24, 3)
+    assert shapes(units=1).units_of(32) == 1
+    assert shapes(rows_per_unit=500).units_of(32) == 2  # never alone: alone, nothing could mix
+    assert shapes(kind="cuda").units_of(32) == 80
+    assert shapes(max_length=None).length_of(99) == 1
+
+
+@pytest.mark.parametrize(("batch", "per_tuple"), [(64, 1), (256, 1), (64, 4), (0.01, 1), (3.5, 2)])
+def test_most_batches_fit(batch, per_tuple):
+    found = most_units(batch, per_tuple)
+    tuples = np.random.default_rng(0).poisson(batch, 20_000) * per_tuple
+    assert found % 8 == 0
+    assert (tuples > found).mean() < 0.05
+    assert found <= per_tuple * (batch + 2.1 * np.sqrt(batch)) + 8
+
+
+def rows(units, longest, value):
+    ids = torch.full((units * 3, longest), value)
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+
+def test_a_frame_repeats_its_first_unit_with_weight_zero():
+    ends, mask = torch.tensor([[1], [0]]), torch.tensor([[True], [False]])
+    chunk = rows(2, 5, 7)
+    chunk["input_ids"][0] = torch.tensor([1, 2, 3, 4, 5])
+    frame = Frame.like(chunk, ends, units=4, length=8)
+    frame.fill(chunk, ends, mask, torch.tensor([2.0, 3.0], dtype=torch.float64))
+    assert frame.rows["input_ids"].shape == (12, 8)
+    assert frame.rows["input_ids"][6].tolist() == [1, 2, 3, 4, 5, 0, 0, 0]
+    assert frame.rows["input_ids"][9].tolist() == [1, 2, 3, 4, 5, 0, 0, 0]
+    assert frame.rows["attention_mask"][:, 5:].sum() == 0
+    assert frame.ends.tolist() == [[1], [0], [1], [1]]
+    assert frame.mask.tolist() == [[True], [False], [True], [True]]
+    assert frame.weights.tolist() == [1.0, 1.0, 0.0, 0.0]
+    assert frame.thresholds.tolist() == [2.0, 3.0, 1.0, 1.0]
+
+
+def test_a_frame_keeps_nothing_of_the_chunk_before():
+    ends, thresholds = torch.zeros((3, 1), dtype=torch.int64), torch.ones(3, dtype=torch.float64)
+    frame = Frame.like(rows(3, 8, 9), ends, units=4, length=8)
+    frame.fill(rows(3, 8, 9), ends + 1, ends == 0, thresholds * 1e9)
+    frame.fill(rows(1, 2, 5), ends[:1], ends[:1] == 1, thresholds[:1])
+    assert set(frame.rows["input_ids"].unique().tolist()) == {0, 5}
+    assert frame.rows["attention_mask"].sum(1).tolist() == [2] * 12
+    assert not frame.ends.any()
+    assert not frame.mask.any()
+    assert frame.weights.tolist() == [1.0, 0.0, 0.0, 0.0]
+    assert float(frame.thresholds.max()) == 1.0
+
+
+def test_sums_are_joined_unit_by_unit_and_copied():
+    values = torch.arange(3.0)
+    one = Summed(torch.ones(2), values, values + 1, values + 2)
+    copy = one.first(2)
+    values.fill_(9.0)
+    assert copy.norms.tolist() == [0.0, 1.0]
+    both = copy.plus(copy)
+    assert both.total.tolist() == [2.0, 2.0]
+    assert both.factors.tolist() == [2.0, 3.0, 2.0, 3.0]
