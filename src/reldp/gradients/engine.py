@@ -19,7 +19,7 @@ Public: `PerUnitGradients`, `ClippedSum`, `GradientSettings`.
 >>> engine = PerUnitGradients(layer)
 >>> result = engine.clipped_sum(lambda a, b: layer(x[a:b])[:, 0], [1.0, 1.0], rows_per_unit=1)
 >>> result.norms.tolist(), result.sums["weight"]
-([3.0, 0.5], tensor([[1.5000]]))
+([3.0, 0.5], tensor([[1.5000]], dtype=torch.float64))
 """
 
 from collections.abc import Callable, Iterator, Sequence
