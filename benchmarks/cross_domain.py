@@ -110,7 +110,7 @@ _SHORT = MappingProxyType({"tuple": (4.0,), "frequency": (4.0,)})
 COLUMNS = (
     Column(*_WORDS, "minilm", "cls", _EVERYTHING, uncapped=True, noise_only=True, lean=False),
     Column(*_PAPERS, "minilm", "cls", _EVERYTHING, uncapped=True, noise_only=True),
-    Column(*_WORDS, "mpnet", "cls", _TWO, seeds=(0,), steps=40),
+    Column(*_WORDS, "mpnet", "cls", _TWO, steps=500),
     Column(*_WORDS, "smollm2", "last", _TWO, steps=150),
     Column(*_WORDS, "minilm", "mean", _MAIN),
     Column(*reversed(_PAPERS), "minilm", "cls", _SHORT),
