@@ -23,6 +23,7 @@ LITTLE = LittleColumn(
     uncapped=True,
     noise_only=True,
     seeds=(0, 1),
+    steps=6,
 )
 
 
