@@ -45,7 +45,8 @@ def section(store: Store) -> str:
         f"""Short trainings ({cost.STEPS} steps), one at a time, alone on the machine ({devices(store)}). Everything
         counts: coins, tokens, forward, backward, clipping, secure noise, optimizer. The median step is shown:
         loading is not in it, nor is the recording of a step, which happens once per shape. *Replayed* steps are
-        recorded as a CUDA graph, without privacy as with it. Target, analysis and pooling change nothing here.
+        recorded as a CUDA graph, without privacy as with it, and both kinds use the same padding (against stock
+        PEFT, which needs none, `benchmarks/step_time.py` compares). Target, analysis and pooling change nothing here.
         *Numbers*: bfloat16 of weights and activations, or of products only; adapters, gradients, norms, sums and
         noise are float32 or better everywhere."""
     )
