@@ -332,7 +332,7 @@ def test_a_first_loss_without_a_gradient_does_not_count_as_checked() -> None:
     engine = PerUnitGradients(case.model)
 
     def masked(start: int, stop: int) -> Tensor:
-        weights = (torch.arange(start, stop) > 0).float()
+        weights = (torch.arange(start, stop) == 2).float()
         return case.losses(numbers[start:stop]) * weights
 
     def in_batch(start: int, stop: int) -> Tensor:

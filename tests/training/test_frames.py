@@ -46,10 +46,11 @@ def test_lengths_are_few_on_a_gpu_and_close_on_a_cpu():
 
 
 def test_units_of_a_frame_are_as_asked_or_fit_the_device():
-    assert shapes(units=3).cut(np.full(7, 20))[0] == Piece(0, 3, 24, 3)
+    assert shapes(units=3).cut(np.full(7, 20))[0] == Piece(0, 2, 24, 3)  # the third fills up
+    assert shapes(units=1).cut(np.full(7, 20))[0] == Piece(0, 1, 24, 1)
     assert shapes(units=1).units_of(32) == 1
-    assert shapes(rows_per_unit=500).units_of(32) == 2  # never alone: alone, nothing could mix
-    assert shapes(kind="cuda").units_of(32) == 80
+    assert shapes(rows_per_unit=500).units_of(32) == 3  # two, so that what mixes is found
+    assert shapes(kind="cuda").units_of(32) == 81
     assert shapes(max_length=None).length_of(99) == 1
 
 
@@ -77,6 +78,9 @@ def test_a_frame_repeats_its_first_unit_with_weight_zero():
     assert frame.rows["input_ids"][6].tolist() == [1, 2, 3, 4, 5, 0, 0, 0]
     assert frame.rows["input_ids"][9].tolist() == [1, 2, 3, 4, 5, 0, 0, 0]
     assert frame.rows["attention_mask"][:, 5:].sum() == 0
+    full = rows(2, 8, 7)
+    frame.fill(full, ends, mask, torch.tensor([2.0, 3.0], dtype=torch.float64))
+    assert frame.rows["attention_mask"].sum(1).tolist() == [8] * 6 + [7] * 6
     assert frame.ends.tolist() == [[1], [0], [1], [1]]
     assert frame.mask.tolist() == [[True], [False], [True], [True]]
     assert frame.weights.tolist() == [1.0, 1.0, 0.0, 0.0]

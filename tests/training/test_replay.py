@@ -16,7 +16,7 @@ from reldp.training.config import PERFORMANCE, TrainingConfig
 from reldp.training.frames import Frame, Shapes, Summed
 from reldp.training.replay import Replay, ReplayWarning
 from reldp.training.session import RunFacts
-from reldp.training.step import Batch, PrivateStep
+from reldp.training.step import COMPANY, Batch, PrivateStep
 from tests.encoders.tiny import SENTENCE, write_model
 from tests.training.small import small_parts, small_plan
 
@@ -65,6 +65,27 @@ def text_parts(tmp_path, kind="bert", longest=9, **plan):
     return encoder, capped, small_plan(capped, **settings)
 
 
+def cut_parts(tmp_path, kind):
+    """Every text but the first fills its row, so that nothing of a frame need be masked."""
+    words = SENTENCE.split()
+    generator = np.random.default_rng(0)
+    texts = ["cat", *(" ".join(generator.choice(words, 20)) for _ in range(149))]
+    graph = EntityGraph.from_lists(
+        list(range(150)), [(i, (i + 1) % 150) for i in range(150)], text=texts
+    )
+    capped = graph.promise_degrees(2)
+    model = write_model(kind, tmp_path / "model")
+    plan = small_plan(
+        capped, num_negatives=2, expected_batch_size=25.0, noise_multiplier=0.0, clip_norm=CLIP
+    )
+    return TextEncoder.load(model, lora_rank=2, max_length=16), capped, plan
+
+
+def with_first(step):
+    """A batch that holds the first entity."""
+    return next(b for b in (step.draw(n, 0) for n in range(99)) if 0 in b.units.entities)
+
+
 def some(batch, places):
     """The batch with some of its units alone."""
     names = ("entities", "ends", "mask", "thresholds", "tuple_index")
@@ -100,7 +121,7 @@ def test_a_unit_that_leaves_moves_the_sum_by_its_threshold_and_no_other_unit(
     """theory.md section 2, also where rounding is coarse and the unit is the longest of all."""
     settings = {"noise_multiplier": 0.0, "clip_norm": CLIP, "expected_batch_size": 25.0}
     step = shaken(opened(text_parts(tmp_path, kind, **settings), precision=precision))
-    batch = next(b for b in (step.draw(n, 0) for n in range(50)) if 0 in b.units.entities)
+    batch = with_first(step)
     whole = step._sum(batch)
     assert int((whole.factors < 1).sum()) > 10  # else nothing would be bounded here
     sums, others = moved(step, batch)
@@ -108,11 +129,38 @@ def test_a_unit_that_leaves_moves_the_sum_by_its_threshold_and_no_other_unit(
     assert others < 1e-9
 
 
+@pytest.mark.parametrize("kind", ["bert", "mpnet", "llama"])
+def test_whether_anything_is_masked_does_not_depend_on_company(tmp_path, kind):
+    """The one short text leaves: without a masked token left, another kernel would be chosen."""
+    step = shaken(opened(cut_parts(tmp_path, kind), precision="bfloat16"))
+    batch = with_first(step)
+    seen = []
+    embed = step._encoder.embed
+
+    def watched(rows):
+        seen.append(bool(rows["attention_mask"].all()))
+        return embed(rows)
+
+    step._encoder.embed = watched
+    sums, others = moved(step, batch)
+    assert not any(seen)
+    assert sums <= 1.0
+    assert others < 1e-9
+
+
+def test_small_layers_move_others_by_less_than_is_paid_for():
+    """Bits of a small layer may depend on a row's place in the frame."""
+    step = shaken(opened(small_parts(noise_multiplier=0.0, clip_norm=CLIP)))
+    sums, others = moved(step, step.draw(1, 0))
+    assert sums <= 1.0
+    assert others < COMPANY
+
+
 def test_shapes_by_company_would_let_one_unit_move_the_others(tmp_path):
     """The control of the test above: bfloat16 rounds otherwise in other shapes."""
     settings = {"noise_multiplier": 0.0, "clip_norm": CLIP, "expected_batch_size": 25.0}
     step = shaken(opened(text_parts(tmp_path, **settings), precision="bfloat16"))
-    batch = next(b for b in (step.draw(n, 0) for n in range(50)) if 0 in b.units.entities)
+    batch = with_first(step)
     shapes = step._shapes
     step._shapes = CompanyShapes(**{name: getattr(shapes, name) for name in shapes.__dict__})
     _, others = moved(step, batch)
@@ -209,7 +257,7 @@ def test_thresholds_in_frames_are_lowered_for_the_grid():
     step.close()
     count = batch.units.num_units
     assert step._slack() > 1e-4
-    lowered = torch.from_numpy(batch.units.thresholds * (1 - step._slack()))
+    lowered = torch.from_numpy(batch.units.thresholds * (1 - step._slack() - COMPANY))
     assert torch.equal(met[0][:count], lowered)
 
 
@@ -217,7 +265,7 @@ def test_a_sum_of_many_frames_is_added_up_in_double_precision():
     step = opened(small_parts(noise_multiplier=0.0, clip_norm=CLIP), chunk_units=3)
     batch = step.draw(1, 0)
     count = batch.units.num_units
-    cuts = np.split(np.arange(count), range(3, count, 3))
+    cuts = np.split(np.arange(count), range(2, count, 2))  # the third of a frame fills up
     parts = [step._sum(some(batch, places)).total for places in cuts]
     assert torch.equal(step._sum(batch).total, sum(parts[1:], parts[0]))
     assert parts[0].dtype == torch.float64
@@ -229,6 +277,25 @@ def test_an_encoder_that_mixes_units_is_refused(monkeypatch):
     monkeypatch.setattr(step._encoder, "embed", lambda rows: embed(rows) + embed(rows).mean(0))
     with pytest.raises(InputError, match="must keep units apart"):
         step.run(step.draw(0, 0), 0, 0)
+
+
+def test_mixing_is_found_although_the_first_frame_holds_one_unit(tmp_path, monkeypatch):
+    """Repeats of a unit cannot show that units are compared with one another."""
+    step = shaken(opened(text_parts(tmp_path, noise_multiplier=0.0, expected_batch_size=25.0)))
+    batch = with_first(step)
+    pieces = step._shapes.cut(step._longest(batch.units))
+    assert pieces[0].stop == 1  # the one long text
+    assert max(piece.stop - piece.start for piece in pieces) > 2
+    embed = step._encoder.embed
+
+    def compared(rows):
+        found = embed(rows)
+        units = found.view(-1, batch.units.rows_per_unit * found.shape[1])
+        return (found + 0.1 * (units - units.roll(-1, 0)).square().view_as(found)).contiguous()
+
+    monkeypatch.setattr(step._encoder, "embed", compared)
+    with pytest.raises(InputError, match="must keep units apart"):
+        step.run(batch, 0, 0)
 
 
 def recorder(step, made):

@@ -276,7 +276,7 @@ class TextEncoder(Encoder):
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         states = np.empty((offsets[-1], self._described["hidden_size"]), np.float32)
         for batch, count, length in self._fixed_batches(lengths):
-            rows = self._token_rows(table, batch, length)
+            rows = self._fixed_rows(table, batch, length)
             found = self._text.below(**rows).float().cpu().numpy()
             for place, row in zip(batch[:count], found, strict=False):
                 states[offsets[place] : offsets[place + 1]] = row[: lengths[place]]
@@ -289,10 +289,17 @@ class TextEncoder(Encoder):
         out: npt.NDArray[np.float32] | None = None
         with torch.inference_mode():
             for batch, count, length in self._fixed_batches(table.lengths):
-                found = embed(self._token_rows(table, batch, length)).float().cpu().numpy()
+                found = embed(self._fixed_rows(table, batch, length)).float().cpu().numpy()
                 out = np.empty((len(table), found.shape[1]), np.float32) if out is None else out
                 out[batch[:count]] = found[:count]
         return np.zeros((0, self.dim), np.float32) if out is None else out
+
+    def _fixed_rows(self, table: TokenTable, batch: Any, length: int) -> dict[str, Tensor]:
+        """Rows of a fixed batch, a token of its last place masked."""
+        rows = self._token_rows(table, batch, length)
+        if length > 1:
+            rows["attention_mask"][-1, -1] = 0
+        return rows
 
     def _fixed_batches(
         self, lengths: npt.NDArray[np.int64]
@@ -300,15 +307,16 @@ class TextEncoder(Encoder):
         """Texts in batches whose shape follows from a text's own length: places, texts, tokens.
 
         What a text's row rounds to must not depend on the texts beside it (theory.md section 2), so
-        a batch that is not full repeats its first text.
+        a batch that is not full repeats its first text. The last place is always such a repeat,
+        with a masked token: models choose other kernels where nothing is masked.
         """
         step = np.where(lengths <= 64, 8, 32)
         padded = np.maximum(lengths, np.minimum(-(-lengths // step) * step, self.max_length))
         for length in np.unique(padded)[::-1].tolist():
             own = np.flatnonzero(padded == length)
-            size = max(1, _TOKENS_AT_ONCE[self.device.type == "cpu"] // length)
-            for start in range(0, len(own), size):
-                batch = own[start : start + size]
+            size = max(2, _TOKENS_AT_ONCE[self.device.type == "cpu"] // length)
+            for start in range(0, len(own), size - 1):
+                batch = own[start : start + size - 1]
                 filled = np.concatenate([batch, np.repeat(batch[:1], size - len(batch))])
                 yield filled, len(batch), length
 

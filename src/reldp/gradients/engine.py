@@ -128,6 +128,8 @@ class PerUnitGradients:
         thresholds: npt.ArrayLike | Tensor,
         rows_per_unit: int,
         chunk_units: int | Sequence[int] | None = None,
+        *,
+        distinct_units: int | None = None,
     ) -> ClippedSum:
         """The sum over units of each unit's clipped gradient.
 
@@ -139,6 +141,8 @@ class PerUnitGradients:
             rows_per_unit: Rows of the forward that belong to one unit.
             chunk_units: Most units in one forward, or the sizes of all chunks in order; all at
                 once unless given.
+            distinct_units: How many of the first units differ; those after them repeat the first.
+                All differ unless given.
 
         Returns:
             The sum for every trainable parameter; zeros for an empty batch.
@@ -150,7 +154,8 @@ class PerUnitGradients:
         totals = Totals(self.parameters)
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
         for start, stop in bounds:
-            self._check_isolation(losses, start, stop, rows_per_unit)
+            last = stop if distinct_units is None else min(stop, distinct_units)
+            self._check_isolation(losses, start, stop, rows_per_unit, last - start)
             with self._recording(stop - start, rows_per_unit):
                 found = self._backward(losses, start, stop)
                 norms, factors = self._accumulate(totals, limits[start:stop])
@@ -249,24 +254,36 @@ class PerUnitGradients:
             if table:
                 totals.add(name, ghost.embedding_sum(table, *own, parameter.shape[0]))
 
-    def _check_isolation(self, losses: Losses, start: int, stop: int, rows_per_unit: int) -> None:
+    def _check_isolation(
+        self, losses: Losses, start: int, stop: int, rows_per_unit: int, distinct: int
+    ) -> None:
         """On the first batch with two units: one unit's loss must not reach another's rows."""
-        if self._checked or stop - start < 2:
+        if self._checked or distinct < 2:
             return
+        shown = [
+            self._reaches_itself_alone(losses, start, stop, rows_per_unit, only)
+            for only in (0, distinct - 1)  # the first and the last, for what looks one way only
+        ]
+        self._checked = any(shown)  # losses without a gradient have shown nothing
+
+    def _reaches_itself_alone(
+        self, losses: Losses, start: int, stop: int, rows_per_unit: int, only: int
+    ) -> bool:
+        """Whether a unit's loss has a gradient; refused if it has one on rows of another."""
         with self._recording(stop - start, rows_per_unit):
-            self._backward(losses, start, stop, only=0)
+            self._backward(losses, start, stop, only=only)
             found = [p.grad for p in self._recorder.probes.values() if p.grad is not None]
             found += [use.grads for uses in self._recorder.uses.values() for use in uses]
             # Zero times infinity is not a sign of mixing.
             reached = [g.nan_to_num(0.0, 0.0, 0.0).flatten(1).ne(0).any(1) for g in found]
-            mixed = any(bool(unit[1:].any()) for unit in reached)
-            own = any(bool(unit[0]) for unit in reached)
+            own = any(bool(unit[only]) for unit in reached)
+            mixed = any(int(unit.sum()) > int(unit[only]) for unit in reached)
         if mixed:
             raise InputError(
                 "`losses` must keep units apart, got a loss of one unit that depends on rows of "
                 "another. Lay rows out unit by unit, and let nothing look across rows."
             )
-        self._checked = own  # a loss without a gradient has shown nothing
+        return own
 
 
 def _norms(uses: Sequence[KeptLinear | KeptEmbedding]) -> tuple[Tensor, Tensor]:

@@ -5,13 +5,17 @@ by what happens to be in a batch, one unit more could move the gradients of all 
 by more than the unit's own threshold (theory.md section 2: a unit's part depends on that unit
 alone). So every chunk is a *frame*. Its length follows from the unit's own longest row; how many
 units it holds follows from that length and public settings. Units that fill a frame up repeat its
-first unit with its loss times 0: their gradients are exactly 0, or not finite and left out.
+first unit with its loss times 0: their gradients are exactly 0, or not finite and left out. A frame
+of several units always has such a one, and its last token is masked: models choose other kernels
+where nothing is masked, and whether anything is must not depend on company either.
 
-Private to the package: `Frame`, `Piece`, `Shapes`, `Summed`, `most_units`.
+Private to the package: `Frame`, `Piece`, `Shapes`, `Summed`, `fixed_shape`, `most_units`.
 
 >>> shapes = Shapes(rows_per_unit=6, most_units=80, max_length=64, kind="cpu")
 >>> [(p.start, p.stop, p.length, p.units) for p in shapes.cut(np.array([20, 19, 18, 17, 9]))]
 [(0, 4, 24, 7), (4, 5, 16, 10)]
+>>> [(p.start, p.stop) for p in shapes.cut(np.full(8, 20))]  # the seventh fills up
+[(0, 6), (6, 8)]
 """
 
 import math
@@ -24,7 +28,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["Frame", "Piece", "Shapes", "Summed", "most_units"]
+__all__ = ["Frame", "Piece", "Shapes", "Summed", "fixed_shape", "most_units"]
 
 _TOKENS = frozenset({"input_ids", "attention_mask", "hidden"})  # (rows, tokens, ...), 0 is padding
 # Tokens (or feature rows) of a frame: what fits the caches of a CPU, and the memory of a GPU.
@@ -57,7 +61,7 @@ class Shapes:
         most_units: Units that most batches do not exceed.
         max_length: Tokens that a text is cut to; None for rows without tokens.
         kind: ``"cpu"`` or ``"cuda"``.
-        units: Units of every frame, if they are given.
+        units: Units of every frame, if they are given; one of them fills up, unless it is alone.
     """
 
     rows_per_unit: int
@@ -73,10 +77,10 @@ class Shapes:
         start = 0
         while start < len(lengths):
             length = lengths[start]
-            stop, most = start + 1, self.units_of(length)
-            while stop < len(lengths) and stop - start < most and lengths[stop] == length:
+            stop, units = start + 1, self.units_of(length)
+            while stop < len(lengths) and stop - start < units - 1 and lengths[stop] == length:
                 stop += 1
-            found.append(Piece(start, stop, length, most))
+            found.append(Piece(start, stop, length, units))
             start = stop
         return found
 
@@ -96,7 +100,12 @@ class Shapes:
         if self.units is not None:
             return self.units
         room = _BUDGET[self.kind] // (length * self.rows_per_unit)
-        return max(2, min(self.most_units, room))
+        return max(3, min(self.most_units + 1, room))
+
+
+def fixed_shape(name: str, value: Tensor) -> tuple[int, ...]:
+    """The dimensions of rows that every chunk has: all but the rows and their tokens."""
+    return tuple(value.shape[2 if name in _TOKENS else 1 :])
 
 
 def most_units(expected_batch_size: float, units_per_tuple: int) -> int:
@@ -172,7 +181,8 @@ class Frame:
         device = next(iter(rows.values())).device
         buffers = {}
         for name, value in rows.items():
-            rest = (length, *value.shape[2:]) if name in _TOKENS else value.shape[1:]
+            tokens = (length,) if name in _TOKENS else ()
+            rest = (*tokens, *fixed_shape(name, value))
             buffers[name] = value.new_zeros((value.shape[0] // count * units, *rest))
         return cls(
             rows=buffers,
@@ -197,6 +207,8 @@ class Frame:
             if size > units:
                 places = buffer[value.shape[0] :].view(size - units, own, *buffer.shape[1:])
                 places.copy_(value[:own].expand(places.shape))
+                if name == "attention_mask" and self.rows[name].shape[1] > 1:
+                    self.rows[name][value.shape[0] :, -1] = 0
         for buffer, value in ((self.ends, ends), (self.mask, mask)):
             buffer[:units].copy_(value)
             buffer[units:].copy_(value[:1].expand(size - units, -1))

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reldp.training.frames import Frame, Piece, Summed
+from reldp.training.frames import Frame, Piece, Summed, fixed_shape
 
 __all__ = ["Replay", "ReplayWarning"]
 
@@ -63,7 +63,9 @@ class Replay:
         thresholds: Tensor,
     ) -> Summed:
         """What a chunk gives: copies, which later replays do not overwrite."""
-        kinds = tuple((name, value.dtype, *value.shape[2:]) for name, value in rows.items())
+        kinds = tuple(
+            (name, value.dtype, *fixed_shape(name, value)) for name, value in rows.items()
+        )
         key = piece.units, piece.length, ends.shape[1], ends.device, kinds
         if key not in self._frames:
             self._frames[key] = Frame.like(rows, ends, units=piece.units, length=piece.length)

@@ -3,11 +3,11 @@
 Exactly theory.md section 1, for the plan at hand: Poisson positives and negatives without
 replacement from the run's coins; per-unit gradients clipped by the plan's rule over the whole
 logical batch; noise on the sum, also when the batch is empty; the divisor is the public expected
-batch size, never the realised one. Thresholds are lowered by the share that pays for putting the
-sum on the noise's grid (section 6). What a step leaves in ``parameter.grad`` is private; its
-`StepReport` is not.
+batch size, never the realised one. Thresholds are lowered by the shares that pay for putting the
+sum on the noise's grid (section 6) and for what rounding may make of a unit's company. What a step
+leaves in ``parameter.grad`` is private; its `StepReport` is not.
 
-Public inside the package: `PrivateStep`, `StepReport`, `Batch`, `relation_loss`, `LARGEST_SUM`.
+Public inside the package: `PrivateStep`, `StepReport`, `Batch`, `relation_loss`, `LARGEST_SUM`, `COMPANY`.
 
 >>> LARGEST_SUM
 4194304.0
@@ -39,8 +39,11 @@ if TYPE_CHECKING:
     from reldp.plan import PrivacyPlan
     from reldp.training.config import TrainingConfig
 
-__all__ = ["LARGEST_SUM", "Batch", "PrivateStep", "StepReport", "relation_loss"]
+__all__ = ["COMPANY", "LARGEST_SUM", "Batch", "PrivateStep", "StepReport", "relation_loss"]
 
+# Share by which thresholds are lowered, since the place of a unit in its frame, and float32 sums
+# over the units of a large layer, may move the others a little (docs/gradients.md).
+COMPANY = 1e-4
 # Sums up to this many standard deviations are exact on the noise's grid.
 LARGEST_SUM = 2.0**22
 
@@ -118,10 +121,19 @@ class PrivateStep:
         return Shapes(
             rows_per_unit=3 if pair else 2 + plan.num_negatives,
             most_units=most_units(plan.expected_batch_size, plan.num_negatives if pair else 1),
-            max_length=getattr(self._encoder, "max_length", None) if has_tokens else None,
+            max_length=self._max_length() if has_tokens else None,
             kind=self._encoder.device.type,
             units=self._config.chunk_units,
         )
+
+    def _max_length(self) -> int:
+        found = getattr(self._encoder, "max_length", None)
+        if not isinstance(found, int):
+            raise ConfigError(
+                "`encoder` must have a max_length for rows of tokens, got none. Shapes of chunks "
+                "must be public, so they cannot be taken from the texts."
+            )
+        return found
 
     def open(self, streams: Streams) -> None:
         """Takes the run's coins and noise."""
@@ -201,7 +213,11 @@ class PrivateStep:
             found = losses(0, units)
             return _unclipped(_flat(self._gradients(found.sum())), found.detach())
         rows = next(iter(frame.rows.values())).shape[0]
-        clipped = self._engine.clipped_sum(losses, frame.thresholds, rows // units)
+        known = self._engine.is_checked  # in a recording nothing can be read back
+        own = None if known else int(frame.weights.sum())
+        clipped = self._engine.clipped_sum(
+            losses, frame.thresholds, rows // units, distinct_units=own
+        )
         sums = [clipped.sums[name] for name in self.parameters]
         return Summed(_flat(sums), clipped.norms, clipped.losses, clipped.factors)
 
@@ -220,8 +236,8 @@ class PrivateStep:
         return [torch.zeros_like(p) if g is None else g for p, g in zip(own, found, strict=True)]
 
     def _thresholds(self, units: "ClipUnits") -> npt.NDArray[np.float64]:
-        """The units' thresholds, lowered for the noise's grid."""
-        return units.thresholds * (1.0 - self._slack())
+        """The units' thresholds, lowered for the noise's grid and for company."""
+        return units.thresholds * (1.0 - self._slack() - COMPANY)
 
     def _losses(self, frame: Frame) -> Tensor:
         """Losses (units,) of a frame, from one forward over its rows."""
