@@ -34,7 +34,7 @@ _NAMES = {"base": "base model", "private": "private", "nonprivate": "without pri
 def command(output: Path | None, model: str | None, steps: int | None, as_json: bool) -> None:
     """Train MiniLM privately on WordNet's nouns, test it on verbs, and certify it.
 
-    Takes up to eight minutes on two cores.
+    Takes about ten minutes on two cores.
     """
     from reldp.training.demo import Demo, DemoSettings
 

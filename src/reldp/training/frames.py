@@ -13,9 +13,9 @@ Private to the package: `Frame`, `Piece`, `Shapes`, `Summed`, `fixed_shape`, `mo
 
 >>> shapes = Shapes(rows_per_unit=6, most_units=80, max_length=64, kind="cpu")
 >>> [(p.start, p.stop, p.length, p.units) for p in shapes.cut(np.array([20, 19, 18, 17, 9]))]
-[(0, 4, 24, 7), (4, 5, 16, 10)]
->>> [(p.start, p.stop) for p in shapes.cut(np.full(8, 20))]  # the seventh fills up
-[(0, 6), (6, 8)]
+[(0, 4, 24, 10), (4, 5, 16, 16)]
+>>> [(p.start, p.stop) for p in shapes.cut(np.full(12, 20))]  # the tenth fills up
+[(0, 9), (9, 12)]
 """
 
 import math
@@ -32,7 +32,7 @@ __all__ = ["Frame", "Piece", "Shapes", "Summed", "fixed_shape", "most_units"]
 
 _TOKENS = frozenset({"input_ids", "attention_mask", "hidden"})  # (rows, tokens, ...), 0 is padding
 # Tokens (or feature rows) of a frame: what fits the caches of a CPU, and the memory of a GPU.
-_BUDGET = {"cpu": 1024, "cuda": 65536}
+_BUDGET = {"cpu": 1536, "cuda": 65536}
 
 
 @dataclass(frozen=True)
