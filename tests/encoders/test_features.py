@@ -40,7 +40,6 @@ def test_rows_of_a_graph_then_of_a_public_pool_carry_gradients():
     embeddings.sum().backward()
     assert all(p.grad is not None for p in encoder.trainable().values())
     assert table.order(np.zeros((3, 2), int)).tolist() == [0, 1, 2]
-    assert table.chunks(np.zeros((5, 2), int), 4) == [2, 2, 1]
     assert encoder.encode_graph(graph, [3, 1]).tolist() == features[[3, 1]].tolist()
 
 

@@ -49,14 +49,6 @@ def test_chunks_cover_everything_and_keep_the_budget(lengths, budget):
         start += size
 
 
-def test_chunks_of_units_count_every_row_with_its_padding():
-    table = make_table([[1], [1, 2], [1, 2, 3], [1, 2, 3, 4]])
-    units = np.array([[3, 0], [0, 1], [1, 1], [0, 0]])
-    assert table.chunks(units, 8) == [1, 2, 1]
-    assert table.chunks(units, 1) == [1, 1, 1, 1]
-    assert table.chunks(units[:0], 8) == []
-
-
 def test_a_public_pool_comes_after_the_graph():
     joined = make_table([[1, 2], [3]]).join(make_table([[4], [5, 6]]))
     assert joined.rows([2, 3, 0])[0].tolist() == [[4, 0], [5, 6], [1, 2]]

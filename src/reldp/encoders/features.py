@@ -59,11 +59,6 @@ class FeatureTable:
         """Units in the order they came: all rows cost the same."""
         return np.arange(len(units), dtype=np.int64)
 
-    def chunks(self, units: npt.NDArray[np.integer[Any]], max_tokens: int) -> list[int]:
-        """Sizes of chunks of units of at most so many rows."""
-        size = max(1, max_tokens // max(units.shape[1], 1))
-        return [min(size, len(units) - start) for start in range(0, len(units), size)]
-
     def join(self, other: Self) -> Self:
         """This table with the rows of the other after it."""
         return type(self)(features=np.concatenate([self.features, other.features]))

@@ -66,14 +66,6 @@ class RowTable:
         longest = self.lengths[units].max(axis=1, initial=0)
         return np.argsort(-longest, kind="stable")
 
-    def chunks(self, units: npt.NDArray[np.integer[Any]], max_tokens: int) -> list[int]:
-        """Sizes of chunks of units, in this order, of at most so many tokens with padding.
-
-        A unit that is larger on its own is a chunk of its own.
-        """
-        longest = self.lengths[units].max(axis=1, initial=0)
-        return chunk_sizes(longest, max(1, max_tokens // max(units.shape[1], 1)))
-
     def joined_offsets(self, other: "RowTable") -> npt.NDArray[np.int64]:
         """The offsets of this table's texts, then of the other's."""
         return np.concatenate([self.offsets, other.offsets[1:] + self.offsets[-1]])
