@@ -68,7 +68,9 @@ def _combined(store: Store, start: list[float]) -> list[str]:
     if not rows:
         return []
     text = """What helps alone need not help together, so combinations are judged in the same way. Kept is the one of
-    least computation among those within the start's spread of the best; only then is the test graph looked at."""
+    least computation among those within the start's spread of the best; only then was it run on the test graph. One
+    seed each; the rule was written down after these scores were seen, and not every combination that was thought
+    of was run (16 negatives with batch 256, for one)."""
     return [paragraphs(text), table(["combination", *_HEADER, "kept"], rows)]
 
 
