@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.cross_domain import COLUMNS, private
 from benchmarks.experiments.cells import Cell
 
-SEEDS = (0, 1)
+SEEDS = (0, 1, 2)
 COLUMN = COLUMNS[1]
 
 

@@ -47,6 +47,7 @@ class Cell:
         clip_norm: C.
         loss: ``"infonce"``, or ``"logistic"`` for pairs.
         temperature: Of the scores.
+        pairing: Which pairs of a tuple the positive is compared with.
         negatives: ``"entities"`` or ``"public"``.
         pool: Graph whose texts are the public negatives.
         max_length: Tokens of a text, in training and in evaluation.
@@ -89,6 +90,7 @@ class Cell:
     clip_norm: float = 1.0
     loss: str = "infonce"
     temperature: float = 0.05
+    pairing: str = "one"
     negatives: str = "entities"
     pool: str = ""
     max_length: int = 32

@@ -33,6 +33,7 @@ _IDLE = (
     "learning_rate",
     "clip_norm",
     "temperature",
+    "pairing",
     "schedule",
     "warmup",
     "lora_scale",

@@ -262,6 +262,7 @@ def _config(cell: Cell, device: str) -> TrainingConfig:
     return TrainingConfig(
         loss=cell.loss,
         temperature=cell.temperature,
+        pairing=cell.pairing,
         learning_rate=cell.learning_rate,
         schedule=cell.schedule,
         warmup_steps=cell.warmup,

@@ -1,8 +1,9 @@
 """Scores and losses of clip units: embeddings of a unit's rows in, one number per unit out.
 
 A tuple unit has the rows ``[end0, end1, negative_1 .. negative_k]``, a pair unit
-``[end0, end1, negative_j]``. Negative j is scored against the end of the positive that the
-sampler's coin chose (theory.md section 1, step 3).
+``[end0, end1, negative_j]``. By default negative j is scored against the end of the positive that
+the sampler's coin chose (theory.md section 1, step 3); `pairing` may ask for both ends, or for all
+pairs of a tuple. That is free: more terms of the same rows, and still a function of the tuple alone.
 
 Guarantees (theory.md section 2): the loss of a unit is a function of that unit's own rows and
 coins; a masked negative leaves the softmax or the sum, and nothing is ever divided by the number
@@ -33,10 +34,11 @@ from torch.nn import functional
 
 from reldp.errors import ConfigError
 
-__all__ = ["LOSSES", "SCORES", "RelationLoss", "unit_losses"]
+__all__ = ["LOSSES", "PAIRINGS", "SCORES", "RelationLoss", "unit_losses"]
 
 LOSSES = ("infonce", "hinge", "logistic")
 SCORES = ("cosine", "dot")
+PAIRINGS = ("one", "both", "all")
 
 _Coins = Tensor | npt.NDArray[Any] | list[Any]
 
@@ -51,18 +53,23 @@ class RelationLoss:
         score: ``"cosine"`` or ``"dot"``.
         temperature: Every score is divided by it.
         margin: Of the hinge loss, in units of the divided score.
+        pairing: Which pairs the positive is compared with: ``"one"``, every negative with the end
+            that its coin chose, as in the paper; ``"both"``, every negative with both ends;
+            ``"all"``, also every two negatives of the tuple with each other.
     """
 
     loss: str = "infonce"
     score: str = "cosine"
     temperature: float = 0.05
     margin: float = 1.0
+    pairing: str = "one"
 
     def __post_init__(self) -> None:
         _require_one_of("loss", self.loss, LOSSES)
         _require_one_of("score", self.score, SCORES)
         _require_positive("temperature", self.temperature)
         _require_positive("margin", self.margin)
+        _require_one_of("pairing", self.pairing, PAIRINGS)
 
     def check_clipping(self, clipping: str) -> None:
         """Refuses the clipping rule whose clip units this loss does not decompose into."""
@@ -70,6 +77,11 @@ class RelationLoss:
             raise ConfigError(
                 "`loss` must be logistic or hinge with `clipping` pair, got 'infonce'. "
                 "InfoNCE mixes all negatives of a tuple in one softmax, so it is no sum over pairs."
+            )
+        if clipping == "pair" and self.pairing == "all":
+            raise ConfigError(
+                "`pairing` must be one or both with `clipping` pair, got 'all'. "
+                "Two negatives of a tuple with each other belong to no pair unit."
             )
 
     def __call__(
@@ -88,28 +100,38 @@ class RelationLoss:
         """
         self.check_clipping(unit)
         ends, mask = _check_unit(embeddings, ends, mask, unit)
-        positive, negatives = self._scores(embeddings, ends)  # (units,), (units, k)
+        positive, others, hidden = self._scores(embeddings, ends, mask)
         if self.loss == "infonce":
             # exp(-inf) = 0 takes a masked negative out of the softmax, and out of its gradient.
-            negatives = negatives.masked_fill(mask, -math.inf)
-            scores = torch.cat([positive[:, None], negatives], dim=1)  # (units, 1 + k)
+            others = others.masked_fill(hidden, -math.inf)
+            scores = torch.cat([positive[:, None], others], dim=1)  # (units, 1 + pairs)
             # logsumexp - positive is exactly 0 when the positive stands alone.
             return torch.logsumexp(scores, dim=1) - positive
-        gap = negatives - positive[:, None]  # (units, k)
+        gap = others - positive[:, None]  # (units, pairs)
         terms = functional.softplus(gap) if self.loss == "logistic" else (self.margin + gap).relu()
-        return terms.masked_fill(mask, 0.0).sum(dim=1)
+        return terms.masked_fill(hidden, 0.0).sum(dim=1)
 
-    def _scores(self, embeddings: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
-        """The positive's score (units,) and each negative's with its chosen end (units, k)."""
+    def _scores(
+        self, embeddings: Tensor, ends: Tensor, mask: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The positive's score (units,), those of other pairs and which are left out (units, pairs)."""
         rows = embeddings if embeddings.dtype == torch.float64 else embeddings.float()
         if self.score == "cosine":
             rows = functional.normalize(rows, dim=-1)
         pair, negatives = rows[:, :2], rows[:, 2:]  # (units, 2, dim), (units, k, dim)
         positive = (pair[:, 0] * pair[:, 1]).sum(dim=-1)
         # Both ends are scored, then one chosen: (units, k, 2) is small, gathered anchors are not.
-        both = negatives @ pair.transpose(1, 2)
-        chosen = both.gather(2, ends[:, :, None]).squeeze(2)
-        return positive / self.temperature, chosen / self.temperature
+        with_ends = negatives @ pair.transpose(1, 2)
+        if self.pairing == "one":
+            others, hidden = with_ends.gather(2, ends[:, :, None]).squeeze(2), mask
+        else:
+            others, hidden = with_ends.flatten(1), mask.repeat_interleave(2, dim=1)
+        if self.pairing == "all":
+            first, second = torch.triu_indices(*mask.shape[1:], mask.shape[1], 1, device=mask.device)
+            among = (negatives @ negatives.transpose(1, 2))[:, first, second]
+            others = torch.cat([others, among], dim=1)
+            hidden = torch.cat([hidden, mask[:, first] | mask[:, second]], dim=1)
+        return positive / self.temperature, others / self.temperature, hidden
 
     def to_json(self) -> dict[str, Any]:
         """The settings as plain JSON values."""
@@ -133,10 +155,13 @@ def unit_losses(
     score: str = "cosine",
     temperature: float = 0.05,
     margin: float = 1.0,
+    pairing: str = "one",
     unit: str = "tuple",
 ) -> Tensor:
     """The loss of every unit, shape (units,): see `RelationLoss`."""
-    settings = RelationLoss(loss=loss, score=score, temperature=temperature, margin=margin)
+    settings = RelationLoss(
+        loss=loss, score=score, temperature=temperature, margin=margin, pairing=pairing
+    )
     return settings(embeddings, ends, mask, unit=unit)
 
 

@@ -186,6 +186,9 @@ SECTIONS: Mapping[str, Mapping[str, Setting]] = {
         "score": Setting("text", "cosine", "cosine or dot."),
         "temperature": Setting("number", 0.05, "Scores are divided by it."),
         "margin": Setting("number", 1.0, "Of the hinge loss."),
+        "pairing": Setting(
+            "text", "one", "one: a negative against a random end; both ends; or all pairs."
+        ),
         "optimizer": Setting("text", "adam", "Any optimizer of torch.optim by name."),
         "optimizer_options": Setting("table", {}, "Its options, such as { weight_decay = 0.01 }."),
         "learning_rate": Setting("number", 1e-3, "Before the schedule."),

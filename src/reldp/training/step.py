@@ -302,7 +302,11 @@ class Batch:
 def relation_loss(config: "TrainingConfig") -> RelationLoss:
     """The loss that a configuration asks for."""
     return RelationLoss(
-        loss=config.loss, score=config.score, temperature=config.temperature, margin=config.margin
+        loss=config.loss,
+        score=config.score,
+        temperature=config.temperature,
+        margin=config.margin,
+        pairing=config.pairing,
     )
 
 
