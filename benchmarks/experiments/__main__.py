@@ -40,6 +40,7 @@ def suites() -> dict[str, Callable[[], list[Cell]]]:
         "levers": frontier.lever_cells,
         "combinations": frontier.combination_cells,
         "frontier": frontier.frontier_cells,
+        "elsewhere": frontier.elsewhere_cells,
         "reserve": frontier.reserve_cells,
     }
 
@@ -129,7 +130,8 @@ def command_choose(arguments: argparse.Namespace) -> int:
 def command_merge(arguments: argparse.Namespace) -> int:
     store = Store()
     for path in arguments.files:
-        print(f"{path}: {store.merge(read_lines(path))} new results")
+        taken = store.merge(read_lines(path), replace=arguments.replace)
+        print(f"{path}: {taken} results taken")
     return 0
 
 
@@ -176,6 +178,7 @@ def parser() -> argparse.ArgumentParser:
     choose.add_argument("--levers", action="store_true", help="levers from the lever runs instead")
     merge = commands.add_parser("merge", help="take results into the store")
     merge.add_argument("files", nargs="+", type=Path)
+    merge.add_argument("--replace", action="store_true", help="also where the store has a result")
     commands.add_parser("tables", help="docs/benchmarks.md and figures")
     return top
 

@@ -1,7 +1,7 @@
 """Results as committed JSON: one file per training graph and encoder, one line per cell.
 
 A run appends lines to a file of its own; `Store.merge` takes them in. A cell has one result:
-the first one stays.
+the first one stays, unless a later one is said to replace it.
 """
 
 import json
@@ -36,9 +36,15 @@ class Store:
         for path in sorted(folder.glob("*.json")):
             self.results |= {result["id"]: result for result in json.loads(path.read_text())}
 
-    def merge(self, results: Iterable[dict[str, Any]]) -> int:
-        """Takes in new results and writes the files; returns how many were new."""
-        new = {r["id"]: r for r in results if "evaluations" in r and r["id"] not in self.results}
+    def merge(self, results: Iterable[dict[str, Any]], *, replace: bool = False) -> int:
+        """Takes in new results and writes the files; returns how many were taken.
+
+        Args:
+            results: Of a run.
+            replace: Whether they take the place of earlier results of the same cells.
+        """
+        own = {r["id"]: r for r in results if "evaluations" in r}
+        new = {key: r for key, r in own.items() if replace or key not in self.results}
         self.results |= new
         self._write({_file_of(result) for result in new.values()})
         return len(new)

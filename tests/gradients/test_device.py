@@ -51,7 +51,7 @@ def test_the_oracle_is_met_in_every_precision(
             found = engine.clipped_sum(lambda a, b: case.losses(numbers[a:b]), thresholds, 4, 4)
         exact = matmul == "highest" and not autocast
         assert relative(found.sums, truth) < (2e-5 if exact else 0.05)
-        assert all(total.dtype == torch.float32 for total in found.sums.values())
+        assert all(total.dtype == torch.float64 for total in found.sums.values())
 
 
 @pytest.mark.parametrize("settings", [GradientSettings(), KEEP])
