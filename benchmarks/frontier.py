@@ -15,6 +15,7 @@ best of these where several cost the same; only then is the test graph looked at
 import json
 import statistics
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,10 @@ LEVERS: dict[str, dict[str, Any]] = {
     "batch 256": {"batch": 256},
     "average of weights over 50 steps": {"average": 0.98},
     "average of weights over 200 steps": {"average": 0.995},
-    "average of weights over 200 steps, learning rate x 2": {"average": 0.995, "learning_rate": 2.0},
+    "average of weights over 200 steps, learning rate x 2": {
+        "average": 0.995,
+        "learning_rate": 2.0,
+    },
     "cosine schedule": {"schedule": "cosine"},
     "cosine schedule, learning rate x 2": {"schedule": "cosine", "learning_rate": 2.0},
     "clip norm 3": {"clip_norm": 3.0},
@@ -102,7 +106,7 @@ ELSEWHERE: dict[str, dict[str, Any]] = {
     "all pairs, query and value": _ALL,
     "all pairs, every layer": {**_ALL, **_EVERYWHERE},
 }
-ELSEWHERE_STEPS = 250
+ELSEWHERE_COLUMN, ELSEWHERE_STEPS = COLUMNS[1], 250
 # Negatives whose texts anybody may know: they need no noise, but not everybody has them.
 PUBLIC = {"negatives": "public", "pool": "wordnet-adjectives"}
 
@@ -146,8 +150,23 @@ def _start(epsilon: float, seed: int, tests: tuple[str, ...]) -> Cell:
     return private(COLUMNS[0], "tuple", epsilon, seed).but(tests=tests, **LEAN)
 
 
-def choose(results: Iterable[dict[str, Any]], path: Path = KEPT) -> dict[str, Any]:
-    """Keeps the cheapest combination that is as good as the best; writes it down with all gains.
+@dataclass(frozen=True)
+class Choice:
+    """What the rule keeps, and what it was decided by.
+
+    Attributes:
+        name: Of the combination.
+        scores: MRR of every combination on the validation graph, mean over seeds, in percent.
+        gains: Of every lever alone against the start, in points.
+    """
+
+    name: str
+    scores: dict[str, float]
+    gains: dict[str, float]
+
+
+def choice(results: Iterable[dict[str, Any]]) -> Choice | None:
+    """The cheapest combination that is as good as the best; None before any was run.
 
     As good means: within the standard deviation of the start over seeds, on the validation graph.
     Of several that cost the same, the best is kept; a combination's score is its mean over seeds.
@@ -156,32 +175,43 @@ def choose(results: Iterable[dict[str, Any]], path: Path = KEPT) -> dict[str, An
     """
     by_id = {result["id"]: result for result in results}
 
-    def score(cell: Cell) -> float | None:
-        result = by_id.get(cell.id)
-        return None if result is None else 100 * result["evaluations"][VALIDATION]["mrr"]
+    def scores(cells: Iterable[Cell]) -> list[float]:
+        known = [by_id[cell.id] for cell in cells if cell.id in by_id]
+        return [100 * result["evaluations"][VALIDATION]["mrr"] for result in known]
 
-    def scores(name: str) -> list[float]:
-        every = [score(combination_cell(name, seed)) for seed in SEEDS_OF_COMBINATIONS]
-        return [value for value in every if value is not None]
-
-    starts = [value for s in SEEDS if (value := score(lever_cell("start", s))) is not None]
-    found = {name: statistics.mean(own) for name in COMBINATIONS if (own := scores(name))}
+    starts = scores(lever_cell("start", seed) for seed in SEEDS)
+    found = {
+        name: statistics.mean(own)
+        for name in COMBINATIONS
+        if (own := scores(combination_cell(name, seed) for seed in SEEDS_OF_COMBINATIONS))
+    }
     if not starts or not found:
-        raise ConfigError("`levers` and `combinations` must have been run first, got no start.")
+        return None
     spread = statistics.stdev(starts) if len(starts) > 1 else 0.0
     good = [name for name, value in found.items() if value >= max(found.values()) - spread]
-    best = min(good, key=lambda name: (combination_cell(name).work, -found[name]))
     gains = {
-        name: round(value - statistics.mean(starts), 2)
+        name: round(own[0] - statistics.mean(starts), 2)
         for name, changes in LEVERS.items()
-        if changes and (value := score(lever_cell(name))) is not None
+        if changes and (own := scores([lever_cell(name)]))
     }
-    plain = {k: list(v) if isinstance(v, tuple) else v for k, v in COMBINATIONS[best].items()}
+    return Choice(
+        name=min(good, key=lambda name: (combination_cell(name).work, -found[name])),
+        scores={name: round(value, 2) for name, value in found.items()},
+        gains=gains,
+    )
+
+
+def choose(results: Iterable[dict[str, Any]], path: Path = KEPT) -> dict[str, Any]:
+    """Writes down what `choice` keeps, with all that it was decided by."""
+    found = choice(results)
+    if found is None:
+        raise ConfigError("`levers` and `combinations` must have been run first, got no start.")
+    changes = COMBINATIONS[found.name].items()
     written = {
-        "name": best,
-        "changes": plain,
-        "gains": gains,
-        "combinations": {name: round(value, 2) for name, value in found.items()},
+        "name": found.name,
+        "changes": {k: list(v) if isinstance(v, tuple) else v for k, v in changes},
+        "gains": found.gains,
+        "combinations": found.scores,
     }
     path.write_text(json.dumps(written, indent=2) + "\n")
     return written
@@ -234,7 +264,7 @@ def frontier_cells() -> list[Cell]:
 
 def elsewhere_cell(name: str, seed: int = 0) -> Cell:
     """What every graph could use of what was kept, on the citation graphs, in a short training."""
-    cell = private(COLUMNS[1], "tuple", 4.0, seed).but(steps=ELSEWHERE_STEPS)
+    cell = private(ELSEWHERE_COLUMN, "tuple", 4.0, seed).but(steps=ELSEWHERE_STEPS)
     return pulled(cell, ELSEWHERE[name])
 
 

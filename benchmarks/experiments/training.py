@@ -110,7 +110,7 @@ class Laboratory:
             train="none" if cell.method == "base" else "lora",
             lora_rank=cell.lora_rank,
             lora_alpha=cell.lora_scale * cell.lora_rank,
-            lora_targets=cell.lora_targets or None,
+            lora_targets=cell.lora_targets or "query-value",
             lora_layers=cell.lora_layers or None,
             pooling=cell.pooling,
             max_length=cell.max_length,

@@ -144,6 +144,7 @@ def test_the_harness_and_the_trainer_learn_the_same_weights_bit_for_bit(
         plan,
         learning_rate=cell.learning_rate,
         schedule="linear",
+        pairing=cell.pairing,
         average=0.9,
         optimizer_options={"betas": (0.9, cell.beta2)},
         threads=1,

@@ -40,10 +40,12 @@ def little():
             patch.setattr(module, "VALIDATION", "little-train")
         patch.setattr(levers, "_JUDGE", "little-train")
         patch.setattr(frontier, "SEEDS", (0, 1))
-        patch.setattr(frontier, "COMBINATIONS", {"batch 16": {"batch": 16}})
-        patch.setattr(frontier, "kept", lambda: {"batch": 16})
-        public = {"batch": 16, "negatives": "public", "pool": "little-test"}
-        patch.setattr(frontier, "PUBLIC", public)
+        kept = {"batch": 16, "pairing": "all"}
+        patch.setattr(frontier, "COMBINATIONS", {"batch 16, all pairs": kept})
+        patch.setattr(frontier, "kept", lambda: kept)
+        patch.setattr(frontier, "PUBLIC", {"negatives": "public", "pool": "little-test"})
+        patch.setattr(frontier, "ELSEWHERE_COLUMN", LITTLE)
+        patch.setattr(frontier, "ELSEWHERE_STEPS", 5)
         patch.setattr(cost, "STEPS", 4)
         patch.setattr(cost, "BATCHES", (8,))
         yield
@@ -61,6 +63,7 @@ def store(little, tmp_path_factory):
         frontier.lever_cell("temperature 0.1"),
         *frontier.combination_cells(),
         *frontier.frontier_cells(),
+        *frontier.elsewhere_cells()[:2],
         *(ablations.axis_cell(axis, value, 0) for value in axis.values[:3]),
         *cost.cells(),
     ]
@@ -108,9 +111,17 @@ def test_every_section_is_there(text):
 
 
 def test_levers_are_judged_on_the_validation_graph_and_targets_are_spoken_of(text):
-    assert {row[0] for row in rows_of(text, "Levers")} >= {"start", "temperature 0.1", "batch 16"}
-    assert len(rows_of(text, "Together")) == 6
-    assert "What was kept (batch 16) on the test graph" in text
+    shown = {row[0] for row in rows_of(text, "Levers")}
+    assert shown >= {
+        "start",
+        "temperature 0.1",
+        "batch 16, all pairs",
+        *list(frontier.ELSEWHERE)[:2],
+    }
+    assert len(rows_of(text, "Together")) == 9
+    assert "What was kept (batch 16, all pairs) on the test graph" in text
+    assert "A result came in after the choice" not in text
+    assert "**What limits it.** With clipping and hardly any noise" in text
     assert "**Epsilon 4.** Aim" in text
     assert "**Epsilon 1.** Aim" in text
 

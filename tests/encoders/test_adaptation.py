@@ -23,9 +23,9 @@ def model(folder):
     return AutoModel.from_pretrained(folder).eval()
 
 
-def test_lora_trains_adapters_on_query_and_value_of_every_layer(model):
+def test_query_value_trains_adapters_on_query_and_value_of_every_layer(model):
     expected = EXPECTED_TARGETS[type(model).__name__]
-    names, _, described = trained(model, Adaptation(lora_rank=2))
+    names, _, described = trained(model, Adaptation(lora_rank=2, lora_targets="query-value"))
     assert set(described["lora_targets"]) == expected
     assert len(names) == 3 * 2 * len(expected)
     assert all(".lora_A." in name or ".lora_B." in name for name in names)
@@ -54,10 +54,10 @@ def test_lora_in_the_last_layers_leaves_the_others_alone(model):
     assert all(f"{path}.2." in name for name in names)
 
 
-def test_all_linear_covers_the_layers_and_not_the_pooler(model):
+def test_by_default_all_linear_covers_the_layers_and_not_the_pooler(model):
     path, layers = transformer_layers(model)
     inside = [m for m in layers.modules() if isinstance(m, nn.Linear)]
-    names, _, _ = trained(model, Adaptation(lora_rank=2, lora_targets="all-linear"))
+    names, _, _ = trained(model, Adaptation(lora_rank=2))
     assert len(names) == 2 * len(inside)
     assert all(f"{path}." in name for name in names)
 

@@ -1,4 +1,5 @@
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -6,11 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reldp.encoders.losses import RelationLoss, unit_losses
+from reldp.encoders.losses import PAIRINGS, RelationLoss, unit_losses
 from reldp.errors import ConfigError
 
 
-def oracle(rows, ends, mask, loss, score, temperature, margin):
+def oracle(rows, ends, mask, loss, score, temperature, margin, pairing="one"):
     """One unit at a time in plain Python floats, straight from the paper's formulas."""
 
     def similarity(a, b):
@@ -22,11 +23,14 @@ def oracle(rows, ends, mask, loss, score, temperature, margin):
     values = []
     for unit, unit_ends, unit_mask in zip(rows, ends, mask, strict=True):
         positive = similarity(unit[0], unit[1])
+        known = [j for j, left_out in enumerate(unit_mask) if not left_out]
         kept = [
             similarity(unit[2 + j], unit[end])
-            for j, (end, left_out) in enumerate(zip(unit_ends, unit_mask, strict=True))
-            if not left_out
+            for j in known
+            for end in ([unit_ends[j]] if pairing == "one" else [0, 1])
         ]
+        if pairing == "all":
+            kept += [similarity(unit[2 + i], unit[2 + j]) for i, j in combinations(known, 2)]
         if loss == "infonce":
             values.append(-positive + math.log(math.exp(positive) + sum(math.exp(s) for s in kept)))
         elif loss == "hinge":
@@ -46,36 +50,40 @@ def random_units(seed, units=5, k=4, dim=6):
 
 @pytest.mark.parametrize("loss", ["infonce", "hinge", "logistic"])
 @pytest.mark.parametrize("score", ["dot", "cosine"])
+@pytest.mark.parametrize("pairing", PAIRINGS)
 @settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 10_000), k=st.integers(1, 5), temperature=st.sampled_from([0.2, 1.0, 3.0])
 )
-def test_every_loss_equals_the_formula_computed_by_hand(loss, score, seed, k, temperature):
+def test_every_loss_equals_the_formula_computed_by_hand(loss, score, pairing, seed, k, temperature):
     rows, ends, mask = random_units(seed, k=k)
-    settings_ = {"loss": loss, "score": score, "temperature": temperature, "margin": 0.7}
-    got = unit_losses(torch.tensor(rows), ends, mask, **settings_)
-    expected = oracle(rows.tolist(), ends.tolist(), mask.tolist(), loss, score, temperature, 0.7)
+    values = (loss, score, temperature, 0.7, pairing)
+    names = ("loss", "score", "temperature", "margin", "pairing")
+    got = unit_losses(torch.tensor(rows), ends, mask, **dict(zip(names, values, strict=True)))
+    expected = oracle(rows.tolist(), ends.tolist(), mask.tolist(), *values)
     np.testing.assert_allclose(got.numpy(), expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
-def test_pair_units_sum_to_the_tuple_unit(loss):
+@pytest.mark.parametrize("pairing", ["one", "both"])
+def test_pair_units_sum_to_the_tuple_unit(loss, pairing):
     rows, ends, mask = random_units(3, units=6, k=4)
-    embeddings = torch.tensor(rows)
-    whole = unit_losses(embeddings, ends, mask, loss=loss)
+    embeddings, kind = torch.tensor(rows), {"loss": loss, "pairing": pairing}
+    whole = unit_losses(embeddings, ends, mask, **kind)
     pairs = torch.stack([embeddings[:, [0, 1, 2 + j]] for j in range(4)], dim=1).flatten(0, 1)
-    terms = unit_losses(pairs, ends.reshape(-1, 1), mask.reshape(-1, 1), loss=loss, unit="pair")
+    terms = unit_losses(pairs, ends.reshape(-1, 1), mask.reshape(-1, 1), unit="pair", **kind)
     torch.testing.assert_close(terms.view(6, 4).sum(1), whole)
 
 
 @pytest.mark.parametrize("loss", ["infonce", "hinge", "logistic"])
-def test_a_fully_masked_unit_has_loss_and_gradient_exactly_zero(loss):
+@pytest.mark.parametrize("pairing", PAIRINGS)
+def test_a_fully_masked_unit_has_loss_and_gradient_exactly_zero(loss, pairing):
     rows, ends, _ = random_units(5, units=2, k=3)
     # The masked negative is an end of its own positive, as in a real batch.
     rows[0, 2:] = rows[0, 0]
     embeddings = torch.tensor(rows, dtype=torch.float32, requires_grad=True)
     mask = np.array([[True] * 3, [False] * 3])
-    losses = unit_losses(embeddings, ends, mask, loss=loss, temperature=0.05)
+    losses = unit_losses(embeddings, ends, mask, loss=loss, pairing=pairing, temperature=0.05)
     assert losses[0].item() == 0.0
     losses.sum().backward()
     assert torch.equal(embeddings.grad[0], torch.zeros_like(embeddings.grad[0]))
@@ -93,21 +101,23 @@ def test_a_masked_pair_unit_is_exactly_zero():
 
 
 @pytest.mark.parametrize("loss", ["infonce", "hinge", "logistic"])
-def test_masking_one_negative_leaves_the_terms_of_the_others_unchanged(loss):
+@pytest.mark.parametrize("pairing", PAIRINGS)
+def test_masking_one_negative_leaves_the_terms_of_the_others_unchanged(loss, pairing):
     """Dividing by the number of unmasked negatives would change them (theory.md section 2)."""
     rows, ends, _ = random_units(7, units=1, k=3)
-    embeddings = torch.tensor(rows)
-    masked = unit_losses(embeddings, ends, [[False, True, False]], loss=loss)
-    without = unit_losses(embeddings[:, [0, 1, 2, 4]], ends[:, [0, 2]], [[False, False]], loss=loss)
+    embeddings, kind = torch.tensor(rows), {"loss": loss, "pairing": pairing}
+    masked = unit_losses(embeddings, ends, [[False, True, False]], **kind)
+    without = unit_losses(embeddings[:, [0, 1, 2, 4]], ends[:, [0, 2]], [[False, False]], **kind)
     torch.testing.assert_close(masked, without)
 
 
-def test_a_unit_does_not_depend_on_the_other_units():
+@pytest.mark.parametrize("pairing", PAIRINGS)
+def test_a_unit_does_not_depend_on_the_other_units(pairing):
     rows, ends, mask = random_units(8, units=4, k=2)
-    whole = unit_losses(torch.tensor(rows), ends, mask)
+    whole = unit_losses(torch.tensor(rows), ends, mask, pairing=pairing)
     changed = rows.copy()
     changed[1:, 0] *= -3.0
-    alone = unit_losses(torch.tensor(changed), ends, mask)
+    alone = unit_losses(torch.tensor(changed), ends, mask, pairing=pairing)
     assert torch.equal(whole[0], alone[0])
     assert not torch.isclose(whole[1:], alone[1:]).any()
 
@@ -117,6 +127,14 @@ def test_each_negative_is_scored_against_the_end_its_coin_chose():
     kind = {"loss": "hinge", "score": "dot", "temperature": 1.0, "margin": 1.0}
     assert unit_losses(rows, [[0]], [[False]], **kind).item() == 2.0
     assert unit_losses(rows, [[1]], [[False]], **kind).item() == 1.0
+
+
+def test_all_pairs_with_pair_clipping_are_refused_with_the_reason():
+    with pytest.raises(ConfigError, match="belong to no pair unit"):
+        RelationLoss(loss="logistic", pairing="all").check_clipping("pair")
+    RelationLoss(loss="logistic", pairing="both").check_clipping("pair")
+    with pytest.raises(ConfigError, match="`pairing` must be one of one, both, all"):
+        RelationLoss(pairing="some")
 
 
 def test_large_scores_stay_finite():

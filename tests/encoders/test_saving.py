@@ -31,7 +31,7 @@ def test_sentence_transformers_gives_the_same_embeddings(folder, tmp_path, train
     ours = encoder.encode(TEXTS)
     encoder.save(tmp_path / "model")
     theirs = SentenceTransformer(str(tmp_path / "model"), device="cpu").encode(TEXTS)
-    np.testing.assert_allclose(theirs, ours, atol=1e-5)
+    np.testing.assert_allclose(theirs, ours, atol=1e-5 * np.abs(ours).max())
     if train != "none":
         assert np.abs(ours - base.encode(TEXTS)).max() > 0.05
 
@@ -93,7 +93,7 @@ def test_merged_weights_are_the_base_plus_the_adapters(folder):
     merged = merged_state(encoder.module.backbone)
     assert set(merged) == set(base)
     changed = {name for name in base if not torch.equal(base[name], merged[name])}
-    assert len(changed) == 6
+    assert len(changed) == len(encoder.trainable()) // 2  # A and B make one change
     for name, module in encoder.module.backbone.get_base_model().named_modules():
         if hasattr(module, "lora_A"):
             low, high = module.lora_A["default"].weight, module.lora_B["default"].weight

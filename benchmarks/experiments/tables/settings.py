@@ -23,14 +23,17 @@ from benchmarks.experiments.tables.price import method
 
 def tuned(store: Store) -> str:
     """The grid of every rule; what was chosen is bold."""
-    cells = [cell for cell in tuning.cells() if store.get(cell)]
+    grid = tuning.cells()
+    cells = [cell for cell in grid if store.get(cell)]
     if not cells:
         return ""
+    missing = len(grid) - len(cells)
+    left = f"Of the grid, {missing} runs are missing. " if missing else ""
     judge = named(tuning.VALIDATION)
     text = "## Tuning\n\n" + paragraphs(
         f"""{len(cells)} runs, one seed each: {named(cells[0].train)} at epsilon 4, judged on {judge}, the same grid
         for every rule. The best of each rule (bold) is used in all tables, for every graph, encoder, target and
-        seed. These runs are not counted in any epsilon of this page."""
+        seed. {left}These runs are not counted in any epsilon of this page."""
     )
     rows = [_grid_line(store, cell) for cell in cells]
     return text + "\n\n" + table(["rule", "learning rate", "clip norm", f"MRR, {judge}"], rows)

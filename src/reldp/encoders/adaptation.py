@@ -2,7 +2,7 @@
 
 | train | what changes |
 |---|---|
-| ``lora`` | low-rank adapters (PEFT) on attention's query and value, or on the targets named |
+| ``lora`` | low-rank adapters (PEFT) on every linear layer, or on the targets named |
 | ``last:N`` | the last N layers and the norm after them |
 | ``full`` | everything that reaches the embedding |
 | ``none`` | nothing |
@@ -55,7 +55,8 @@ class Adaptation:
         train: ``"lora"``, ``"full"``, ``"last:N"`` or ``"none"``.
         lora_rank: Rank of the adapters.
         lora_alpha: Their scale is alpha / rank; twice the rank unless given.
-        lora_targets: Names of the linear layers with adapters, ``"all-linear"``, or None to choose.
+        lora_targets: Names of the linear layers with adapters, ``"all-linear"`` (all of them in the
+            transformer's layers), or ``"query-value"``: attention's query and value only.
         lora_layers: Adapters only in the last so many layers; in all unless given.
         seed: Of the adapters' starting weights, which are public.
     """
@@ -63,7 +64,7 @@ class Adaptation:
     train: str = "lora"
     lora_rank: int = 8
     lora_alpha: float | None = None
-    lora_targets: str | Sequence[str] | None = None
+    lora_targets: str | Sequence[str] = "all-linear"
     lora_layers: int | None = None
     seed: int = 0
 
@@ -90,7 +91,7 @@ class Adaptation:
         if self.train != "lora":
             return {"train": self.train}
         values["lora_alpha"] = self.alpha
-        if self.lora_targets is not None and not isinstance(self.lora_targets, str):
+        if not isinstance(self.lora_targets, str):
             values["lora_targets"] = list(self.lora_targets)
         return values
 
@@ -141,18 +142,18 @@ def transformer_layers(model: nn.Module) -> tuple[str, nn.ModuleList]:
     )
 
 
-def _lora_targets(model: nn.Module, wanted: str | Sequence[str] | None) -> list[str]:
+def _lora_targets(model: nn.Module, wanted: str | Sequence[str]) -> list[str]:
     """Names of the linear layers that get adapters."""
     path, _ = transformer_layers(model)
     linears = sorted({n.rsplit(".", 1)[-1] for n in _linear_paths(model) if n.startswith(path)})
     if wanted == "all-linear":
         return linears
-    if wanted is None:
+    if wanted == "query-value":
         for spelling in _ATTENTION:
             if set(spelling) <= set(linears):
                 return list(spelling)
         raise EncoderError(
-            f"`lora_targets` must be named for {type(model).__name__}, got none. "
+            f"`lora_targets` must be named for {type(model).__name__}, got 'query-value'. "
             f"It has: {', '.join(linears)}."
         )
     names = [wanted] if isinstance(wanted, str) else list(wanted)
@@ -170,8 +171,13 @@ def _linear_paths(model: nn.Module) -> list[str]:
     return [
         path
         for path, module in model.named_modules()
-        if isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
+        if isinstance(module, nn.Linear) or _is_transposed(module)
     ]
+
+
+def _is_transposed(module: nn.Module) -> bool:
+    """Whether a linear layer keeps its weight as (inputs, outputs)."""
+    return type(module).__name__ == "Conv1D"
 
 
 def _with_adapters(model: nn.Module, how: Adaptation, targets: list[str], name: str) -> nn.Module:
@@ -198,7 +204,7 @@ def _with_adapters(model: nn.Module, how: Adaptation, targets: list[str], name: 
         # Short names where they mean the same; a pooler may share a layer's name.
         target_modules=targets if chosen == named else chosen,
         task_type="FEATURE_EXTRACTION",
-        fan_in_fan_out=targets == ["c_attn"],
+        fan_in_fan_out=all(_is_transposed(model.get_submodule(path)) for path in chosen),
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(how.seed)

@@ -127,7 +127,9 @@ class RelationLoss:
         else:
             others, hidden = with_ends.flatten(1), mask.repeat_interleave(2, dim=1)
         if self.pairing == "all":
-            first, second = torch.triu_indices(*mask.shape[1:], mask.shape[1], 1, device=mask.device)
+            first, second = torch.triu_indices(
+                *mask.shape[1:], mask.shape[1], 1, device=mask.device
+            )
             among = (negatives @ negatives.transpose(1, 2))[:, first, second]
             others = torch.cat([others, among], dim=1)
             hidden = torch.cat([hidden, mask[:, first] | mask[:, second]], dim=1)

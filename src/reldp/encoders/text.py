@@ -106,7 +106,7 @@ class TextEncoder(Encoder):
         train: str = "lora",
         lora_rank: int = 8,
         lora_alpha: float | None = None,
-        lora_targets: str | Sequence[str] | None = None,
+        lora_targets: str | Sequence[str] = "all-linear",
         lora_layers: int | None = None,
         pooling: str | None = None,
         normalise: bool | None = None,
@@ -127,7 +127,8 @@ class TextEncoder(Encoder):
             train: ``"lora"``, ``"full"``, ``"last:N"`` (layers), ``"head"`` or ``"none"``.
             lora_rank: Rank of the adapters.
             lora_alpha: Their scale is alpha / rank; twice the rank unless given.
-            lora_targets: Names of linear layers, ``"all-linear"``, or None: query and value.
+            lora_targets: Names of linear layers, ``"all-linear"``, or ``"query-value"``:
+                attention's query and value only.
             lora_layers: Adapters only in the last so many layers; those before run forward only.
             pooling: ``"mean"``, ``"cls"`` or ``"last"``; unless given, the model's own, else
                 ``"last"`` for decoders and ``"mean"`` for all others.

@@ -240,13 +240,14 @@ def suggest_settings(capped: CappedGraph) -> SuggestedSettings:
     """Settings to start from, by size alone.
 
     Batches hold at most half a percent of the relations (amplification by sampling fades above
-    that) and at most 256; the steps make about four passes.
+    that) and at most 256; the steps make about two and a half passes: with a target of epsilon,
+    more steps need more noise.
     """
     size = capped.num_relations
     if not size:
         raise GraphError("The graph must have a relation to plan for, got none.")
     batch = 2 ** int(math.log2(min(max(size / 200, 1), 256)))
-    steps = max(1, round(4 * size / batch))
+    steps = max(1, round(2.5 * size / batch))
     scale = 10 ** max(len(str(steps)) - 2, 0)  # two significant digits
     return SuggestedSettings(
         max_degree=capped.max_degree,

@@ -59,7 +59,7 @@ class TrainingConfig:
         temperature: Scores are divided by it.
         margin: Of the hinge loss.
         pairing: ``"one"``, ``"both"`` or ``"all"``: which pairs of a tuple the positive is
-            compared with.
+            compared with. Unless given, all; one with pair clipping or public negatives.
         optimizer: Name of any optimizer in ``torch.optim``, such as ``"adam"`` or ``"sgd"``.
         optimizer_options: Its further arguments, such as ``{"weight_decay": 0.01}``.
         learning_rate: Of the optimizer, before the schedule.
@@ -88,7 +88,7 @@ class TrainingConfig:
     score: str = "cosine"
     temperature: float = 0.05
     margin: float = 1.0
-    pairing: str = "one"
+    pairing: str | None = None
     optimizer: str = "adam"
     optimizer_options: Mapping[str, Any] = field(default_factory=dict)
     learning_rate: float = 1e-3

@@ -110,9 +110,8 @@ SECTIONS: Mapping[str, Mapping[str, Setting]] = {
         ),
         "lora_targets": Setting(
             "list or text",
-            None,
-            'Linear layers with adapters, or "all-linear"; query and value if left out.',
-            '["query", "value"]',
+            "all-linear",
+            'Linear layers with adapters by name, "all-linear", or "query-value" (cheaper).',
         ),
         "lora_layers": Setting(
             "whole number", None, "Adapters in the last so many layers only.", "3"
@@ -187,7 +186,11 @@ SECTIONS: Mapping[str, Mapping[str, Setting]] = {
         "temperature": Setting("number", 0.05, "Scores are divided by it."),
         "margin": Setting("number", 1.0, "Of the hinge loss."),
         "pairing": Setting(
-            "text", "one", "one: a negative against a random end; both ends; or all pairs."
+            "text",
+            None,
+            "Pairs that a relation is compared with: one per negative, both ends, or all of a tuple; "
+            "all if left out, one for pair clipping and public negatives.",
+            '"all"',
         ),
         "optimizer": Setting("text", "adam", "Any optimizer of torch.optim by name."),
         "optimizer_options": Setting("table", {}, "Its options, such as { weight_decay = 0.01 }."),

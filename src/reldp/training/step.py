@@ -93,7 +93,7 @@ class PrivateStep:
             table: What ``encoder.table(capped, pool=pool)`` gives, if it is known already.
         """
         self._encoder, self._capped, self._plan, self._config = encoder, capped, plan, config
-        self._loss = relation_loss(config)
+        self._loss = relation_loss(config, plan)
         self.parameters: dict[str, nn.Parameter] = encoder.trainable()
         if not self.parameters:
             raise ConfigError("`encoder` must have something to train, got none. Load it to train.")
@@ -299,14 +299,19 @@ class Batch:
     overflow: bool
 
 
-def relation_loss(config: "TrainingConfig") -> RelationLoss:
-    """The loss that a configuration asks for."""
+def relation_loss(config: "TrainingConfig", plan: "PrivacyPlan") -> RelationLoss:
+    """The loss that a configuration asks for.
+
+    Negatives are told apart from one another as well, unless they come from texts that nobody will
+    search, or a pair is clipped by itself.
+    """
+    alone = plan.clipping == "pair" or plan.negatives == "public"
     return RelationLoss(
         loss=config.loss,
         score=config.score,
         temperature=config.temperature,
         margin=config.margin,
-        pairing=config.pairing,
+        pairing=config.pairing or ("one" if alone else "all"),
     )
 
 

@@ -29,7 +29,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -111,8 +111,10 @@ class Trainer:
     ) -> None:
         """Checks that everything fits together, before anything is computed."""
         self.encoder, self.capped, self.plan = encoder, capped, plan
-        self.config = TrainingConfig.make(settings)
-        check_fit(capped, plan, self.config)
+        config = TrainingConfig.make(settings)
+        check_fit(capped, plan, config)
+        # As it will be, so that a resumed run and the certificate see what was meant.
+        self.config = replace(config, pairing=relation_loss(config, plan).pairing)
         _check_device(self.config.device)
         if (pool is None) == (plan.negatives == "public"):
             raise ConfigError(
@@ -355,7 +357,7 @@ def check_fit(capped: CappedGraph, plan: PrivacyPlan, config: TrainingConfig) ->
             f"`noise_multiplier` must be at least {least:.2g} for this batch size, "
             f"got {plan.noise_multiplier!r}. Less hides nothing; 0 says so openly."
         )
-    relation_loss(config).check_clipping(plan.clipping)
+    relation_loss(config, plan).check_clipping(plan.clipping)
     optimizer_class(config.optimizer)
 
 
