@@ -5,7 +5,7 @@ Commands are imported only when called, so ``reldp account`` never loads torch. 
 line on the error stream that names the flag, the rule and the fix: never a traceback.
 
 >>> main(["--version"])
-reldp, version 0.2.0
+reldp, version 0.3.0
 0
 """
 
