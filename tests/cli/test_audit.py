@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from reldp.cli.audit import _encoder as encoder_of
+from reldp.cli.audit import _settings as settings_of
 from reldp.cli.main import main
 from reldp.encoders import FeatureEncoder, TextEncoder
 from reldp.graph import EntityGraph
@@ -144,3 +145,9 @@ def test_bad_input_is_one_line_and_exit_code_two(arguments, message, capsys):
     captured = capsys.readouterr()
     assert message in captured.err
     assert len(captured.err.strip().splitlines()) == 1
+
+
+def test_a_copy_learns_as_the_run_did_whatever_version_wrote_its_ledger():
+    older = {"loss": "infonce", "learning_rate": 0.01}
+    assert settings_of(older) == {**older, "pairing": "one", "log_private": False}
+    assert settings_of({**older, "pairing": "all"})["pairing"] == "all"

@@ -1,7 +1,15 @@
 import pytest
 import torch
 from torch import nn
-from transformers import AutoModel
+from transformers import (
+    AutoModel,
+    GPT2Config,
+    GPT2Model,
+    MambaConfig,
+    MambaModel,
+    OPTConfig,
+    OPTModel,
+)
 
 from reldp.encoders.adaptation import Adaptation, adapt, transformer_layers
 from reldp.errors import EncoderError
@@ -60,6 +68,31 @@ def test_by_default_all_linear_covers_the_layers_and_not_the_pooler(model):
     names, _, _ = trained(model, Adaptation(lora_rank=2))
     assert len(names) == 2 * len(inside)
     assert all(f"{path}." in name for name in names)
+
+
+def test_layers_with_more_than_attention_and_feed_forward_get_query_and_value():
+    """OPT's feed-forward sees rows of all texts at once; a state space has no such layers at all."""
+    small = {"hidden_size": 16, "num_hidden_layers": 2, "vocab_size": 32}
+    opt = OPTModel(OPTConfig(**small, ffn_dim=24, num_attention_heads=2, word_embed_proj_dim=16))
+    assert trained(opt, Adaptation())[2]["lora_targets"] == ["q_proj", "v_proj"]
+    mamba = MambaModel(MambaConfig(**small, state_size=4))
+    assert trained(mamba, Adaptation())[2]["lora_targets"] == ["in_proj"]
+    mamba = MambaModel(MambaConfig(**small, state_size=4))
+    with pytest.raises(EncoderError, match=r"layers that take adapters.*Use query-value"):
+        adapt(mamba, Adaptation(lora_targets="all-linear"), "base")
+
+
+def test_weights_of_inputs_by_outputs_are_adapted_as_such():
+    gpt2 = GPT2Model(GPT2Config(n_embd=16, n_layer=2, n_head=2, vocab_size=32, n_positions=16))
+    names, adapted, described = trained(gpt2, Adaptation(lora_rank=2))
+    assert described["lora_targets"] == ["c_attn", "c_fc", "c_proj"]
+    assert len(names) == 2 * 2 * 4  # c_proj is in attention and in the feed-forward
+    assert adapted.peft_config["default"].fan_in_fan_out
+
+
+def test_no_target_at_all_is_refused():
+    with pytest.raises(EncoderError, match="must name a linear layer, got none"):
+        Adaptation(lora_targets=[])
 
 
 def test_named_targets_are_used_and_unknown_ones_refused(model):

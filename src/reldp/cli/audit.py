@@ -226,8 +226,7 @@ def _training(
 
         def train(with_canaries: Any, copy: "PrivacyPlan") -> Any:
             encoder = _encoder(start["encoder"], model)
-            settings = {**start["training"], "log_private": False}
-            trainer = Trainer(encoder, with_canaries, copy, **settings)
+            trainer = Trainer(encoder, with_canaries, copy, **_settings(start["training"]))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", PoorPlanWarning)  # the run itself was warned
                 return trainer.fit(Path(home) / "run").encoder.encode_graph
@@ -240,6 +239,14 @@ def _training(
             num_canaries=canaries,
             seed=seed,
         )
+
+
+def _settings(training: dict[str, Any]) -> dict[str, Any]:
+    """How the run learned, for a copy that logs nothing.
+
+    A ledger that says nothing about pairs is of a version that compared a negative with one end.
+    """
+    return {"pairing": "one", **training, "log_private": False}
 
 
 def _encoder(described: dict[str, Any], model: str | None) -> "Encoder":

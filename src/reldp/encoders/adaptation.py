@@ -2,7 +2,7 @@
 
 | train | what changes |
 |---|---|
-| ``lora`` | low-rank adapters (PEFT) on every linear layer, or on the targets named |
+| ``lora`` | low-rank adapters (PEFT) on attention and feed-forward, or on the targets named |
 | ``last:N`` | the last N layers and the norm after them |
 | ``full`` | everything that reaches the embedding |
 | ``none`` | nothing |
@@ -47,6 +47,19 @@ _ATTENTION = (
 )
 
 
+# Linear layers of attention and of a dense feed-forward, in the same spellings. Where a transformer
+# layer has others (experts, state spaces, projections of positions), query and value are the choice.
+_DENSE = frozenset(
+    {
+        *(name for spelling in _ATTENTION for name in spelling if name != "in_proj"),
+        *("key", "k_proj", "key_proj", "k_lin", "k"),
+        *("dense", "o_proj", "out_lin", "o", "Wo", "c_proj"),
+        *("gate_proj", "up_proj", "down_proj", "gate_up_proj", "lin1", "lin2", "Wi", "c_fc"),
+        *("dense_h_to_4h", "dense_4h_to_h"),
+    }
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Adaptation:
     """What is trained, and how.
@@ -55,8 +68,10 @@ class Adaptation:
         train: ``"lora"``, ``"full"``, ``"last:N"`` or ``"none"``.
         lora_rank: Rank of the adapters.
         lora_alpha: Their scale is alpha / rank; twice the rank unless given.
-        lora_targets: Names of the linear layers with adapters, ``"all-linear"`` (all of them in the
-            transformer's layers), or ``"query-value"``: attention's query and value only.
+        lora_targets: Names of the linear layers with adapters; ``"all-linear"``: all of them in the
+            transformer's layers; ``"query-value"``: attention's query and value (with the key where
+            they are one layer). Unless given, all where a layer is attention and a dense
+            feed-forward, else query and value.
         lora_layers: Adapters only in the last so many layers; in all unless given.
         seed: Of the adapters' starting weights, which are public.
     """
@@ -64,7 +79,7 @@ class Adaptation:
     train: str = "lora"
     lora_rank: int = 8
     lora_alpha: float | None = None
-    lora_targets: str | Sequence[str] = "all-linear"
+    lora_targets: str | Sequence[str] | None = None
     lora_layers: int | None = None
     seed: int = 0
 
@@ -77,6 +92,8 @@ class Adaptation:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise EncoderError(f"`{name}` must be a whole number above 0, got {value!r}.")
+        if self.lora_targets is not None and not len(self.lora_targets):
+            raise EncoderError("`lora_targets` must name a linear layer, got none.")
         if self.lora_alpha is not None and not self.lora_alpha > 0:
             raise EncoderError(f"`lora_alpha` must be above 0, got {self.lora_alpha!r}.")
 
@@ -91,7 +108,7 @@ class Adaptation:
         if self.train != "lora":
             return {"train": self.train}
         values["lora_alpha"] = self.alpha
-        if not isinstance(self.lora_targets, str):
+        if self.lora_targets is not None and not isinstance(self.lora_targets, str):
             values["lora_targets"] = list(self.lora_targets)
         return values
 
@@ -138,14 +155,16 @@ def transformer_layers(model: nn.Module) -> tuple[str, nn.ModuleList]:
             return path, module
     raise EncoderError(
         f"`source` must have one stack of layers, got {type(model).__name__} without one. "
-        "Use train full, or name the lora_targets."
+        "Use train full."
     )
 
 
-def _lora_targets(model: nn.Module, wanted: str | Sequence[str]) -> list[str]:
+def _lora_targets(model: nn.Module, wanted: str | Sequence[str] | None) -> list[str]:
     """Names of the linear layers that get adapters."""
     path, _ = transformer_layers(model)
     linears = sorted({n.rsplit(".", 1)[-1] for n in _linear_paths(model) if n.startswith(path)})
+    if wanted is None:
+        wanted = "all-linear" if _DENSE.issuperset(linears) else "query-value"
     if wanted == "all-linear":
         return linears
     if wanted == "query-value":
@@ -153,7 +172,7 @@ def _lora_targets(model: nn.Module, wanted: str | Sequence[str]) -> list[str]:
             if set(spelling) <= set(linears):
                 return list(spelling)
         raise EncoderError(
-            f"`lora_targets` must be named for {type(model).__name__}, got 'query-value'. "
+            f"`lora_targets` must be named for {type(model).__name__}, got none that is known. "
             f"It has: {', '.join(linears)}."
         )
     names = [wanted] if isinstance(wanted, str) else list(wanted)
@@ -208,7 +227,13 @@ def _with_adapters(model: nn.Module, how: Adaptation, targets: list[str], name: 
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(how.seed)
-        adapted = get_peft_model(model, config)
+        try:
+            adapted = get_peft_model(model, config)
+        except ValueError as error:
+            raise EncoderError(
+                f"`lora_targets` must be layers that take adapters, got {', '.join(targets)}: {error} "
+                "Use query-value."
+            ) from error
     adapted.peft_config["default"].base_model_name_or_path = name
     ready: nn.Module = adapted.eval()
     return ready

@@ -1,9 +1,10 @@
 """Scores and losses of clip units: embeddings of a unit's rows in, one number per unit out.
 
 A tuple unit has the rows ``[end0, end1, negative_1 .. negative_k]``, a pair unit
-``[end0, end1, negative_j]``. By default negative j is scored against the end of the positive that
+``[end0, end1, negative_j]``. In the paper, negative j is scored against the end of the positive that
 the sampler's coin chose (theory.md section 1, step 3); `pairing` may ask for both ends, or for all
-pairs of a tuple. That is free: more terms of the same rows, and still a function of the tuple alone.
+pairs of a tuple, which is what a trainer does unless told. That is free: more terms of the same
+rows, and still a function of the tuple alone.
 
 Guarantees (theory.md section 2): the loss of a unit is a function of that unit's own rows and
 coins; a masked negative leaves the softmax or the sum, and nothing is ever divided by the number
@@ -49,7 +50,7 @@ class RelationLoss:
 
     Attributes:
         loss: ``"infonce"`` and ``"hinge"`` as in the paper, or ``"logistic"``: the sum over
-            negatives of softplus(negative score - positive score).
+            other pairs of softplus(their score - positive score).
         score: ``"cosine"`` or ``"dot"``.
         temperature: Every score is divided by it.
         margin: Of the hinge loss, in units of the divided score.
@@ -127,9 +128,8 @@ class RelationLoss:
         else:
             others, hidden = with_ends.flatten(1), mask.repeat_interleave(2, dim=1)
         if self.pairing == "all":
-            first, second = torch.triu_indices(
-                *mask.shape[1:], mask.shape[1], 1, device=mask.device
-            )
+            count = mask.shape[1]
+            first, second = torch.triu_indices(count, count, offset=1, device=mask.device)
             among = (negatives @ negatives.transpose(1, 2))[:, first, second]
             others = torch.cat([others, among], dim=1)
             hidden = torch.cat([hidden, mask[:, first] | mask[:, second]], dim=1)

@@ -1,9 +1,9 @@
 """A text encoder: a Hugging Face model, what of it is trained, and how texts become vectors.
 
-Any model that ``AutoModel`` loads without foreign code works: BERT, MPNet and Llama types are
-tested, GGUF files too. Texts are tokenised once per graph; rows are padded on the right for every
-type, and dropout is off, so an embedding depends on its own text and the weights alone, beyond
-rounding (theory.md sections 2 and 6).
+Made for transformers that ``AutoModel`` loads without foreign code: BERT, MPNet and Llama types are
+tested, GGUF files too; a model whose units cannot be told apart is refused. Texts are tokenised
+once per graph; rows are padded on the right for every type, and dropout is off, so an embedding
+depends on its own text and the weights alone, beyond rounding (theory.md sections 2 and 6).
 
 Public: `TextEncoder`. ``TextEncoder.load(..., train="head")`` gives a
 `reldp.encoders.head.HeadEncoder`: the same, with everything frozen but a head on cached embeddings.
@@ -106,7 +106,7 @@ class TextEncoder(Encoder):
         train: str = "lora",
         lora_rank: int = 8,
         lora_alpha: float | None = None,
-        lora_targets: str | Sequence[str] = "all-linear",
+        lora_targets: str | Sequence[str] | None = None,
         lora_layers: int | None = None,
         pooling: str | None = None,
         normalise: bool | None = None,
@@ -127,8 +127,8 @@ class TextEncoder(Encoder):
             train: ``"lora"``, ``"full"``, ``"last:N"`` (layers), ``"head"`` or ``"none"``.
             lora_rank: Rank of the adapters.
             lora_alpha: Their scale is alpha / rank; twice the rank unless given.
-            lora_targets: Names of linear layers, ``"all-linear"``, or ``"query-value"``:
-                attention's query and value only.
+            lora_targets: Names of linear layers, ``"all-linear"`` or ``"query-value"``. Unless
+                given, all where a layer is attention and a dense feed-forward, else query and value.
             lora_layers: Adapters only in the last so many layers; those before run forward only.
             pooling: ``"mean"``, ``"cls"`` or ``"last"``; unless given, the model's own, else
                 ``"last"`` for decoders and ``"mean"`` for all others.

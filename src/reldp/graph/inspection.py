@@ -152,7 +152,7 @@ class SuggestedSettings:
         max_degree: The bound to cap at.
         num_negatives: Negatives per positive.
         expected_batch_size: Relations per step on average.
-        num_steps: Steps, about four passes over the capped relations.
+        num_steps: Steps, about two and a half passes over the capped relations.
     """
 
     max_degree: int

@@ -110,8 +110,10 @@ SECTIONS: Mapping[str, Mapping[str, Setting]] = {
         ),
         "lora_targets": Setting(
             "list or text",
-            "all-linear",
-            'Linear layers with adapters by name, "all-linear", or "query-value" (cheaper).',
+            None,
+            'Linear layers with adapters by name, "all-linear", or "query-value" (cheaper); attention '
+            "and feed-forward if left out, query and value where layers have more than these.",
+            '"query-value"',
         ),
         "lora_layers": Setting(
             "whole number", None, "Adapters in the last so many layers only.", "3"

@@ -311,7 +311,7 @@ def relation_loss(config: "TrainingConfig", plan: "PrivacyPlan") -> RelationLoss
         score=config.score,
         temperature=config.temperature,
         margin=config.margin,
-        pairing=config.pairing or ("one" if alone else "all"),
+        pairing=("one" if alone else "all") if config.pairing is None else config.pairing,
     )
 
 
