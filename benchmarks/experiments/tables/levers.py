@@ -70,6 +70,7 @@ def _combined(store: Store, start: list[float]) -> list[str]:
     text = f"""What helps alone need not help together, so combinations are judged in the same way, most of them with
     two seeds. Kept is the one of least computation (batch times steps times texts) among those within the start's
     spread of the best, and the best of these where several cost the same; only then is the test graph looked at.
+    Some were thought of when the scores of others were known.
     {_second_thoughts(store)}"""
     return [paragraphs(text), table(["combination", *_HEADER, "kept"], rows)]
 

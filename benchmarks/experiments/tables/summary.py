@@ -47,8 +47,8 @@ def head(store: Store) -> str:
         f"""{ran}{by}{on}{when}. Train on one graph, predict the relations of another: each end of a test relation must
         find its partner among 256 (PREC@1 and MRR, in percent, both directions). Mean ± standard deviation over
         three seeds. Unless a table says otherwise: LoRA rank 8 on query and value, degree bound K = 5, k = 4
-        negatives, expected batch 64, 1000 steps, Adam, InfoNCE on cosine scores (temperature 0.05), 32 tokens,
-        delta = 1/m."""
+        negatives each compared with one end as in the paper, expected batch 64, 1000 steps, Adam, InfoNCE on
+        cosine scores (temperature 0.05), 32 tokens, delta = 1/m."""
     )
 
 
