@@ -17,6 +17,7 @@ def test_pairs_are_chosen_by_the_plan_and_written_down(tmp_path):
     encoder, capped, plan = small_parts(num_steps=1)
     assert Trainer(encoder, capped, plan).config.pairing == "all"
     assert Trainer(encoder, capped, plan, pairing="both").config.pairing == "both"
+    assert Trainer(encoder, capped, plan, loss="hinge").config.pairing == "one"
     pairwise = replace(plan, clipping="pair")
     assert Trainer(encoder, capped, pairwise, loss="logistic").config.pairing == "one"
     with pytest.raises(ConfigError, match="belong to no pair unit"):

@@ -3,7 +3,7 @@
 A tuple unit has the rows ``[end0, end1, negative_1 .. negative_k]``, a pair unit
 ``[end0, end1, negative_j]``. In the paper, negative j is scored against the end of the positive that
 the sampler's coin chose (theory.md section 1, step 3); `pairing` may ask for both ends, or for all
-pairs of a tuple, which is what a trainer does unless told. That is free: more terms of the same
+pairs of a tuple, as a trainer does with InfoNCE unless told. That is free: more terms of the same
 rows, and still a function of the tuple alone.
 
 Guarantees (theory.md section 2): the loss of a unit is a function of that unit's own rows and

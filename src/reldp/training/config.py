@@ -59,7 +59,7 @@ class TrainingConfig:
         temperature: Scores are divided by it.
         margin: Of the hinge loss.
         pairing: ``"one"``, ``"both"`` or ``"all"``: which pairs of a tuple the positive is
-            compared with. Unless given, all; one with pair clipping or public negatives.
+            compared with. Unless given, all for InfoNCE on negatives of the graph, else one.
         optimizer: Name of any optimizer in ``torch.optim``, such as ``"adam"`` or ``"sgd"``.
         optimizer_options: Its further arguments, such as ``{"weight_decay": 0.01}``.
         learning_rate: Of the optimizer, before the schedule.

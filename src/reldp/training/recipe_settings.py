@@ -191,7 +191,7 @@ SECTIONS: Mapping[str, Mapping[str, Setting]] = {
             "text",
             None,
             "Pairs that a relation is compared with: one per negative, both ends, or all of a tuple; "
-            "all if left out, one for pair clipping and public negatives.",
+            "if left out, all for infonce and one for other losses and public negatives.",
             '"all"',
         ),
         "optimizer": Setting("text", "adam", "Any optimizer of torch.optim by name."),

@@ -302,16 +302,16 @@ class Batch:
 def relation_loss(config: "TrainingConfig", plan: "PrivacyPlan") -> RelationLoss:
     """The loss that a configuration asks for.
 
-    Negatives are told apart from one another as well, unless they come from texts that nobody will
-    search, or a pair is clipped by itself.
+    InfoNCE compares all pairs of a tuple unless told otherwise, but for negatives of texts that
+    nobody will search; the sums compare each negative with one end, as in the paper.
     """
-    alone = plan.clipping == "pair" or plan.negatives == "public"
+    every = config.loss == "infonce" and plan.negatives != "public"
     return RelationLoss(
         loss=config.loss,
         score=config.score,
         temperature=config.temperature,
         margin=config.margin,
-        pairing=("one" if alone else "all") if config.pairing is None else config.pairing,
+        pairing=("all" if every else "one") if config.pairing is None else config.pairing,
     )
 
 
