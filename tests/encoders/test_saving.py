@@ -18,7 +18,7 @@ def shaken(encoder, seed=0):
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in encoder.trainable().values():
-            parameter += 0.2 * torch.randn(parameter.shape, generator=generator)
+            parameter += 0.1 * torch.randn(parameter.shape, generator=generator)
     return encoder
 
 
@@ -31,7 +31,7 @@ def test_sentence_transformers_gives_the_same_embeddings(folder, tmp_path, train
     ours = encoder.encode(TEXTS)
     encoder.save(tmp_path / "model")
     theirs = SentenceTransformer(str(tmp_path / "model"), device="cpu").encode(TEXTS)
-    np.testing.assert_allclose(theirs, ours, atol=1e-5 * np.abs(ours).max())
+    np.testing.assert_allclose(theirs, ours, atol=1e-5)
     if train != "none":
         assert np.abs(ours - base.encode(TEXTS)).max() > 0.05
 

@@ -193,14 +193,16 @@ def test_no_privacy_has_an_infinite_epsilon_and_says_so(tmp_path):
     assert verify(tmp_path / "run")
 
 
-def test_training_learns_something(tmp_path):
+@pytest.mark.parametrize(("pairing", "share"), [("one", 0.6), ("all", 0.75)])
+def test_training_learns_something(tmp_path, pairing, share):
     """The ring's neighbours are similar in two of six features: the loss must fall."""
     encoder, capped, plan = small_parts(
         noise_multiplier=0.0, num_steps=150, expected_batch_size=40.0
     )
-    result = Trainer(encoder, capped, plan, clip=False, learning_rate=0.01).fit(tmp_path / "run")
+    settings = {"clip": False, "learning_rate": 0.01, "pairing": pairing}
+    result = Trainer(encoder, capped, plan, **settings).fit(tmp_path / "run")
     losses = [line["not_private"]["loss"] for line in result.metrics]
-    assert np.mean(losses[-20:]) < 0.75 * np.mean(losses[:20])
+    assert np.mean(losses[-20:]) < share * np.mean(losses[:20])
 
 
 def test_the_progress_bar_never_shows_less_than_was_spent(tmp_path, capsys, monkeypatch):

@@ -49,8 +49,8 @@ def section(store: Store) -> str:
         loading is not in it, nor is the recording of a step, which happens once per shape. *Replayed* steps are
         recorded as a CUDA graph, without privacy as with it, and both kinds use the same padding (against stock
         PEFT, which needs none, `benchmarks/step_time.py` compares). MPNet cannot be recorded with this version of
-        transformers. Ratios below 1: the private step fuses each adapter with its layer, while training without
-        privacy runs PEFT's modules as they are. Target, analysis and pooling change nothing here.
+        transformers. The private step fuses each adapter with its layer, training without privacy runs PEFT's
+        modules as they are: ratios may be below 1. Target, analysis and pooling change nothing here.
         *Numbers*: bfloat16 of weights and activations, or of products only; adapters, gradients, norms, sums and
         noise are float32 or better everywhere."""
     )

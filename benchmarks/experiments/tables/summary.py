@@ -106,7 +106,7 @@ def _with_public(store: Store, column: Column) -> list[str]:
 
 
 def _at_best(store: Store, column: Column) -> list[str]:
-    """What was kept of all levers, which is what `reldp train` does."""
+    """What was kept of all levers."""
     known = {}
     for epsilon in (4.0, 1.0):
         cells = [frontier.frontier_cell(epsilon, seed) for seed in frontier.SEEDS]
