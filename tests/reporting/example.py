@@ -27,7 +27,7 @@ GRAPH = {
 
 START = {
     "kind": "start",
-    "format": 1,
+    "format": 2,
     "num_steps": 100,
     "plan_hash": PLAN.hash,
     "graph": GRAPH,
@@ -41,7 +41,7 @@ START = {
     "noise": {"source": "secure", "description": "secure noise"},
     "versions": {"reldp": "0.1.0", "torch": "2"},
     "machine": {"device": "cpu"},
-    "time": "2025-01-01T00:00:00+00:00",
+    "date": "2025-01-01",
 }
 
 
@@ -58,7 +58,7 @@ def ledger(plan=PLAN, *, counted=100, graph=None, noise="secure"):
         "num_counted": counted,
         "key": "destroyed",
         "model": {"files": {"model.safetensors": "ab" * 32}},
-        "time": "2025-01-02T00:00:00+00:00",
+        "date": "2025-01-02",
     }
     steps = {"kind": "reserve", "branch": 0, "first": 0, "stop": counted}
     return LedgerRecord.check([start, steps, end], "f" * 64)

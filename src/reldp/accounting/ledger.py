@@ -6,16 +6,20 @@ the certificate quotes). Kinds of entries:
 
 | kind | meaning |
 |---|---|
-| ``start`` | what the run is: plan, graph, encoder, noise source, versions |
+| ``start`` | what the run is: plan, graph, encoder, noise source, versions, first checkpoint, date |
 | ``reserve`` | steps first..stop-1 of a branch may run: written before the first of them does |
 | ``overflow`` | a step whose batch could not be drawn and was empty (theory.md section 1) |
-| ``resume`` | the run goes on: in the same branch (bitwise replay) or in a new one |
-| ``complete`` | the run is over; hashes of what came out |
+| ``checkpoint`` | SHA-256 of the checkpoint file before a step: the only one to go on from |
+| ``resume`` | the run goes on: in the same branch (the same bits again) or in a new one |
+| ``complete`` | the run is over; hashes of what came out, date |
+| ``audit`` | the results of an audit of the complete run |
 
-Guarantees (theory.md section 6): a step of a branch counts once, however often it is replayed; an
-abandoned branch stays counted; reserved steps count whether they ran or not, so an error is always
-towards more; more steps than planned are refused. One process writes at a time. A line that was
-only half written when the machine stopped was never relied on, and is cut off on opening.
+Guarantees (theory.md section 6): a step of a branch counts once, however often it is executed again;
+an abandoned branch stays counted; reserved steps count whether they ran or not, so an error is always
+towards more; more steps than planned are refused. The ledger is public: start and completion carry
+the day, other entries no time, because the time that steps take depends on the data. One process
+writes at a time. A line that was only half written when the machine stopped was never relied on, and
+is cut off on opening.
 
 Public: `Ledger` (appends), `LedgerRecord` (what was read), `read_ledger`.
 
@@ -23,7 +27,7 @@ Public: `Ledger` (appends), `LedgerRecord` (what was read), `read_ledger`.
 >>> with tempfile.TemporaryDirectory() as home:
 ...     with Ledger.create(Path(home) / "ledger.jsonl", {"num_steps": 10}) as ledger:
 ...         ledger.reserve(0, 6)
-...         ledger.reserve(4, 8)  # replayed from a checkpoint at step 4
+...         ledger.reserve(4, 8)  # executed again from a checkpoint at step 4
 ...         ledger.record.num_counted
 8
 """
@@ -31,163 +35,19 @@ Public: `Ledger` (appends), `LedgerRecord` (what was read), `read_ledger`.
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
-from copy import copy
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from reldp.accounting.ledger_state import FORMAT, LedgerRecord, LedgerState
 from reldp.durable import disk_errors, write_durably
 from reldp.errors import LedgerError, RunError
 
 __all__ = ["Ledger", "LedgerRecord", "read_ledger"]
 
-FORMAT = 1
 _FIRST_LINK = "0" * 64
 _Entry = Mapping[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Branch:
-    """Steps first..stop-1, drawn with the coins and the noise of one branch number."""
-
-    first: int
-    stop: int
-
-    def __len__(self) -> int:
-        return self.stop - self.first
-
-
-@dataclass(frozen=True, kw_only=True)
-class LedgerRecord:
-    """A ledger whose chain and whose story have been checked.
-
-    Attributes:
-        entries: All entries in order, without their hashes.
-        head: Hash of the last line.
-        branches: What each branch reserved, by branch number.
-        overflows: (branch, step) of batches that could not be drawn.
-    """
-
-    entries: tuple[_Entry, ...]
-    head: str
-    branches: tuple[Branch, ...]
-    overflows: tuple[tuple[int, int], ...]
-
-    @classmethod
-    def check(cls, entries: Iterable[_Entry], head: str) -> "LedgerRecord":
-        """The record of entries that tell a possible story."""
-        kept = tuple(entries)
-        if not kept:
-            raise LedgerError("The ledger must have a start, got no entry.")
-        return _Story().told(kept).record(kept, head)
-
-    @property
-    def start(self) -> _Entry:
-        """What the run is."""
-        return self.entries[0]
-
-    @property
-    def completion(self) -> _Entry | None:
-        """The last entry of a complete run."""
-        last = self.entries[-1]
-        return last if last["kind"] == "complete" else None
-
-    @property
-    def num_counted(self) -> int:
-        """Steps that privacy has been paid for: each step of each branch once."""
-        return sum(map(len, self.branches))
-
-    @property
-    def num_abandoned(self) -> int:
-        """Counted steps that are no part of what was released: ends of branches left behind."""
-        pairs = zip(self.branches, self.branches[1:], strict=False)
-        return sum(before.stop - after.first for before, after in pairs)
-
-    @property
-    def num_left(self) -> int:
-        """Steps that may still run."""
-        return int(self.start["num_steps"]) - self.num_counted
-
-    @property
-    def num_resumes(self) -> int:
-        """How often the run went on after a stop."""
-        return sum(entry["kind"] == "resume" for entry in self.entries)
-
-
-class _Story:
-    """Goes through entries and refuses an impossible one."""
-
-    def __init__(self) -> None:
-        self.branches: list[Branch] = []
-        self.overflows: list[tuple[int, int]] = []
-        self._limit = 0
-        self._length = 0
-        self._over = False
-
-    def told(self, entries: Iterable[_Entry]) -> "_Story":
-        """The story after some more entries; this one stays as it is."""
-        longer = copy(self)
-        longer.branches, longer.overflows = list(self.branches), list(self.overflows)
-        for entry in entries:
-            longer._add(entry)
-        return longer
-
-    def record(self, entries: tuple[_Entry, ...], head: str) -> LedgerRecord:
-        """The record of the entries that this story was told by."""
-        return LedgerRecord(
-            entries=entries,
-            head=head,
-            branches=tuple(self.branches),
-            overflows=tuple(self.overflows),
-        )
-
-    def _add(self, entry: _Entry) -> None:
-        position = self._length = self._length + 1
-        try:
-            kind = entry["kind"]
-            self._require((kind == "start") == (position == 1), "start once and first")
-            self._require(not self._over, "end with its completion")
-            getattr(self, f"_{kind}")(entry)
-        except LedgerError as error:
-            raise LedgerError(f"{error} Entry {position} breaks this.") from None
-        except (KeyError, TypeError, AttributeError, ValueError):
-            raise LedgerError(f"The ledger's entry {position} must be a known kind.") from None
-
-    def _require(self, condition: bool, rule: str) -> None:
-        if not condition:
-            raise LedgerError(f"The ledger must {rule}.")
-
-    def _start(self, entry: _Entry) -> None:
-        self._require(entry["format"] == FORMAT, f"have format {FORMAT}")
-        self._limit = int(entry["num_steps"])
-        self.branches.append(Branch(first=0, stop=0))
-
-    def _reserve(self, entry: _Entry) -> None:
-        first, stop = int(entry["first"]), int(entry["stop"])
-        here = self.branches[-1]
-        self._require(entry["branch"] == len(self.branches) - 1, "reserve in its newest branch")
-        self._require(here.first <= first <= here.stop and first < stop, "leave no step out")
-        self.branches[-1] = Branch(first=here.first, stop=max(here.stop, stop))
-        self._require(sum(map(len, self.branches)) <= self._limit, "keep to the planned steps")
-
-    def _overflow(self, entry: _Entry) -> None:
-        step, here = int(entry["step"]), self.branches[-1]
-        self._require(here.first <= step < here.stop, "count a step before it runs")
-        self.overflows.append((len(self.branches) - 1, step))
-
-    def _resume(self, entry: _Entry) -> None:
-        step, here = int(entry["step"]), self.branches[-1]
-        self._require(here.first <= step <= here.stop, "resume from a step that it knows")
-        same = entry["branch"] == len(self.branches) - 1
-        self._require(same or entry["branch"] == len(self.branches), "number branches in order")
-        if not same:
-            self.branches.append(Branch(first=step, stop=step))
-
-    def _complete(self, entry: _Entry) -> None:
-        self._require(entry["num_counted"] == sum(map(len, self.branches)), "count its own steps")
-        self._over = True
 
 
 class Ledger:
@@ -201,7 +61,7 @@ class Ledger:
             raise LedgerError("The ledger must have a start, got no entry.")
         self._entries = entries
         self._head = head
-        self._story = _Story().told(entries)
+        self._state = LedgerState().apply(entries)
 
     @classmethod
     def create(cls, path: str | Path, facts: Mapping[str, Any]) -> "Ledger":
@@ -213,7 +73,7 @@ class Ledger:
         place = Path(path)
         if place.exists():
             raise LedgerError(f"`path` must be new, got {place.name!r}. Open it to go on.")
-        entry = {"kind": "start", "format": FORMAT, **facts, "time": _now()}
+        entry = {"kind": "start", "format": FORMAT, **facts, "date": _today()}
         LedgerRecord.check([entry], _FIRST_LINK)
         write_durably(place, _line(entry, _FIRST_LINK)[0])
         return cls.open(place)
@@ -223,7 +83,7 @@ class Ledger:
         """The ledger of a run that goes on; a half-written last line is cut off.
 
         Raises:
-            LedgerError: The chain is broken or the story impossible.
+            LedgerError: The chain is broken, or an entry impossible.
             RunError: Another process is writing.
         """
         place = Path(path)
@@ -241,7 +101,7 @@ class Ledger:
     @property
     def record(self) -> LedgerRecord:
         """What has been written so far."""
-        return self._story.record(tuple(self._entries), self._head)
+        return self._state.record(tuple(self._entries), self._head)
 
     @property
     def num_left(self) -> int:
@@ -251,12 +111,12 @@ class Ledger:
     @property
     def branch(self) -> int:
         """Number of the branch that steps run in."""
-        return len(self._story.branches) - 1
+        return len(self._state.branches) - 1
 
     @property
     def counted_to(self) -> int:
         """The first step of this branch that is not counted yet."""
-        return self._story.branches[-1].stop
+        return self._state.branches[-1].stop
 
     def reserve(self, first: int, stop: int) -> None:
         """Counts steps first..stop-1 of this branch; nothing is written if all are counted."""
@@ -264,18 +124,22 @@ class Ledger:
             self._append({"kind": "reserve", "branch": self.branch, "first": first, "stop": stop})
 
     def overflow(self, step: int) -> None:
-        """Says that the step's batch could not be drawn; once, however often it is replayed."""
-        if (self.branch, step) not in self._story.overflows:
+        """Says that the step's batch could not be drawn; once, however often it is executed."""
+        if (self.branch, step) not in self._state.overflows:
             self._append({"kind": "overflow", "branch": self.branch, "step": step})
+
+    def checkpoint(self, step: int, sha256: str) -> None:
+        """Names the checkpoint file before `step`, which must be safe on the disk by now."""
+        self._append({"kind": "checkpoint", "branch": self.branch, "step": step, "sha256": sha256})
 
     def resume(
         self, step: int, *, new_branch: str | None = None, facts: Mapping[str, Any] | None = None
     ) -> None:
-        """Says that the run goes on from a checkpoint before `step`.
+        """Says that the run goes on from its newest checkpoint, the one before `step`.
 
         Args:
             step: The next step.
-            new_branch: Why replay would not be bitwise identical; then a new branch is opened and
+            new_branch: Why repeated steps would not have the same bits; then a new branch is opened and
                 what the old one counted beyond `step` is abandoned. None keeps the branch.
             facts: What else there is to say, such as the machine.
         """
@@ -284,16 +148,23 @@ class Ledger:
         self._append(entry if new_branch is None else {**entry, "reason": new_branch})
 
     def complete(self, facts: Mapping[str, Any]) -> None:
-        """Closes the story with what came out."""
+        """Ends the run with what came out."""
         counted = self.record.num_counted
-        self._append({"kind": "complete", "num_counted": counted, **facts})
+        self._append({"kind": "complete", "num_counted": counted, **facts, "date": _today()})
 
-    def _append(self, facts: Mapping[str, Any]) -> None:
+    def append_audit(self, facts: Mapping[str, Any]) -> None:
+        """Adds the results of an audit; the run must be complete.
+
+        Args:
+            facts: The results as plain JSON values; `LedgerRecord.audits` gives them back.
+        """
+        self._append({"kind": "audit", "audit": dict(facts)})
+
+    def _append(self, entry: _Entry) -> None:
         """Writes one line and waits until it is on the disk; all or nothing."""
-        entry = {**facts, "time": _now()}
         line, head = _line(entry, self._head)
         # Refused before it is written: an impossible entry must never reach the file.
-        story = self._story.told([entry])
+        state = self._state.apply([entry])
         with disk_errors(self._path):
             before = os.fstat(self._descriptor).st_size
             try:
@@ -304,7 +175,7 @@ class Ledger:
                 os.ftruncate(self._descriptor, before)
                 raise
         self._entries.append(entry)
-        self._story, self._head = story, head
+        self._state, self._head = state, head
 
     def close(self) -> None:
         """Lets another process write."""
@@ -323,7 +194,7 @@ def read_ledger(path: str | Path) -> LedgerRecord:
     """The record of a ledger, checked to the last byte; nothing is changed.
 
     Raises:
-        LedgerError: The file is not there, was changed, or tells an impossible story.
+        LedgerError: The file is not there, was changed, or holds an impossible entry.
     """
     place = Path(path)
     try:
@@ -345,9 +216,9 @@ def _parse(data: bytes, *, torn_end: bool) -> tuple[list[_Entry], str, int]:
         try:
             entry = dict(json.loads(text))
             stated = entry.pop("hash")
-        except (ValueError, KeyError, TypeError):
+            line, head = _line(entry, head)
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise LedgerError(f"The ledger's line {number} must be an entry, got damage.") from None
-        line, head = _line(entry, head)
         if stated != head or line != text + b"\n":
             raise LedgerError(
                 f"The ledger's line {number} must follow from the lines before it, got a hash that "
@@ -368,8 +239,8 @@ def _canonical(entry: _Entry) -> bytes:
     return json.dumps(entry, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
 
 
 def _lock(descriptor: int, path: Path) -> None:

@@ -69,7 +69,7 @@ class Certificate:
         return cls(
             {
                 "format": FORMAT,
-                "date": completion["time"],
+                "date": completion["date"],
                 "guarantee": _guarantee(plan, record),
                 "plan": plan.to_dict() | {"expected_batch_size": plan.expected_batch_size},
                 "plan_hash": plan.hash,

@@ -1,16 +1,20 @@
 """Checkpoints: weights, optimizer state and average in one safetensors file, replaced atomically.
 
-There is one checkpoint at a time, the newest: a run resumes from no other (theory.md section 6).
-The file carries its own step, branch and a hash over all tensors, so a damaged one is refused. No
-random state is in it: coins and noise are addressed by step. Everything in it follows from noisy
-sums, so it is as public as the model.
+A run resumes from its newest checkpoint and from no other (theory.md section 6), and the ledger names
+that one by the SHA-256 of its file. The order of writing makes a crash harmless: first the new file,
+then the ledger's entry, then the old file is removed. A file that the ledger does not name was never
+relied on; its steps run again and give the same bits, or run in a new branch. No random state is in
+the file: random draws and noise are addressed by step. Everything in it follows from noisy sums, so
+it is as public as the model.
 
-Public inside the package: `Checkpoint`, `save_checkpoint`, `newest_checkpoint`.
+Public inside the package: `Checkpoint`, `save_checkpoint`, `read_checkpoint`, `keep_only`,
+`checkpoint_name`.
 
 >>> Checkpoint(step=3, branch=0, weights={}).name
 'step-000000003.safetensors'
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,10 +24,9 @@ from typing import Any
 from torch import Tensor
 
 from reldp.durable import TEMPORARY, disk_errors, remove_durably, write_durably
-from reldp.encoders.folders import state_hash
 from reldp.errors import ResumeError
 
-__all__ = ["Checkpoint", "newest_checkpoint", "save_checkpoint"]
+__all__ = ["Checkpoint", "checkpoint_name", "keep_only", "read_checkpoint", "save_checkpoint"]
 
 _PARTS = ("weights", "optimizer", "average")
 
@@ -51,7 +54,7 @@ class Checkpoint:
     @property
     def name(self) -> str:
         """The file's name."""
-        return f"step-{self.step:09d}.safetensors"
+        return checkpoint_name(self.step)
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors on the CPU, under the name of their part."""
@@ -62,50 +65,66 @@ class Checkpoint:
         }
 
 
-def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
-    """Writes the checkpoint; the one before goes only when this one is safe on the disk."""
+def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> str:
+    """Write the checkpoint beside the one before it, and return the SHA-256 of its file."""
     from safetensors.torch import save
 
-    tensors = checkpoint.tensors()
     facts = {
         "step": checkpoint.step,
         "branch": checkpoint.branch,
         "numbers": dict(checkpoint.numbers),
-        "sha256": state_hash(tensors),
     }
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    data = save(tensors, metadata={"reldp": json.dumps(facts)})
+    data = save(checkpoint.tensors(), metadata={"reldp": json.dumps(facts)})
     write_durably(folder / checkpoint.name, data)
-    for other in folder.iterdir():
-        if other.name != checkpoint.name and _is_ours(other):
+    return hashlib.sha256(data).hexdigest()
+
+
+def keep_only(folder: Path, step: int) -> None:
+    """Remove every checkpoint but the one before a step."""
+    for other in sorted(folder.iterdir()):
+        if other.name != checkpoint_name(step) and _is_ours(other):
             remove_durably(other)
 
 
-def newest_checkpoint(folder: Path) -> Checkpoint:
-    """The newest checkpoint.
+def read_checkpoint(folder: Path, step: int, sha256: str) -> Checkpoint:
+    """Return the checkpoint before a step, if its file is the one that the ledger names.
 
     Raises:
-        ResumeError: There is none, or it is damaged.
+        ResumeError: The file is missing, or another one.
     """
-    found = sorted(folder.glob("step-*.safetensors"))
-    if not found:
-        raise ResumeError("The run must have a checkpoint to go on from, got none.")
-    return _read(found[-1])
+    from safetensors import SafetensorError
+    from safetensors.torch import load
 
-
-def _read(path: Path) -> Checkpoint:
-    """The checkpoint in a file, its hash checked."""
-    from safetensors import SafetensorError, safe_open
-
+    path = folder / checkpoint_name(step)
     try:
-        with safe_open(path, framework="pt") as file:
-            facts = json.loads(file.metadata()["reldp"])
-            tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 # no mapping
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ResumeError(
+            f"The checkpoint {path.name} must be there to go on from: {error.strerror}."
+        ) from None
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise ResumeError(
+            f"The checkpoint {path.name} must be the one that the ledger names, got another "
+            "content. It is damaged, was changed, or belongs to another run."
+        )
+    try:
+        return _parse(data, load(data))
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise ResumeError(f"The checkpoint {path.name} must be whole, got damage.") from error
-    if state_hash(tensors) != facts["sha256"]:
-        raise ResumeError(f"The checkpoint {path.name} must be unchanged, got another content.")
+
+
+def checkpoint_name(step: int) -> str:
+    """Return the name of the checkpoint file before a step."""
+    return f"step-{step:09d}.safetensors"
+
+
+def _parse(data: bytes, tensors: Mapping[str, Tensor]) -> Checkpoint:
+    """The checkpoint in the bytes of a file."""
+    # The format: the header's length in eight bytes, the header as JSON, the tensors.
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    facts = json.loads(header["__metadata__"]["reldp"])
     parts: dict[str, dict[str, Tensor]] = {part: {} for part in _PARTS}
     for place, value in tensors.items():
         part, _, name = place.partition(":")

@@ -32,7 +32,12 @@ from reldp.errors import ConfigError, ResumeError
 from reldp.noise import Streams
 from reldp.plan import PrivacyPlan
 from reldp.reporting.run_folder import RunFolder, file_hashes
-from reldp.training.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
+from reldp.training.checkpoint import (
+    Checkpoint,
+    keep_only,
+    read_checkpoint,
+    save_checkpoint,
+)
 from reldp.training.config import LEARNING, PERFORMANCE, TrainingConfig
 from reldp.training.key import GraphSecret, destroy_key, make_key, read_key
 from reldp.training.repeatability import is_repeatable, machine, versions
@@ -147,14 +152,14 @@ class Session:
         secret = GraphSecret.of(facts.capped.fingerprint)
         secret.write(run.private)
         streams = Streams(make_key(run.key))
-        save_checkpoint(run.checkpoints, first)
-        ledger = Ledger.create(run.ledger, facts.start(secret))
+        named = {"step": first.step, "sha256": save_checkpoint(run.checkpoints, first)}
+        ledger = Ledger.create(run.ledger, facts.start(secret) | {"checkpoint": named})
         return cls(run, facts, ledger, first, streams)
 
     @classmethod
     def _resume(cls, run: RunFolder, facts: RunFacts, ledger: Ledger) -> "Session":
         _refuse_changes(run, facts, ledger.record.start)
-        checkpoint = newest_checkpoint(run.checkpoints)
+        checkpoint = _named_checkpoint(run, ledger)
         if ledger.record.completion is not None:
             return cls(run, facts, ledger, checkpoint, None)
         reason = _why_not_repeatable(facts, _newest_branch(ledger)["machine"])
@@ -189,7 +194,9 @@ class Session:
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Makes a checkpoint the one to go on from."""
-        save_checkpoint(self.run.checkpoints, checkpoint)
+        sha256 = save_checkpoint(self.run.checkpoints, checkpoint)
+        self.ledger.checkpoint(checkpoint.step, sha256)
+        keep_only(self.run.checkpoints, checkpoint.step)
         self.checkpoint = checkpoint
 
     def complete(self, encoder: "Encoder") -> None:
@@ -260,6 +267,16 @@ def _refuse_changes(run: RunFolder, facts: RunFacts, start: Mapping[str, Any]) -
             f"The run in {run.path.name!r} must be resumed as it was started, got: "
             f"{'; '.join(changes)}. Use what it was started with, or another folder."
         )
+
+
+def _named_checkpoint(run: RunFolder, ledger: Ledger) -> Checkpoint:
+    """The checkpoint that the ledger names; what a crash left beside it is removed."""
+    named = ledger.record.checkpoint
+    if named is None:
+        raise ResumeError("The ledger must name a checkpoint to go on from, got none.")
+    checkpoint = read_checkpoint(run.checkpoints, int(named["step"]), str(named["sha256"]))
+    keep_only(run.checkpoints, checkpoint.step)
+    return checkpoint
 
 
 def _plan_of(run: RunFolder) -> dict[str, Any]:

@@ -1,0 +1,234 @@
+"""The state of a run's ledger: which entries may follow which, and what they add up to.
+
+Entries are plain JSON objects. `LedgerState.apply` takes them in order and refuses an impossible one,
+before it is written and again whenever it is read; `LedgerRecord` is what a checked ledger says.
+
+Rules (theory.md section 6): a step of a branch counts once, however often it is executed again; an
+abandoned branch stays counted; a run goes on from its newest checkpoint only; more steps than
+planned are refused; nothing but audits may follow the completion.
+
+Public inside the package: `LedgerRecord`, `LedgerState`, `Branch`, `FORMAT`.
+
+>>> start = {"kind": "start", "format": 2, "num_steps": 9}
+>>> reserved = {"kind": "reserve", "branch": 0, "first": 0, "stop": 6}
+>>> LedgerRecord.check([start, reserved], head="").num_left
+3
+"""
+
+from collections.abc import Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+from reldp.errors import LedgerError
+
+__all__ = ["FORMAT", "Branch", "LedgerRecord", "LedgerState"]
+
+FORMAT = 2
+_Entry = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Branch:
+    """Steps first..stop-1, with the random draws and the noise of one branch number."""
+
+    first: int
+    stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.first
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerRecord:
+    """A ledger whose chain and whose entries have been checked.
+
+    Attributes:
+        entries: All entries in order, without their hashes.
+        head: Hash of the last line.
+        branches: What each branch reserved, by branch number.
+        overflows: (branch, step) of batches that could not be drawn.
+    """
+
+    entries: tuple[_Entry, ...]
+    head: str
+    branches: tuple[Branch, ...]
+    overflows: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def check(cls, entries: Iterable[_Entry], head: str) -> "LedgerRecord":
+        """Return the record of entries that can follow one another.
+
+        Raises:
+            LedgerError: There is no entry, or an impossible one.
+        """
+        kept = tuple(entries)
+        if not kept:
+            raise LedgerError("The ledger must have a start, got no entry.")
+        return LedgerState().apply(kept).record(kept, head)
+
+    @property
+    def start(self) -> _Entry:
+        """What the run is."""
+        return self.entries[0]
+
+    @property
+    def completion(self) -> _Entry | None:
+        """The entry that ends the run; None while it lasts. Only audits come after it."""
+        return next((entry for entry in self.entries if entry["kind"] == "complete"), None)
+
+    @property
+    def audits(self) -> tuple[_Entry, ...]:
+        """The results of audits of the complete run, the oldest first."""
+        return tuple(entry["audit"] for entry in self.entries if entry["kind"] == "audit")
+
+    @property
+    def checkpoint(self) -> _Entry | None:
+        """Step and ``sha256`` of the checkpoint file to go on from; None if none is named."""
+        named = [entry for entry in self.entries if entry["kind"] == "checkpoint"]
+        return named[-1] if named else self.start.get("checkpoint")
+
+    @property
+    def num_counted(self) -> int:
+        """Steps that privacy has been paid for: each step of each branch once."""
+        return sum(map(len, self.branches))
+
+    @property
+    def num_abandoned(self) -> int:
+        """Counted steps that are no part of what was released: ends of branches left behind."""
+        pairs = zip(self.branches, self.branches[1:], strict=False)
+        return sum(before.stop - after.first for before, after in pairs)
+
+    @property
+    def num_left(self) -> int:
+        """Steps that may still run."""
+        return int(self.start["num_steps"]) - self.num_counted
+
+    @property
+    def num_resumes(self) -> int:
+        """How often the run went on after a stop."""
+        return sum(entry["kind"] == "resume" for entry in self.entries)
+
+
+class LedgerState:
+    """What the entries so far add up to; refuses an entry that cannot come next."""
+
+    def __init__(self) -> None:
+        self.branches: list[Branch] = []
+        self.overflows: list[tuple[int, int]] = []
+        self.checkpoint = 0
+        self._limit = 0
+        self._length = 0
+        self._complete = False
+
+    def apply(self, entries: Iterable[_Entry]) -> "LedgerState":
+        """Return the state after some more entries; this one stays as it is.
+
+        Raises:
+            LedgerError: An entry cannot come where it is.
+        """
+        after = copy(self)
+        after.branches, after.overflows = list(self.branches), list(self.overflows)
+        for entry in entries:
+            after._add(entry)
+        return after
+
+    def record(self, entries: tuple[_Entry, ...], head: str) -> LedgerRecord:
+        """Return the record of the entries that led to this state."""
+        return LedgerRecord(
+            entries=entries,
+            head=head,
+            branches=tuple(self.branches),
+            overflows=tuple(self.overflows),
+        )
+
+    def _add(self, entry: _Entry) -> None:
+        position = self._length = self._length + 1
+        try:
+            kind = entry["kind"]
+            _require((kind == "start") == (position == 1), "start once and first")
+            after = self._complete == (kind == "audit")
+            _require(after, "have audits after its completion, and nothing else there")
+            _RULES[kind](self, entry)
+        except LedgerError as error:
+            raise LedgerError(f"{error} Entry {position} breaks this.") from None
+        except (KeyError, TypeError, AttributeError, ValueError):
+            raise LedgerError(f"The ledger's entry {position} must be a known kind.") from None
+
+    def _start(self, entry: _Entry) -> None:
+        if entry["format"] == 1:
+            raise LedgerError(
+                f"The ledger must have format {FORMAT}, got 1, which reldp 0.3 and earlier wrote. "
+                "Use the version that the run was made with."
+            )
+        _require(entry["format"] == FORMAT, f"have format {FORMAT}")
+        self._limit = _count(entry["num_steps"])
+        self.branches.append(Branch(first=0, stop=0))
+
+    def _reserve(self, entry: _Entry) -> None:
+        first, stop = _count(entry["first"]), _count(entry["stop"])
+        here = self.branches[-1]
+        self._require_newest(entry)
+        _require(here.first <= first <= here.stop and first < stop, "leave no step out")
+        self.branches[-1] = Branch(first=here.first, stop=max(here.stop, stop))
+        _require(self._counted <= self._limit, "keep to the planned steps")
+
+    def _overflow(self, entry: _Entry) -> None:
+        step, here = _count(entry["step"]), self.branches[-1]
+        self._require_newest(entry)
+        _require(here.first <= step < here.stop, "count a step before it runs")
+        self.overflows.append((len(self.branches) - 1, step))
+
+    def _checkpointed(self, entry: _Entry) -> None:
+        step = _count(entry["step"])
+        self._require_newest(entry)
+        _require(len(bytes.fromhex(entry["sha256"])) == 32, "name checkpoints by their SHA-256")
+        counted = self.checkpoint < step <= self.branches[-1].stop
+        _require(counted, "have a checkpoint after steps that it counted")
+        self.checkpoint = step
+
+    def _resume(self, entry: _Entry) -> None:
+        step, branch = _count(entry["step"]), _count(entry["branch"])
+        _require(step == self.checkpoint, "resume from its newest checkpoint")
+        same = branch == len(self.branches) - 1
+        _require(same or branch == len(self.branches), "number branches in order")
+        if not same:
+            self.branches.append(Branch(first=step, stop=step))
+
+    def _completed(self, entry: _Entry) -> None:
+        _require(entry["num_counted"] == self._counted, "count its own steps")
+        self._complete = True
+
+    def _audit(self, entry: _Entry) -> None:
+        _require(isinstance(entry["audit"], Mapping), "hold the results of an audit")
+
+    @property
+    def _counted(self) -> int:
+        return sum(map(len, self.branches))
+
+    def _require_newest(self, entry: _Entry) -> None:
+        newest = _count(entry["branch"]) == len(self.branches) - 1
+        _require(newest, f"{entry['kind']} in its newest branch")
+
+
+_RULES = {
+    "start": LedgerState._start,
+    "reserve": LedgerState._reserve,
+    "overflow": LedgerState._overflow,
+    "checkpoint": LedgerState._checkpointed,
+    "resume": LedgerState._resume,
+    "complete": LedgerState._completed,
+    "audit": LedgerState._audit,
+}
+
+
+def _require(condition: bool, rule: str) -> None:
+    if not condition:
+        raise LedgerError(f"The ledger must {rule}.")
+
+
+def _count(value: Any) -> int:
+    """Return a whole number that is not below 0; nothing else is taken for one."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(value)
+    return value
