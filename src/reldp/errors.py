@@ -16,7 +16,7 @@
         └── VerificationError              a certificate does not follow from its ledger
 
 Messages read: `` `name` rule, got value. Reason or fix. `` The command line turns the backticked name into
-its flag, prints the one line and exits with 2.
+its flag, prints the one line and exits with 2, for a `VerificationError` with 3.
 
 >>> raise PlanError("`delta` must lie strictly between 0 and 1, got 2.")
 Traceback (most recent call last):

@@ -1,5 +1,4 @@
 import json
-import os
 import subprocess
 import sys
 
@@ -111,15 +110,6 @@ def test_an_interrupt_is_130(capsys, monkeypatch):
     assert (code, err) == (130, "reldp: stopped by the user.\n")
 
 
-def test_a_mistake_of_ours_is_not_hidden(monkeypatch):
-    def break_down(**_):
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(frame._root, "main", break_down)
-    with pytest.raises(ZeroDivisionError):
-        main(["account"])
-
-
 def _shell(*arguments, **options):
     command = [sys.executable, "-c", "from reldp.cli.main import main; main()", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
@@ -129,21 +119,6 @@ def test_the_process_exits_with_the_code():
     done = _shell("account", "--num-entities", "many")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-
-
-def test_a_closed_pipe_ends_quietly():
-    reading, writing = os.pipe()
-    os.close(reading)
-    code = "from reldp.cli.main import main; main()"
-    with os.fdopen(writing, "w") as out:
-        done = subprocess.run(
-            [sys.executable, "-c", code, "--help"],
-            stdout=out,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-        )
-    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_pricing_from_the_shell_loads_no_heavy_package():

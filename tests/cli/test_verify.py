@@ -1,4 +1,4 @@
-"""``reldp verify`` passes on good runs and exits with 2 on tampering."""
+"""``reldp verify`` passes on good runs and exits with 3 on tampering."""
 
 import json
 
@@ -21,7 +21,7 @@ def test_a_good_run_passes_and_an_edited_one_fails_in_one_line(tmp_path, capsys)
     assert found["epsilon"] > 0
     plan = tmp_path / "run" / "plan.json"
     plan.write_text(plan.read_text().replace('"noise_multiplier": 2.0', '"noise_multiplier": 2.5'))
-    assert main(["verify", str(tmp_path / "run")]) == 2
+    assert main(["verify", str(tmp_path / "run")]) == 3
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 1
     assert "plan.json is not the plan" in said[0]

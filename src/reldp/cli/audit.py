@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reldp.cli.exit_codes import NOT_VERIFIED
 from reldp.cli.options import Integer, Number, json_option, make_plan, plan_options
 from reldp.cli.output import print_json, print_table
 from reldp.errors import ConfigError, InputError
@@ -84,7 +85,7 @@ def command(
     claim. With --canaries a copy of RUN is trained on a graph with strangers put in by coin flips, and the trained
     encoder is asked who was in. That copy is for testing and is destroyed.
 
-    Exit code 1 means that a claim is refuted.
+    Exit code 3 means that a claim is refuted.
 
     \b
     Examples:
@@ -114,7 +115,7 @@ def command(
     else:
         _print(audit, [part.verdict for part in done.values()], plot)
     if any(part.refuted for part in done.values()):
-        raise click.exceptions.Exit(1)
+        raise click.exceptions.Exit(NOT_VERIFIED)
 
 
 def _check_usage(

@@ -1,25 +1,28 @@
-"""``reldp``: finds the command, and turns every error into one clear line and exit code 2.
+"""``reldp``: finds the command, and turns every error into one clear line and an exit code.
 
 Commands are imported only when called, so ``reldp account`` never loads torch. Each command module exposes
 ``command``, a click command; all logic lives in the library. Whatever a user types, the answer is a result or one
-line on the error stream that names the flag, the rule and the fix: never a traceback.
+line on the error stream that names the flag, the rule and the fix: never a traceback. What the exit codes mean is in
+`reldp.cli.exit_codes`.
 
 >>> main(["--version"])
 reldp, version 0.3.0
 0
 """
 
+import io
 import re
 import sys
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
-from pathlib import Path
 
 import click
 
 import reldp
+from reldp.cli import exit_codes
 from reldp.cli.options import with_hint
-from reldp.errors import EncoderError, ReldpError
+from reldp.errors import EncoderError, ReldpError, VerificationError
 
 __all__ = ["main"]
 
@@ -68,6 +71,7 @@ class _LazyGroup(click.Group):
     cls=_LazyGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=exit_codes.EPILOG,
 )
 @click.version_option(reldp.__version__, prog_name="reldp")
 @click.pass_context
@@ -109,9 +113,10 @@ def _usage_message(error: click.UsageError) -> str:
     return f"{message}. {see}"
 
 
-def _fail(message: str) -> int:
-    click.echo(f"reldp: {_one_line(message)}", err=True)
-    return 2
+def _fail(message: str, code: int = exit_codes.BAD_INPUT) -> int:
+    with suppress(OSError):  # nobody may be reading
+        click.echo(f"reldp: {_one_line(message)}", err=True)
+    return code
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -120,31 +125,60 @@ def main(arguments: list[str] | None = None) -> int:
     Args:
         arguments: What follows ``reldp``; the process's own arguments if None.
     """
-    code = _run(arguments)
+    if arguments is None:
+        _never_fail_to_encode()
+    with exit_codes.termination_as_exception():
+        code = _run(arguments)
     if arguments is None:
         sys.exit(code)
     return code
 
 
+def _never_fail_to_encode() -> None:
+    """Lets file names that are no text, and a terminal without Unicode, print escapes instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _run(arguments: list[str] | None) -> int:
+    streams = sys.stdout, sys.stderr
     try:
         result = _root.main(args=arguments, prog_name="reldp", standalone_mode=False)
+        sys.stdout.flush()  # a full disk or a closed pipe shows here at the latest
     except click.UsageError as error:
         return _fail(_usage_message(error))
     except click.ClickException as error:
         return _fail(error.format_message())
     except click.exceptions.Exit as error:
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("reldp: stopped by the user.", err=True)
-        return 130
-    except EncoderError as error:  # what Python calls an encoder's source is a model here
+    except exit_codes.Terminated:
+        return _fail("stopped by a termination signal.", exit_codes.TERMINATED)
+    except (click.Abort, KeyboardInterrupt) as error:
+        if isinstance(error.__cause__, EOFError):  # click takes any end of a file for the user's
+            return _fail_by(error.__cause__)
+        return _fail("stopped by the user.", exit_codes.INTERRUPTED)
+    except SystemExit as error:
+        # How click (by other streams) and rich answer a closed pipe; nothing else here exits.
+        closed = sys.stdout is not streams[0] or isinstance(error.__context__, BrokenPipeError)
+        sys.stdout, sys.stderr = streams
+        return exit_codes.pipe_closed() if closed else _fail_by(error)
+    except Exception as error:
+        return _fail_by(error)
+    return result if isinstance(result, int) else exit_codes.FINE
+
+
+def _fail_by(error: BaseException) -> int:
+    """The line and the code of an error that no user interface raised."""
+    if isinstance(error, EncoderError):  # what Python calls an encoder's source is a model here
         return _fail(str(error).replace("`source`", "`model`"))
-    except ReldpError as error:
+    if isinstance(error, VerificationError):
+        return _fail(str(error), exit_codes.NOT_VERIFIED)
+    if isinstance(error, ReldpError):
         return _fail(with_hint(str(error)))
-    except SystemExit as error:  # click's answer to a reader that closed the pipe
-        return error.code if isinstance(error.code, int) else 1
-    except OSError as error:
-        where = f" ({Path(error.filename).name})" if isinstance(error.filename, str) else ""
-        return _fail(f"{error.strerror or error}{where}.")
-    return result if isinstance(result, int) else 0
+    if isinstance(error, OSError):
+        return exit_codes.of_os_error(error, _fail)
+    if isinstance(error, MemoryError):
+        return _fail("This machine has too little memory for what was asked. Ask for less.")
+    exit_codes.show_traceback(error)
+    return _fail(exit_codes.bug_line(error), exit_codes.INTERNAL_ERROR)

@@ -16,7 +16,7 @@ __all__ = ["command"]
 def command(run: Path, as_json: bool) -> None:
     """Recompute everything that the certificate of RUN says, from its plan and its ledger.
 
-    Exits with 2 and names every difference if anything was changed.
+    Exits with 3 and names every difference if anything was changed.
     """
     from reldp.reporting import verify
 

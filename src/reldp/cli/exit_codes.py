@@ -1,0 +1,146 @@
+"""Exit codes: the same for every command, so that a script can tell a refuted claim from a crash.
+
+| code | meaning |
+|---|---|
+| 0 | fine |
+| 2 | bad input, or a machine that cannot do what was asked (disk full, no permission, a package missing) |
+| 3 | refuted (`audit`) or not verified (`verify`, `report`) |
+| 70 | internal error: a bug in reldp |
+| 130 | stopped by Ctrl-C (SIGINT) |
+| 141 | whoever read the output closed the pipe (SIGPIPE), as in ``reldp ... | head -1`` |
+| 143 | stopped by SIGTERM |
+
+The code 1 is never used on purpose: it is what Python itself exits with. An internal error is one line that names the
+kind of exception and the place in reldp's source, never the exception's message, which may quote private data. With
+RELDP_DEBUG=1 in the environment the traceback is printed as well.
+
+Public inside the command line: the codes, `EPILOG`, `Terminated`, `termination_as_exception`, `of_os_error`,
+`pipe_closed`, `bug_line`, `show_traceback`.
+
+>>> bug_line(KeyError("bob@example.com")).partition(". ")[0]
+'Internal error: KeyError'
+"""
+
+import errno
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import reldp
+
+__all__ = [
+    "BAD_INPUT",
+    "EPILOG",
+    "FINE",
+    "INTERNAL_ERROR",
+    "INTERRUPTED",
+    "NOT_VERIFIED",
+    "PIPE_CLOSED",
+    "TERMINATED",
+    "Terminated",
+    "bug_line",
+    "of_os_error",
+    "pipe_closed",
+    "show_traceback",
+    "termination_as_exception",
+]
+
+FINE = 0
+BAD_INPUT = 2
+NOT_VERIFIED = 3
+INTERNAL_ERROR = 70
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+TERMINATED = 143
+
+EPILOG = (
+    "Exit codes: 0 fine; 2 bad input; 3 refuted or not verified; 70 internal error, a bug in reldp; "
+    "130 stopped by Ctrl-C; 141 output pipe closed; 143 stopped by SIGTERM."
+)
+
+_SOURCE = Path(reldp.__file__).parent
+
+
+class Terminated(BaseException):
+    """SIGTERM arrived: control flow that nothing but `main` catches, like KeyboardInterrupt."""
+
+
+@contextmanager
+def termination_as_exception() -> Iterator[None]:
+    """Turns SIGTERM into an exception; a process that ignores SIGTERM goes on ignoring it.
+
+    Raises:
+        Terminated: SIGTERM arrived inside.
+    """
+
+    def stop(number: int, frame: Any) -> None:
+        raise Terminated
+
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def pipe_closed() -> int:
+    """The code where nobody reads any more; what is still buffered is given up."""
+    _forget_output()
+    return PIPE_CLOSED
+
+
+def of_os_error(error: OSError, fail: Callable[[str], int]) -> int:
+    """The code of what the operating system refused, with one line by `fail` unless nobody reads."""
+    if error.errno == errno.EPIPE:
+        return pipe_closed()
+    where = f" ({Path(error.filename).name})" if isinstance(error.filename, str) else ""
+    code = fail(f"{error.strerror or type(error).__name__}{where}.")
+    if error.errno == errno.ENOSPC:
+        _forget_output()
+    return code
+
+
+def bug_line(error: BaseException) -> str:
+    """One line about a bug: the kind of exception and where in reldp, and no value of anybody's."""
+    return (
+        f"Internal error: {type(error).__name__}{_place(error)}. This is a bug in reldp "
+        f"{reldp.__version__}: please report this line and the command, without private data. "
+        "RELDP_DEBUG=1 shows the traceback, which may quote private data."
+    )
+
+
+def show_traceback(error: BaseException) -> None:
+    """Prints the traceback where RELDP_DEBUG asks for it."""
+    if os.environ.get("RELDP_DEBUG", "") not in ("", "0"):
+        traceback.print_exception(error)
+
+
+def _place(error: BaseException) -> str:
+    """The innermost line of reldp's own source that the error passed through."""
+    place = ""
+    for frame in traceback.extract_tb(error.__traceback__):
+        path = Path(frame.filename)
+        if path.is_relative_to(_SOURCE):
+            place = f" in {path.relative_to(_SOURCE).as_posix()}, line {frame.lineno}"
+    return place
+
+
+def _forget_output() -> None:
+    """Sends what is still buffered nowhere: Python would fail on it again when it exits."""
+    try:
+        output = sys.stdout.fileno()
+    except (OSError, ValueError):  # no file below: nothing is left to flush
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, output)
+    os.close(nowhere)

@@ -1,0 +1,196 @@
+"""Every command ends with the same codes, and a bug of ours is one line without anybody's data."""
+
+import errno
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from reldp.cli import exit_codes
+from reldp.cli.main import COMMANDS, main
+from reldp.errors import InputError, VerificationError
+
+SECRET = "bob@example.com"
+# What makes each command reach its own code.
+WORDS = {
+    "account": [],
+    "calibrate": [],
+    "inspect": ["wordnet-verbs"],
+    "prepare": ["wordnet", "-o", "graph"],
+    "train": ["-o", "run"],
+    "evaluate": ["run", "--graph", "wordnet-verbs"],
+    "verify": ["run"],
+    "report": ["run"],
+    "audit": [],
+    "demo": [],
+}
+PLAN = [
+    *("--num-entities", "1e4", "--num-relations", "2e4", "--max-degree", "5", "--delta", "1e-6"),
+    *("--num-negatives", "4", "--sample-rate", "1e-3", "--noise-multiplier", "1"),
+    *("--num-steps", "10"),
+]
+ENDINGS = [
+    (KeyError(SECRET), 70, "Internal error: KeyError"),
+    (EOFError(SECRET), 70, "Internal error: EOFError"),
+    (AssertionError(SECRET), 70, "Internal error: AssertionError"),
+    (RecursionError(SECRET), 70, "Internal error: RecursionError"),
+    (SystemExit(SECRET), 70, "Internal error: SystemExit"),
+    (SystemExit(), 70, "Internal error: SystemExit"),
+    (KeyboardInterrupt(), 130, "stopped by the user."),
+    (exit_codes.Terminated(), 143, "stopped by a termination signal."),
+    (BrokenPipeError(errno.EPIPE, "Broken pipe"), 141, None),
+    (OSError(errno.ENOSPC, "No space left on device", "/home/x/a.json"), 2, "No space left"),
+    (PermissionError(errno.EACCES, "Permission denied", "/home/x/a.json"), 2, "(a.json)"),
+    (MemoryError(), 2, "too little memory"),
+    (InputError("`delta` must be small, got 2."), 2, "--delta must be small"),
+    (VerificationError("plan.json is another."), 3, "plan.json is another."),
+]
+
+
+@pytest.fixture
+def ending(monkeypatch):
+    """Makes a command end with an exception."""
+
+    def arrange(name, error):
+        def end(**_):
+            raise error
+
+        command = import_module(f"reldp.cli.{name}").command
+        for one in [command, *getattr(command, "commands", {}).values()]:
+            monkeypatch.setattr(one, "callback", end)
+
+    return arrange
+
+
+def test_every_command_is_tried():
+    assert set(WORDS) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+@pytest.mark.parametrize(("error", "code", "words"), ENDINGS, ids=lambda v: type(v).__name__)
+def test_every_ending_of_every_command_has_its_code(ending, capsys, name, error, code, words):
+    ending(name, error)
+    assert main([name, *WORDS[name]]) == code
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert SECRET not in said.err
+    assert "Traceback" not in said.err
+    if words:
+        assert words in said.err
+        line = said.err.lstrip("\n")  # click ends the line that ^C is on
+        assert line.startswith("reldp: ")
+        assert line.count("\n") == 1
+    else:
+        assert said.err == ""
+
+
+def test_the_line_about_a_bug_says_where_and_what_to_do(capsys, monkeypatch):
+    def divide(run):
+        return 1 / 0
+
+    monkeypatch.setattr("reldp.reporting.verify", divide)
+    assert main(["verify", "run"]) == 70
+    line = capsys.readouterr().err
+    assert re.search(r"ZeroDivisionError in cli/verify\.py, line \d+\.", line)
+    assert "bug in reldp" in line
+    assert "RELDP_DEBUG=1" in line
+
+
+def test_the_traceback_is_shown_on_demand_only(ending, capsys, monkeypatch):
+    ending("account", KeyError(SECRET))
+    monkeypatch.setenv("RELDP_DEBUG", "1")
+    assert main(["account"]) == 70
+    said = capsys.readouterr().err
+    assert "Traceback" in said
+    assert SECRET in said
+    monkeypatch.setenv("RELDP_DEBUG", "0")
+    assert main(["account"]) == 70
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_the_codes_are_in_the_help_and_on_the_page(capsys):
+    assert main(["--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+    for code in ("0", "2", "3", "70", "130", "141", "143"):
+        assert re.search(rf"\b{code} \w", shown)
+        assert re.search(rf"^\| {code} \|", page, re.MULTILINE)
+        assert f"| {code} |" in exit_codes.__doc__
+
+
+def test_sigterm_is_left_as_it_was():
+    before = signal.getsignal(signal.SIGTERM)
+    with exit_codes.termination_as_exception(), pytest.raises(exit_codes.Terminated):
+        signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is before
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with exit_codes.termination_as_exception():
+            signal.raise_signal(signal.SIGTERM)  # ignored, as whoever started the process asked
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def shell(*arguments, **options):
+    command = [sys.executable, "-c", "from reldp.cli.main import main; main()", *arguments]
+    return subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=60, **options)
+
+
+@pytest.mark.parametrize("words", [["account", *PLAN], ["account", *PLAN, "--json"], ["--help"]])
+def test_a_closed_pipe_is_141_and_silent(words):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as out:
+        done = shell(*words, stdout=out)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_closed_error_stream_changes_no_code():
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-c", "from reldp.cli.main import main; main()", "qqq"]
+    with os.fdopen(writing, "w") as out:
+        assert subprocess.run(command, stderr=out, timeout=60).returncode == 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("words", [["account", *PLAN], ["account", *PLAN, "--json"], ["--help"]])
+def test_output_to_a_full_disk_is_one_line(words):
+    with open("/dev/full", "w") as out:
+        done = shell(*words, stdout=out)
+    assert done.returncode == 2
+    assert done.stderr == "reldp: No space left on device.\n"
+
+
+SLEEPER = (
+    "import time, sys; from reldp.cli import account\n"
+    "def sleep(**_):\n print('ready', flush=True)\n time.sleep(60)\n"
+    "account.command.callback = sleep\n"
+    "from reldp.cli.main import main; main(None)"
+)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["term", "int"]
+)
+def test_signals_stop_a_real_process_in_one_line(number, code):
+    with subprocess.Popen(
+        [sys.executable, "-c", SLEEPER, "account"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        began = time.monotonic()
+        process.send_signal(number)
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert time.monotonic() - began < 20
+    assert said.lstrip("\n").startswith("reldp: stopped by")
+    assert said.strip().count("\n") == 0
