@@ -79,14 +79,14 @@ def termination_as_exception() -> Iterator[None]:
         Terminated: SIGTERM arrived inside.
     """
 
-    def stop(number: int, frame: Any) -> None:
+    def _stop(number: int, frame: Any) -> None:
         raise Terminated
 
     in_main_thread = threading.current_thread() is threading.main_thread()
     if not in_main_thread or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         yield
         return
-    before = signal.signal(signal.SIGTERM, stop)
+    before = signal.signal(signal.SIGTERM, _stop)
     try:
         yield
     finally:
