@@ -25,15 +25,21 @@ DAMAGE: dict[str, tuple[dict[str, str | bytes], str]] = {
     "relations of zero bytes": ({"relations_csv": ""}, r"relations\.csv must not be empty"),
     "a header and no entity": ({"entities_csv": "id,text\n"}, "at least one entity, got none"),
     "blank lines only": ({"entities_csv": "\n\n\n"}, "must not be empty, got blank lines only"),
-    "no id column": ({"entities_csv": "name,text\na,x\n"}, "column 'id', got 'name', 'text'"),
+    "no id column": ({"entities_csv": "name,text\na,x\n"}, "column 'id', got 'name' and 'text'"),
     "no text and no features": ({"entities_csv": "id,note\na,x\n"}, "column 'text' or 'features'"),
-    "no source column": ({"relations_csv": "from,target\na,b\n"}, "column 'source', got 'from'"),
+    "no source column": (
+        {"relations_csv": "from,target\na,b\n"},
+        "column 'source', got 'from' and 'target'",
+    ),
     "no target column": ({"relations_csv": "source,to\na,b\n"}, "column 'target', got 'source'"),
     "a header where none belongs": (
         {"entities_tsv": "a\tfirst\nb\tsecond\n"},
-        r"entities\.tsv must have a column 'id', got 'a', 'first'",
+        r"entities\.tsv must have a column 'id', got 'a' and 'first'",
     ),
-    "a column twice": ({"entities_csv": "id,text,text\na,x,y\n"}, "repeat a column, got 'text'"),
+    "a column twice": (
+        {"entities_csv": "id,text,text\na,x,y\n"},
+        "repeat a column, got column 'text'",
+    ),
     "an id twice": (
         {"entities_csv": ENTITIES + "a,again\n"},
         r"must not repeat an id, got 1 repeated ids \(line 5: 'a'\)\. Give every entity one row, or"
@@ -174,7 +180,7 @@ DAMAGE: dict[str, tuple[dict[str, str | bytes], str]] = {
     ),
     "ids of two types": (
         {"entities_jsonl": JSON_ROWS + '{"id": 7, "text": "seven"}\n'},
-        "one type of value in 'id', got text on line 1 and an integer on line 4",
+        "one type of value in column 'id', got text on line 1 and an integer on line 4",
     ),
     "a JSON row without an id": (
         {"entities_jsonl": JSON_ROWS + '{"text": "nobody"}\n'},
@@ -213,10 +219,10 @@ DAMAGE: dict[str, tuple[dict[str, str | bytes], str]] = {
     ),
     "relations with a weight": (
         {"relations_csv": "source,target,weight\na,b,1\n"},
-        r"only, got 'weight' too\. Remove it, or drop .*drop=\{'relation_columns'\}",
+        r"only, got column 'weight' too\. Remove it, or drop .*drop=\{'relation_columns'\}",
     ),
     "a damaged record": ({"record_json": "{"}, r"record\.json must hold one JSON object"),
-    "a record of something else": ({"record_json": '{"name": "x"}'}, "got 'name' too"),
+    "a record of something else": ({"record_json": '{"name": "x"}'}, "got 1 other names too"),
     "two entities files": (
         {"entities_csv": ENTITIES, "entities_tsv": ENTITIES},
         r"one entities file, got entities\.csv and entities\.tsv",
@@ -238,14 +244,21 @@ def test_damage_is_one_clear_error_here_and_on_the_command_line(
     if kind == "two entities files":
         (tmp_path / "entities.csv").write_text(ENTITIES)
     with pytest.raises(GraphError, match=message) as caught:
-        EntityGraph.read(tmp_path)
+        EntityGraph.read(tmp_path, show_ids=True)
     text = str(caught.value)
     assert "\n" not in text
     assert "Traceback" not in text
     assert len(text) < 400
     assert str(tmp_path) not in text
-    assert main(["inspect", "--no-plan", str(tmp_path)]) == 2
+    assert main(["inspect", "--no-plan", "--show-ids", str(tmp_path)]) == 2
     assert capsys.readouterr().err == f"reldp: {text}\n"
+    with pytest.raises(GraphError) as caught:
+        EntityGraph.read(tmp_path)
+    hidden = str(caught.value)
+    assert hidden.split(",")[0].split(":")[0] == text.split(",")[0].split(":")[0]  # the same rule
+    assert len(hidden) < 400
+    assert main(["inspect", "--no-plan", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"reldp: {hidden.replace('`show_ids`', '--show-ids')}\n"
 
 
 def test_several_problems_are_told_at_once(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_a_sound_file_gets_no_explanation(tmp_path: Path) -> None:
 def test_types_that_change_are_named_ids_first(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", b'{"a": 1, "id": "x"}\n{"a": [], "id": 1.5}\n{"id": true}\n')
     assert explain_jsonl(path, ["id"]) == (
-        "must hold one type of value in 'id', got text on line 1 and a fraction on line 2 and true or "
+        "must hold one type of value in column 'id', got text on line 1 and a fraction on line 2 and true or "
         "false on line 3. Write all the same way."
     )
 

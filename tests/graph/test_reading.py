@@ -60,7 +60,7 @@ def test_a_text_file_names_integers_of_a_parquet_file_as_they_are_written(tmp_pa
     )
     assert EntityGraph.read(tmp_path).relations.tolist() == [[0, 1]]
     (tmp_path / "relations.csv").write_text("source,target\n07,10\n")
-    with pytest.raises(GraphError, match=r"unknown source ids \(line 2: '07'"):
+    with pytest.raises(GraphError, match=r"unknown source ids \(line 2\)"):
         EntityGraph.read(tmp_path)
 
 
@@ -127,7 +127,7 @@ def test_an_unknown_kind_to_drop_is_refused(tmp_path: Path) -> None:
 
 def test_line_numbers_count_quoted_line_ends_and_blank_lines(tmp_path: Path) -> None:
     folder_of(tmp_path, entities_csv='id,text\na,"two\nlines"\n\nb,\n')
-    with pytest.raises(GraphError, match=r"empty texts \(line 5: 'b'\)"):
+    with pytest.raises(GraphError, match=r"empty texts \(line 5\)"):
         EntityGraph.read(tmp_path)
 
 

@@ -19,11 +19,11 @@ def complain(checks: Checklist, kind: str, rows: list[int]) -> None:
 
 def test_a_problem_says_what_how_many_where_and_what_to_do() -> None:
     checks = checklist()
-    complain(checks, "unknown_ids", [1, 2, 4, 5])
+    complain(checks, "unknown_ids", [0, 1, 2, 3, 4, 5])
     with pytest.raises(GraphError) as caught:
         checks.finish()
     assert str(caught.value) == (
-        "things.csv must be good, got 4 bad rows (row 2, row 3, row 5, ...). "
+        "things.csv must be good, got 6 bad rows (row 1, row 2, row 3, row 4, row 5, ...). "
         "Mend them, or drop them with drop={'unknown_ids'}."
     )
 
@@ -53,7 +53,7 @@ def test_problems_are_told_together() -> None:
         np.array([3]), "must be clear", "unclear rows", "Say it", lambda row: f"no. {row}"
     )
     with pytest.raises(
-        GraphError, match=r"bad rows.* Also: .* unclear rows \(row 4: no\. 3\)\. Say it\."
+        GraphError, match=r"bad rows.* Also: .* unclear rows \(row 4\)\. Say it\. Set `show_ids`"
     ):
         checks.finish()
 

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reldp.cli.exit_codes import NOT_VERIFIED
-from reldp.cli.options import Integer, Number, json_option, make_plan, plan_options
+from reldp.cli.options import (
+    Integer,
+    Number,
+    json_option,
+    make_plan,
+    plan_options,
+    show_ids_option,
+)
 from reldp.cli.output import print_json, print_table
 from reldp.errors import ConfigError, InputError
 
@@ -62,6 +69,7 @@ _SEARCHED = 5  # largest degree and number of negatives that the search builds b
 @click.option("--graph", help="The training graph of RUN, for --canaries.")
 @click.option("--model", help="The starting model of RUN, for --canaries, if not by its own name.")
 @plan_options
+@show_ids_option
 @json_option
 def command(
     run: str | None,
@@ -75,6 +83,7 @@ def command(
     canaries: int | None,
     graph: str | None,
     model: str | None,
+    show_ids: bool,
     as_json: bool,
     **settings: Any,
 ) -> None:
@@ -105,7 +114,7 @@ def command(
         draw_audit(audit, plot)
     trained = None
     if folder is not None and canaries is not None and graph is not None:
-        trained = _training(folder, plan, canaries, graph, model, seed or 0)
+        trained = _training(folder, plan, canaries, graph, model, seed or 0, show_ids)
     found = {"mechanism": audit, "search": searched, "training": trained}
     done = {name: part for name, part in found.items() if part is not None}
     if folder is not None:
@@ -207,6 +216,7 @@ def _training(
     graph: str,
     model: str | None,
     seed: int,
+    show_ids: bool,
 ) -> "TrainingAudit":
     """Retrains a copy of the run with canaries, in a folder that does not outlive this call."""
     from reldp.accounting.ledger import read_ledger
@@ -221,7 +231,7 @@ def _training(
             "Use reldp.auditing.audit_training."
         )
     start = read_ledger(folder.ledger).start
-    capped = open_graph(graph).cap_degrees(plan.max_degree, seed=seed)
+    capped = open_graph(graph, show_ids=show_ids).cap_degrees(plan.max_degree, seed=seed)
     click.echo("Training a copy with canaries. It is for testing and will be destroyed.", err=True)
     with tempfile.TemporaryDirectory(prefix="reldp-audit-") as home:
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reldp.cli.options import Integer, Word, json_option
+from reldp.cli.options import Integer, Word, json_option, show_ids_option
 from reldp.cli.output import print_json, print_table
 from reldp.errors import ConfigError
 
@@ -33,6 +33,7 @@ __all__ = ["command"]
 )
 @click.option("--batch-size", type=Integer(), default=64, show_default=True)
 @click.option("--device", default="cpu", show_default=True)
+@show_ids_option
 @json_option
 def command(
     source: str,
@@ -45,6 +46,7 @@ def command(
     seed: int,
     batch_size: int,
     device: str,
+    show_ids: bool,
     as_json: bool,
 ) -> None:
     """Say how well an encoder predicts the relations of a graph.
@@ -56,7 +58,7 @@ def command(
     from reldp.graph.bundled import open_graph
     from reldp.training.trained import load_trained
 
-    tested = open_graph(graph)
+    tested = open_graph(graph, show_ids=show_ids)
     encoder = load_trained(source, **({} if pooling is None else {"pooling": pooling})).to(device)
     result = evaluate(
         encoder,

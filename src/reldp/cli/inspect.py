@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from reldp.cli.options import show_ids_option
 from reldp.cli.output import round_up
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ _BAR_WIDTH = 40
 @click.option(
     "--plan/--no-plan", "with_plan", default=True, help="Suggest a plan; takes some seconds."
 )
+@show_ids_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     graph: str,
@@ -52,6 +54,7 @@ def command(
     max_degree: int,
     targets: tuple[float, ...],
     with_plan: bool,
+    show_ids: bool,
     as_json: bool,
 ) -> None:
     """Show what GRAPH holds: sizes, degrees, what capping keeps, a suggested plan.
@@ -63,7 +66,7 @@ def command(
 
     busy = Console(stderr=True)
     with busy.status("reading and counting"):
-        found = open_graph(graph, drop=drop)
+        found = open_graph(graph, drop=drop, show_ids=show_ids)
         report = inspect_graph(found)
     suggestion, plans = None, []
     if with_plan and found.num_relations:

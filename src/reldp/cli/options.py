@@ -40,6 +40,7 @@ __all__ = [
     "json_option",
     "make_plan",
     "plan_options",
+    "show_ids_option",
     "with_hint",
 ]
 
@@ -217,6 +218,16 @@ def accountant_option(function: Function) -> Function:
 def json_option(function: Function) -> Function:
     """Gives a command ``--json``."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(function)
+
+
+def show_ids_option(function: Function) -> Function:
+    """Gives a command ``--show-ids``."""
+    return click.option(
+        "--show-ids",
+        is_flag=True,
+        help="Let error messages show ids and other content of the graph, which is sensitive "
+        "(default: line numbers and counts only).",
+    )(function)
 
 
 def _missing(given: Mapping[str, Any], optional: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from reldp.cli.options import show_ids_option
 from reldp.errors import GraphError, InputError
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def _common(function: Callable[..., None]) -> Callable[..., None]:
         help="Folder to write; new or empty.",
     )
     as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-    return output(as_json(function))
+    return output(show_ids_option(as_json(function)))
 
 
 @command.command(short_help="WordNet synsets and their relations")
@@ -68,6 +69,7 @@ def wordnet(
     parts: tuple[str, ...],
     domains: tuple[str, ...],
     output: Path,
+    show_ids: bool,
     as_json: bool,
 ) -> None:
     """WordNet synsets and the relations between them.
@@ -91,7 +93,7 @@ def wordnet(
         else:
             found = recipe.read_dict(source or recipe.INSTALLED)
         prepared = recipe.wordnet(found, parts=parts, domains=domains)
-    _write(prepared, output, as_json)
+    _write(prepared, output, show_ids, as_json)
 
 
 @command.command(short_help="Debian source packages and their dependencies")
@@ -120,6 +122,7 @@ def debian(
     max_words: int,
     domains: tuple[str, ...],
     output: Path,
+    show_ids: bool,
     as_json: bool,
 ) -> None:
     """Debian source packages and their dependencies, from package lists."""
@@ -134,7 +137,7 @@ def debian(
         prepared = recipe.debian(
             lists, hub_degree=hub_degree or None, max_words=max_words, domains=domains
         )
-    _write(prepared, output, as_json)
+    _write(prepared, output, show_ids, as_json)
     if not lists.num_described:
         click.echo(
             "reldp: the lists have no long descriptions, so texts are one short line each. "
@@ -166,6 +169,7 @@ def pairs(
     keep_first_text: bool,
     licence: str,
     output: Path,
+    show_ids: bool,
     as_json: bool,
 ) -> None:
     """Linked text pairs: JSONL FILES with q_text and k_text, as PvGaLM and Patton store them."""
@@ -178,8 +182,9 @@ def pairs(
             by_text=by_text,
             keep_first_text=keep_first_text,
             licence=licence,
+            show_ids=show_ids,
         )
-    _write(prepared, output, as_json)
+    _write(prepared, output, show_ids, as_json)
 
 
 def _check_exclusive(source: Path | None, download: bool) -> None:
@@ -192,8 +197,8 @@ def _busy(words: str) -> Any:
     return Console(stderr=True).status(words)
 
 
-def _write(prepared: "PreparedGraph", output: Path, as_json: bool) -> None:
-    graph = prepared.write(output)
+def _write(prepared: "PreparedGraph", output: Path, show_ids: bool, as_json: bool) -> None:
+    graph = prepared.write(output, show_ids=show_ids)
     record = asdict(graph.record)
     if as_json:
         sizes = {"num_entities": graph.num_entities, "num_relations": graph.num_relations}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from reldp.cli.options import Integer, Number, Word, json_option
+from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
 from reldp.cli.output import print_json
 from reldp.errors import ConfigError
 
@@ -73,6 +73,7 @@ def _with_flags(function: Any) -> Any:
     help="Any setting of the recipe, its value written as in TOML; repeatable.",
 )
 @click.option("--print-config", is_flag=True, help="Print a commented recipe and stop.")
+@show_ids_option
 @json_option
 def command(
     recipe: Path | None,
@@ -81,6 +82,7 @@ def command(
     no_privacy: bool,
     changes: tuple[str, ...],
     print_config: bool,
+    show_ids: bool,
     as_json: bool,
     **flags: Any,
 ) -> None:
@@ -99,7 +101,7 @@ def command(
     given = _given(flags, promise_degrees, no_privacy, changes)
     chosen = Recipe.from_values(given) if recipe is None else Recipe.read(recipe, given)
     with _warnings_as_lines():
-        result = chosen.trainer().fit(output)
+        result = chosen.trainer(show_ids=show_ids).fit(output)
     _show(result, as_json)
 
 

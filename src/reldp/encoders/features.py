@@ -17,7 +17,7 @@ array([[3., 4.]], dtype=float32)
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -45,7 +45,7 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "ge
 class FeatureTable:
     """Dense features of many entities, shape (entities, dim), float32."""
 
-    features: npt.NDArray[np.float32]
+    features: npt.NDArray[np.float32] = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.features)
@@ -222,7 +222,13 @@ class FeatureEncoder(Encoder):
 
     def _checked(self, features: Any) -> FeatureTable:
         """The features as a table, if they are finite and as wide as the first layer."""
-        array = np.ascontiguousarray(features, dtype=np.float32)
+        try:
+            array = np.ascontiguousarray(features, dtype=np.float32)
+        except (ValueError, TypeError, OverflowError):  # it would quote the value
+            raise EncoderError(
+                "`features` must be a matrix of numbers, got rows of several lengths or values "
+                "that are no numbers."
+            ) from None
         if array.ndim != 2 or array.shape[1] != self.settings["in_dim"]:
             raise EncoderError(
                 f"`features` must have shape (entities, {self.settings['in_dim']}), "

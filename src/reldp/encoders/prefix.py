@@ -16,7 +16,7 @@ array([1, 2])
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -41,7 +41,7 @@ class HiddenTable(RowTable):
         offsets: Shape (texts + 1,), int64: text i is ``states[offsets[i]:offsets[i + 1]]``.
     """
 
-    states: npt.NDArray[np.float32]
+    states: npt.NDArray[np.float32] = field(repr=False)
 
     def rows(self, indices: Any) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
         """Padded states (rows, longest, hidden size) and attention mask (rows, longest)."""

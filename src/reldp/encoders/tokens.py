@@ -14,7 +14,7 @@ array([[5, 0, 0],
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -36,7 +36,7 @@ class RowTable:
         offsets: Shape (texts + 1,), int64: text i is at ``offsets[i]:offsets[i + 1]``.
     """
 
-    offsets: npt.NDArray[np.int64]
+    offsets: npt.NDArray[np.int64] = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -81,7 +81,7 @@ class TokenTable(RowTable):
         pad_id: The id that fills short rows; what stands there never reaches an embedding.
     """
 
-    ids: npt.NDArray[np.int32]
+    ids: npt.NDArray[np.int32] = field(repr=False)
     pad_id: int
 
     def rows(self, indices: _Indices) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -102,12 +102,15 @@ def notice(name: str) -> str:
     return (files("reldp.graph") / "data" / name / NOTICE).read_text(encoding="utf-8")
 
 
-def open_graph(path_or_name: str | PathLike[str], *, drop: Iterable[str] = ()) -> EntityGraph:
+def open_graph(
+    path_or_name: str | PathLike[str], *, drop: Iterable[str] = (), show_ids: bool = False
+) -> EntityGraph:
     """A graph folder, or a bundled graph by its name; a folder that exists always wins.
 
     Args:
         path_or_name: Where it is, or what it is called.
         drop: Kinds of damage in a folder to drop and count, as in `EntityGraph.read`.
+        show_ids: Whether errors may show ids, as in `EntityGraph.read`.
 
     Raises:
         GraphError: It is neither.
@@ -120,7 +123,7 @@ def open_graph(path_or_name: str | PathLike[str], *, drop: Iterable[str] = ()) -
             f"The graph must be a folder or one of {', '.join(BUNDLED)}, got {name!r}, "
             "which is neither."
         )
-    return EntityGraph.read(path_or_name, drop=kinds)
+    return EntityGraph.read(path_or_name, drop=kinds, show_ids=show_ids)
 
 
 def _write_compact(prepared: PreparedGraph, folder: Path) -> None:

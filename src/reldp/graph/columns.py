@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reldp.errors import GraphError
+from reldp.graph.disclosure import type_words
 
 __all__ = [
     "extra_column",
@@ -61,7 +62,7 @@ def id_column(column: Any, table: str, name: str) -> Any:
     Raises:
         GraphError: The column holds something else.
     """
-    column = _decoded(column, table, name)
+    column = _decoded(column, table, f"column {name!r}")
     if is_text(column.type):
         return single(column)
     if pa.types.is_integer(column.type):
@@ -77,13 +78,20 @@ def id_column(column: Any, table: str, name: str) -> Any:
         " An empty cell turned integers into floats." if pa.types.is_floating(column.type) else ""
     )
     raise GraphError(
-        f"{table} must hold strings or integers in column {name!r}, got {column.type}.{hint}"
+        f"{table} must hold strings or integers in column {name!r}, got "
+        f"{type_words(column.type)}.{hint}"
     )
 
 
 def vectors(matrix: npt.ArrayLike) -> Any:
     """An (n, d) matrix as an Arrow array of n vectors."""
-    values = np.ascontiguousarray(matrix, dtype=np.float32)
+    try:
+        values = np.ascontiguousarray(matrix, dtype=np.float32)
+    except (ValueError, TypeError, OverflowError):  # it would quote the value
+        raise GraphError(
+            "`features` must be an (n, d) matrix of numbers, got rows of several lengths or values "
+            "that are no numbers."
+        ) from None
     if values.ndim != 2 or not values.shape[1]:
         raise GraphError(f"`features` must be an (n, d) matrix, got shape {values.shape}.")
     return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
@@ -91,11 +99,13 @@ def vectors(matrix: npt.ArrayLike) -> Any:
 
 def text_column(column: Any, table: str) -> tuple[Any, Rows]:
     """Text, and the rows where there is none but spaces."""
-    column = _decoded(column, table, "text")
+    column = _decoded(column, table, "column 'text'")
     if pa.types.is_null(column.type):
         column = column.cast(pa.string())
     if not is_text(column.type):
-        raise GraphError(f"{table} must hold strings in column 'text', got {column.type}.")
+        raise GraphError(
+            f"{table} must hold strings in column 'text', got {type_words(column.type)}."
+        )
     text = single(column)
     blank = pc.or_(pc.equal(pc.binary_length(text), 0), pc.utf8_is_space(text))
     return text, _rows(pc.fill_null(blank, True))
@@ -113,13 +123,16 @@ def features_column(column: Any, table: str) -> tuple[Any, Rows, Rows]:
         lists = _parsed_vectors(lists)
     if not (pa.types.is_fixed_size_list(lists.type) or _is_list(lists.type)):
         raise GraphError(
-            f"{table} must hold lists of numbers in column 'features', got {lists.type}."
+            f"{table} must hold lists of numbers in column 'features', got "
+            f"{type_words(lists.type)}."
         )
     inner = lists.type.value_type
     if not (
         pa.types.is_floating(inner) or pa.types.is_integer(inner) or pa.types.is_boolean(inner)
     ):
-        raise GraphError(f"{table} must hold numbers in column 'features', got lists of {inner}.")
+        raise GraphError(
+            f"{table} must hold numbers in column 'features', got lists of {type_words(inner)}."
+        )
     lengths = pc.fill_null(pc.list_value_length(lists), -1).to_numpy(zero_copy_only=False)
     present = np.flatnonzero(lengths > 0)
     if not len(present):
@@ -137,21 +150,21 @@ def features_column(column: Any, table: str) -> tuple[Any, Rows, Rows]:
 
 def protected_column(column: Any, table: str) -> tuple[Any, Rows]:
     """`protected` as booleans, and the rows that are neither true nor false."""
-    flags = single(_decoded(column, table, "protected"))
+    flags = single(_decoded(column, table, "column 'protected'"))
     if pa.types.is_boolean(flags.type):
         return flags, _rows(pc.is_null(flags))
     if not (is_text(flags.type) or pa.types.is_integer(flags.type) or pa.types.is_null(flags.type)):
         raise GraphError(
-            f"{table} must hold true or false in column 'protected', got {flags.type}."
+            f"{table} must hold true or false in column 'protected', got {type_words(flags.type)}."
         )
     words = pc.utf8_lower(pc.utf8_trim_whitespace(pc.fill_null(flags.cast(pa.string()), "")))
     yes = pc.is_in(words, value_set=pa.array(_TRUE))
     return yes, _rows(pc.invert(pc.or_(yes, pc.is_in(words, value_set=pa.array(_FALSE)))))
 
 
-def extra_column(column: Any, table: str, name: str) -> Any | None:
+def extra_column(column: Any, table: str, label: str) -> Any | None:
     """A further column as strings, 64-bit numbers or booleans; None if its type cannot be kept."""
-    column = _decoded(column, table, name)
+    column = _decoded(column, table, label)
     kind = column.type
     if is_text(kind) or pa.types.is_boolean(kind):
         return single(column)
@@ -162,7 +175,7 @@ def extra_column(column: Any, table: str, name: str) -> Any | None:
     return single(column.cast(pa.string())) if pa.types.is_null(kind) else None
 
 
-def _decoded(column: Any, table: str, name: str) -> Any:
+def _decoded(column: Any, table: str, label: str) -> Any:
     """A column without dictionary encoding; strings, and bytes taken for strings, are UTF-8."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -173,7 +186,7 @@ def _decoded(column: Any, table: str, name: str) -> Any:
             column.validate(full=True)
     except pa.ArrowInvalid:
         raise GraphError(
-            f"{table} must be UTF-8 text in column {name!r}, got other bytes. Convert it."
+            f"{table} must be UTF-8 text in {label}, got other bytes. Convert it."
         ) from None
     return column
 

@@ -2,7 +2,7 @@ r"""What is wrong with a text file that the fast reader gave up on, and on which
 
 Works on bytes, record by record, so that a damaged file is described exactly however it is
 encoded. Only runs when something is wrong, or when an error message needs the line numbers of a
-few rows.
+few rows. Says lines and counts, never what stands there.
 
 Public: `open_bytes`, `records`, `open_quote`, `may_end_open`, `well_formed`, `line_numbers`, `json_object`,
 `explain_delimited`, `explain_jsonl`.
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from reldp.errors import GraphError
+from reldp.graph.disclosure import column_words
 
 __all__ = [
     "explain_delimited",
@@ -37,7 +38,7 @@ __all__ = [
     "well_formed",
 ]
 
-_EXAMPLES = 3
+_EXAMPLES = 5
 
 
 @contextmanager
@@ -185,7 +186,7 @@ def json_object(record: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def explain_jsonl(path: Path, id_columns: Sequence[str]) -> str:
+def explain_jsonl(path: Path, id_columns: Sequence[str], *, show_ids: bool = False) -> str:
     """What is wrong with a JSONL file, as the end of a sentence that starts with its name."""
     broken, encoding, kinds = [], [], dict[str, dict[str, int]]()
     with open_bytes(path) as stream:
@@ -206,19 +207,18 @@ def explain_jsonl(path: Path, id_columns: Sequence[str]) -> str:
             f"must hold one JSON object per line, got something else on {len(broken)} lines "
             f"({_places(broken)}). Correct them."
         )
-    return _mixed(kinds, id_columns)
+    return _mixed(kinds, id_columns, show_ids)
 
 
-def _mixed(kinds: dict[str, dict[str, int]], id_columns: Sequence[str]) -> str:
+def _mixed(kinds: dict[str, dict[str, int]], id_columns: Sequence[str], show_ids: bool) -> str:
     """Columns that hold values of several types."""
     for column in sorted(kinds, key=lambda name: name not in id_columns):
         found = {kind: line for kind, line in kinds[column].items() if kind != "null"}
         numbers = set(found) == {"an integer", "a fraction"} and column not in id_columns
         if len(found) > 1 and not numbers:
             where = " and ".join(f"{kind} on line {line}" for kind, line in found.items())
-            return (
-                f"must hold one type of value in {column!r}, got {where}. Write all the same way."
-            )
+            label = column_words(column, list(kinds), show_ids=show_ids)
+            return f"must hold one type of value in {label}, got {where}. Write all the same way."
     return ""
 
 

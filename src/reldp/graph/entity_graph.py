@@ -30,6 +30,7 @@ from reldp.errors import GraphError
 from reldp.graph.capped import CappedGraph, CappingReport
 from reldp.graph.capping import degrees, kept_relations, read_only
 from reldp.graph.columns import vectors
+from reldp.graph.disclosure import SHOW_HINT, guarded
 from reldp.graph.fingerprint import fingerprint
 from reldp.graph.reading import GraphFiles, read_files, read_folder
 from reldp.graph.record import GraphRecord
@@ -75,13 +76,16 @@ class EntityGraph:
         return partial(EntityGraph, **parts), ()
 
     @classmethod
-    def read(cls, path: str | PathLike[str], *, drop: Iterable[str] = ()) -> "EntityGraph":
+    def read(
+        cls, path: str | PathLike[str], *, drop: Iterable[str] = (), show_ids: bool = False
+    ) -> "EntityGraph":
         """Reads a graph folder, or a graph that comes with the package.
 
         Args:
             path: Folder with an entities and a relations file (`reading` lists the formats); where
                 there is no such folder, the name of a bundled graph, such as "wordnet-nouns".
             drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`).
+            show_ids: Whether errors may show ids; by default they give counts and places only.
 
         Raises:
             GraphError: A file is missing or damaged, or the tables do not form a graph.
@@ -92,7 +96,7 @@ class EntityGraph:
 
             if str(path) in bundled.BUNDLED:
                 return bundled.load(str(path))
-        return cls._checked(read_folder(path, kinds), kinds)
+        return cls._checked(read_folder(path, kinds, show_ids=show_ids), kinds)
 
     @classmethod
     def read_files(
@@ -101,10 +105,11 @@ class EntityGraph:
         relations: str | PathLike[str],
         *,
         drop: Iterable[str] = (),
+        show_ids: bool = False,
     ) -> "EntityGraph":
         """Reads an entities file and a relations file, wherever they are; otherwise like `read`."""
         kinds = drop_kinds(drop)
-        return cls._checked(read_files(entities, relations, kinds), kinds)
+        return cls._checked(read_files(entities, relations, kinds, show_ids=show_ids), kinds)
 
     @classmethod
     def from_arrow(
@@ -114,6 +119,7 @@ class EntityGraph:
         *,
         drop: Iterable[str] = (),
         record: GraphRecord | None = None,
+        show_ids: bool = False,
     ) -> "EntityGraph":
         """A graph from two Arrow tables.
 
@@ -123,13 +129,14 @@ class EntityGraph:
             relations: Columns `source` and `target`, ids of entities.
             drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`).
             record: Where the data comes from.
+            show_ids: Whether errors may show ids; by default they give counts and places only.
 
         Raises:
             GraphError: The tables do not form a graph.
         """
         files = GraphFiles(
-            entities=SourceTable(table=entities, name="entities"),
-            relations=SourceTable(table=relations, name="relations"),
+            entities=SourceTable(table=entities, name="entities", show_ids=show_ids),
+            relations=SourceTable(table=relations, name="relations", show_ids=show_ids),
             record=record or GraphRecord(),
         )
         return cls._checked(files, drop_kinds(drop))
@@ -145,23 +152,30 @@ class EntityGraph:
         protected: Sequence[bool] | None = None,
         drop: Iterable[str] = (),
         record: GraphRecord | None = None,
+        show_ids: bool = False,
     ) -> "EntityGraph":
         """A graph from plain Python values; relations are pairs of ids."""
-        columns: dict[str, Any] = {"id": pa.array(ids)}
-        if text is not None:
-            columns["text"] = pa.array(text, pa.string())
-        if features is not None:
-            columns["features"] = vectors(features)
-        if protected is not None:
-            columns["protected"] = pa.array(protected, pa.bool_())
-        pairs = [pa.array([pair[end] for pair in relations], columns["id"].type) for end in (0, 1)]
-        ends = pa.table({"source": pairs[0], "target": pairs[1]})
-        return cls.from_arrow(pa.table(columns), ends, drop=drop, record=record)
+        with guarded("entities", show_ids=show_ids):
+            columns: dict[str, Any] = {"id": pa.array(ids)}
+            if text is not None:
+                columns["text"] = pa.array(text, pa.string())
+            if features is not None:
+                columns["features"] = vectors(features)
+            if protected is not None:
+                columns["protected"] = pa.array(protected, pa.bool_())
+            table = pa.table(columns)
+        with guarded("relations", show_ids=show_ids):
+            kind = columns["id"].type
+            pairs = [pa.array([pair[end] for pair in relations], kind) for end in (0, 1)]
+            ends = pa.table({"source": pairs[0], "target": pairs[1]})
+        return cls.from_arrow(table, ends, drop=drop, record=record, show_ids=show_ids)
 
     @classmethod
     def _checked(cls, files: GraphFiles, drop: frozenset[str]) -> "EntityGraph":
-        entities = checked_entities(files.entities, drop)
-        relations, dropped = checked_relations(files.relations, entities, drop)
+        with guarded(files.entities.name, show_ids=files.entities.show_ids):
+            entities = checked_entities(files.entities, drop)
+        with guarded(files.relations.name, show_ids=files.relations.show_ids):
+            relations, dropped = checked_relations(files.relations, entities, drop)
         record = files.record.with_drops(entities.drops).with_drops(dropped)
         return cls(entities=entities.table, relations=relations, record=record)
 
@@ -228,7 +242,7 @@ class EntityGraph:
     def column(self, name: str, indices: npt.ArrayLike | None = None) -> list[Any]:
         """The values of any column, of some entities or of all."""
         if name not in self.columns:
-            raise GraphError(f"`name` must be one of {', '.join(self.columns)}, got {name!r}.")
+            raise GraphError(f"`name` must be one of the graph's columns, got {name!r}.")
         return self._take(name, indices)
 
     @cached_property
@@ -255,8 +269,12 @@ class EntityGraph:
         kept = kept_relations(self.ids, self.relations, self.protected, max_degree, seed)
         return self._capped(self.relations[kept], max_degree, "capped")
 
-    def promise_degrees(self, max_degree: int) -> CappedGraph:
+    def promise_degrees(self, max_degree: int, *, show_ids: bool = False) -> CappedGraph:
         """Takes the bound as a promise about the data, after checking it.
+
+        Args:
+            max_degree: The most relations that a protected entity has.
+            show_ids: Whether errors may show ids; by default they give counts and places only.
 
         Returns:
             The graph with `degree_bound="promised"`; "capped" if its record says that relations
@@ -269,13 +287,18 @@ class EntityGraph:
         over = np.flatnonzero(self.protected & (self.degrees > max_degree))
         if len(over):
             worst = over[np.argsort(-self.degrees[over], kind="stable")[:3]]
-            shown = ", ".join(f"{self.ids[int(i)].as_py()!r} with {self.degrees[i]}" for i in worst)
+            shown = ", ".join(self._degree_words(int(i), show_ids) for i in worst)
+            hint = "" if show_ids else f" {SHOW_HINT}"
             raise GraphError(
                 f"`max_degree` must be at least every protected entity's degree, got {max_degree} "
-                f"and {len(over)} entities with more ({shown}). Use cap_degrees to drop relations."
+                f"and {len(over)} entities with more ({shown}). Use cap_degrees to drop relations.{hint}"
             )
         bound = "promised" if self.record.capped_at is None else "capped"
         return self._capped(self.relations, max_degree, bound)
+
+    def _degree_words(self, entity: int, show_ids: bool) -> str:
+        name = repr(self.ids[entity].as_py()) if show_ids else f"row {entity + 1}"
+        return f"{name} with {self.degrees[entity]}"
 
     def replace(self, *, relations: npt.NDArray[np.int64], record: GraphRecord) -> "EntityGraph":
         """The same entities with other relations between them."""

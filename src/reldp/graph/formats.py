@@ -36,6 +36,7 @@ from reldp.graph.diagnosis import (
     records,
     well_formed,
 )
+from reldp.graph.disclosure import reason_words
 from reldp.graph.sources import SourceTable
 
 __all__ = ["EXTENSIONS", "read_table"]
@@ -56,7 +57,11 @@ _BLOCK_BYTES = 1 << 24  # a JSON line must fit into a block
 
 
 def read_table(
-    path: Path, *, columns: Sequence[str] | None = None, drop: frozenset[str] = frozenset()
+    path: Path,
+    *,
+    columns: Sequence[str] | None = None,
+    drop: frozenset[str] = frozenset(),
+    show_ids: bool = False,
 ) -> SourceTable:
     """The table in a file, by its extension.
 
@@ -64,6 +69,7 @@ def read_table(
         path: The file.
         columns: Column names of a file without a header (CSV and TSV only).
         drop: Kinds of damage to drop; here only "malformed_lines".
+        show_ids: Whether errors may show ids and other content of rows.
 
     Raises:
         GraphError: The file is damaged, empty or of no known format.
@@ -77,24 +83,25 @@ def read_table(
     if path.stat().st_size == 0:
         raise GraphError(f"{path.name} must not be empty, got 0 bytes. Write it again.")
     if kind == ".parquet":
-        return _binary(path, "Parquet", _parquet)
+        return _binary(path, "Parquet", _parquet, show_ids)
     if kind == ".arrow":
-        return _binary(path, "Arrow", _arrow)
+        return _binary(path, "Arrow", _arrow, show_ids)
     if kind.startswith(".jsonl"):
-        return _jsonl(path)
-    return _delimited(path, "," if kind.startswith(".csv") else "\t", columns, drop)
+        return _jsonl(path, show_ids)
+    delimiter = "," if kind.startswith(".csv") else "\t"
+    return _delimited(path, delimiter, columns, drop, show_ids)
 
 
-def _binary(path: Path, name: str, read: Callable[[Path], Any]) -> SourceTable:
+def _binary(path: Path, name: str, read: Callable[[Path], Any], show_ids: bool) -> SourceTable:
     try:
         table = read(path)
         table.validate(full=True)  # a damaged file must not send Arrow out of bounds later
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        reason = _first_line(error, path)
+        reason = reason_words(error, path, show_ids=show_ids)
         raise GraphError(
             f"{path.name} must be a whole {name} file: {reason}. Write it again."
         ) from None
-    return SourceTable(table=table, name=path.name)
+    return SourceTable(table=table, name=path.name, show_ids=show_ids)
 
 
 def _parquet(path: Path) -> Any:
@@ -109,7 +116,11 @@ def _arrow(path: Path) -> Any:
 
 
 def _delimited(
-    path: Path, delimiter: str, columns: Sequence[str] | None, drop: frozenset[str]
+    path: Path,
+    delimiter: str,
+    columns: Sequence[str] | None,
+    drop: frozenset[str],
+    show_ids: bool,
 ) -> SourceTable:
     quoted, separator = delimiter == ",", delimiter.encode()
     names, skip = (list(columns), 0) if columns else _header(path, delimiter)
@@ -122,7 +133,8 @@ def _delimited(
             with _stream(path) as stream:
                 table = _parse_delimited(stream, delimiter, names, skip)
     except (pa.ArrowException, OSError) as error:
-        what = explain_delimited(path, separator, len(names)) or _unreadable(error, path)
+        what = explain_delimited(path, separator, len(names))
+        what = what or _unreadable(error, path, show_ids)
         raise GraphError(f"{path.name} {what}") from None
     # Arrow takes what follows a quote that is never closed for one field, without a word.
     last = table.column(len(names) - 1)[-1].as_py() if quoted and table.num_rows else None
@@ -136,7 +148,14 @@ def _delimited(
         num_columns=len(names) if others else 0,
     )
     drops = (("malformed_lines", others),) if others else ()
-    return SourceTable(table=table, name=path.name, typed=False, locate=locate, drops=drops)
+    return SourceTable(
+        table=table,
+        name=path.name,
+        typed=False,
+        locate=locate,
+        drops=drops,
+        show_ids=show_ids,
+    )
 
 
 def _parse_delimited(stream: Any, delimiter: str, names: list[str], skip: int) -> Any:
@@ -191,7 +210,7 @@ def _header(path: Path, delimiter: str) -> tuple[list[str], int]:
     return [name.strip() for name in names], line + first.count(b"\n")
 
 
-def _jsonl(path: Path) -> SourceTable:
+def _jsonl(path: Path, show_ids: bool) -> SourceTable:
     import pyarrow.json as pj
 
     try:
@@ -199,24 +218,26 @@ def _jsonl(path: Path) -> SourceTable:
             table = pj.read_json(
                 stream,
                 read_options=pj.ReadOptions(block_size=_BLOCK_BYTES),
-                parse_options=pj.ParseOptions(explicit_schema=_json_schema(path)),
+                parse_options=pj.ParseOptions(explicit_schema=_json_schema(path, show_ids)),
             )
         table.validate(full=True)
         table.column_names  # noqa: B018  # raises where a name is no text
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        what = explain_jsonl(path, _ID_COLUMNS) or _unreadable(error, path)
+        what = explain_jsonl(path, _ID_COLUMNS, show_ids=show_ids)
+        what = what or _unreadable(error, path, show_ids)
         raise GraphError(f"{path.name} {what}") from None
     locate = partial(line_numbers, path, header=False)
-    return SourceTable(table=table, name=path.name, locate=locate)
+    return SourceTable(table=table, name=path.name, locate=locate, show_ids=show_ids)
 
 
-def _json_schema(path: Path) -> Any:
+def _json_schema(path: Path, show_ids: bool) -> Any:
     """Types from the first record, so that a text that looks like a date stays a text."""
     with open_bytes(path) as stream:
         first = next(records(stream, quoted=False), (1, b""))[1]
     record = json_object(first)
     if record is None:
-        what = explain_jsonl(path, _ID_COLUMNS) or "must hold one JSON object per line, got none."
+        what = explain_jsonl(path, _ID_COLUMNS, show_ids=show_ids)
+        what = what or "must hold one JSON object per line, got none."
         raise GraphError(f"{path.name} {what}")
     strings = {key for key, value in record.items() if isinstance(value, str)} | {"text"}
     return pa.schema([(key, pa.string()) for key in sorted(strings & set(record))])
@@ -226,11 +247,5 @@ def _stream(path: Path) -> Any:
     return pa.input_stream(str(path), compression="gzip" if path.suffix == ".gz" else None)
 
 
-def _unreadable(error: Exception, path: Path) -> str:
-    return f"cannot be read: {_first_line(error, path)}. Write it again."
-
-
-def _first_line(error: Exception, path: Path) -> str:
-    """The first line of Arrow's message, without where on this machine the file is."""
-    lines = str(error).replace(str(path), path.name).strip().splitlines()
-    return lines[0].rstrip(".") if lines else "no reason given"
+def _unreadable(error: Exception, path: Path, show_ids: bool) -> str:
+    return f"cannot be read: {reason_words(error, path, show_ids=show_ids)}. Write it again."

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from reldp.errors import GraphError, MissingDependency
 from reldp.graph.columns import vectors
+from reldp.graph.disclosure import column_words
 from reldp.graph.entity_graph import EntityGraph
 from reldp.graph.record import GraphRecord
 
@@ -40,7 +41,12 @@ __all__ = [
 
 
 def from_pandas(
-    entities: Any, relations: Any, *, drop: Iterable[str] = (), record: GraphRecord | None = None
+    entities: Any,
+    relations: Any,
+    *,
+    drop: Iterable[str] = (),
+    record: GraphRecord | None = None,
+    show_ids: bool = False,
 ) -> EntityGraph:
     """A graph from two data frames; an index named `id` counts as a column.
 
@@ -49,14 +55,15 @@ def from_pandas(
         relations: Columns `source` and `target`.
         drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`).
         record: Where the data comes from.
+        show_ids: Whether errors may show ids; by default they give counts and places only.
     """
     if entities.index.name == "id" and "id" not in entities.columns:
         entities = entities.reset_index()
     tables = [
-        _from_frame(frame, name)
+        _from_frame(frame, name, show_ids)
         for frame, name in ((entities, "entities"), (relations, "relations"))
     ]
-    return EntityGraph.from_arrow(*tables, drop=drop, record=record)
+    return EntityGraph.from_arrow(*tables, drop=drop, record=record, show_ids=show_ids)
 
 
 def to_pandas(graph: EntityGraph) -> tuple[Any, Any]:
@@ -67,23 +74,33 @@ def to_pandas(graph: EntityGraph) -> tuple[Any, Any]:
 
 
 def from_networkx(
-    network: Any, *, drop: Iterable[str] = (), record: GraphRecord | None = None
+    network: Any,
+    *,
+    drop: Iterable[str] = (),
+    record: GraphRecord | None = None,
+    show_ids: bool = False,
 ) -> EntityGraph:
     """A graph from a networkx graph: nodes are ids, node attributes are columns.
 
     Edge attributes are relation columns: refused unless `drop` names "relation_columns".
     """
     nodes = dict(network.nodes(data=True))
-    names = sorted({name for attributes in nodes.values() for name in attributes})
+    names = {str(name): name for attributes in nodes.values() for name in attributes}
     columns = {"id": list(nodes)}
-    for name in names:
-        columns[name] = [attributes.get(name) for attributes in nodes.values()]
+    for word in sorted(names):
+        columns[word] = [attributes.get(names[word]) for attributes in nodes.values()]
     edges = [(one, other, attributes) for one, other, attributes in network.edges(data=True)]
     ends: dict[str, list[Any]] = {"source": [e[0] for e in edges], "target": [e[1] for e in edges]}
-    for name in sorted({name for edge in edges for name in edge[2]}):
-        ends[str(name)] = [edge[2].get(name) for edge in edges]
-    tables = [_from_columns(columns, "entities"), _from_columns(ends, "relations")]
-    return EntityGraph.from_arrow(*_same_id_type(*tables), drop=drop, record=record)
+    names = {str(name): name for edge in edges for name in edge[2]}
+    for word in sorted(names):
+        ends[word] = [edge[2].get(names[word]) for edge in edges]
+    tables = [
+        _from_columns(columns, "entities", show_ids),
+        _from_columns(ends, "relations", show_ids),
+    ]
+    return EntityGraph.from_arrow(
+        *_same_id_type(*tables), drop=drop, record=record, show_ids=show_ids
+    )
 
 
 def to_networkx(graph: EntityGraph) -> Any:
@@ -108,6 +125,7 @@ def from_scipy(
     protected: Any = None,
     drop: Iterable[str] = (),
     record: GraphRecord | None = None,
+    show_ids: bool = False,
 ) -> EntityGraph:
     """A graph from a square sparse matrix: every entry that is not zero is a relation.
 
@@ -120,6 +138,7 @@ def from_scipy(
         protected: n booleans; all true by default.
         drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`).
         record: Where the data comes from.
+        show_ids: Whether errors may show ids; by default they give counts and places only.
     """
     matrix = adjacency.tocoo()
     if matrix.shape[0] != matrix.shape[1]:
@@ -130,8 +149,8 @@ def from_scipy(
             "`adjacency` must hold only 0 and 1, got other weights. Pass adjacency != 0."
         )
     pairs = np.stack([matrix.row[present], matrix.col[present]], axis=1).astype(np.int64)
-    entities = _entities(matrix.shape[0], ids, text, features, protected)
-    return _from_pairs(entities, pairs, drop, record)
+    entities = _entities(matrix.shape[0], ids, text, features, protected, show_ids)
+    return _from_pairs(entities, pairs, drop, record, show_ids)
 
 
 def to_scipy(graph: EntityGraph) -> Any:
@@ -151,6 +170,7 @@ def from_pyg(
     ids: Any = None,
     drop: Iterable[str] = (),
     record: GraphRecord | None = None,
+    show_ids: bool = False,
 ) -> EntityGraph:
     """A graph from a PyTorch Geometric `Data`: features from `x`, relations from `edge_index`.
 
@@ -162,6 +182,7 @@ def from_pyg(
         ids: One id per node; 0..n-1 by default.
         drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`).
         record: Where the data comes from.
+        show_ids: Whether errors may show ids; by default they give counts and places only.
     """
     held = data.to_dict()
     if "edge_index" not in held:
@@ -183,9 +204,10 @@ def from_pyg(
         _plain(text if text is not None else held.get("text")),
         _plain(held.get("x")),
         _plain(held.get("protected")),
+        show_ids,
     )
     pairs = np.asarray(_plain(held["edge_index"]), dtype=np.int64).T
-    return _from_pairs(entities, pairs, drop, made)
+    return _from_pairs(entities, pairs, drop, made, show_ids)
 
 
 def to_pyg(graph: EntityGraph) -> Any:
@@ -221,26 +243,34 @@ def _require(module: str) -> Any:
         ) from None
 
 
-def _from_frame(frame: Any, name: str) -> Any:
-    try:
-        return pa.Table.from_pandas(frame, preserve_index=False)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise GraphError(
-            f"{name} must hold one type per column: {str(error).splitlines()[0]}."
-        ) from None
+def _from_frame(frame: Any, name: str, show_ids: bool) -> Any:
+    """A data frame as an Arrow table, column by column: Arrow's own error would quote a value."""
+    names = [str(column) for column in frame.columns]
+    arrays = [
+        _array(frame.iloc[:, place], name, column_words(column, names, show_ids=show_ids))
+        for place, column in enumerate(names)
+    ]
+    return pa.Table.from_arrays(arrays, names=names)
 
 
-def _from_columns(columns: dict[str, list[Any]], name: str) -> Any:
-    arrays = {}
-    for column, values in columns.items():
-        try:
-            arrays[column] = pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            raise GraphError(
-                f"{name} must hold one type of value in column {column!r}, got several. "
-                "Write all as text, or all as numbers."
-            ) from None
+def _from_columns(columns: dict[str, list[Any]], name: str, show_ids: bool) -> Any:
+    names = list(columns)
+    arrays = {
+        column: _array(values, name, column_words(column, names, show_ids=show_ids))
+        for column, values in columns.items()
+    }
     return pa.table(arrays)
+
+
+def _array(values: Any, name: str, label: str) -> Any:
+    """One column as Arrow keeps it; missing values of pandas become nulls."""
+    try:
+        return pa.array(values, from_pandas=hasattr(values, "iloc"))
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        raise GraphError(
+            f"{name} must hold one type of value in {label}, got several, or one that Arrow does "
+            "not know. Write all as text, or all as numbers."
+        ) from None
 
 
 def _same_id_type(entities: Any, relations: Any) -> tuple[Any, Any]:
@@ -251,7 +281,7 @@ def _same_id_type(entities: Any, relations: Any) -> tuple[Any, Any]:
     return entities, pa.table({"source": empty, "target": empty})
 
 
-def _entities(num: int, ids: Any, text: Any, features: Any, protected: Any) -> Any:
+def _entities(num: int, ids: Any, text: Any, features: Any, protected: Any, show_ids: bool) -> Any:
     """The entities table of a graph that numbers its nodes."""
     columns: dict[str, Any] = {"id": np.arange(num) if ids is None else ids, "text": text}
     if features is not None:
@@ -261,7 +291,7 @@ def _entities(num: int, ids: Any, text: Any, features: Any, protected: Any) -> A
         if values is not None and len(values) != num:
             raise GraphError(f"`{name}` must have one value per node, got {len(values)} for {num}.")
     given = {name: values for name, values in columns.items() if values is not None}
-    return _from_columns(given, "entities")
+    return _from_columns(given, "entities", show_ids)
 
 
 def _from_pairs(
@@ -269,15 +299,22 @@ def _from_pairs(
     pairs: npt.NDArray[np.int64],
     drop: Iterable[str],
     record: GraphRecord | None,
+    show_ids: bool,
 ) -> EntityGraph:
     """A graph from pairs of node numbers."""
     ids = entities.column("id").combine_chunks()
-    if pairs.min(initial=0) < 0 or pairs.max(initial=0) >= max(len(ids), 1):
-        wrong = pairs.min() if pairs.min() < 0 else pairs.max()
-        raise GraphError(f"Relations must name nodes 0..{len(ids) - 1}, got {wrong}.")
+    wrong = np.flatnonzero(((pairs < 0) | (pairs >= max(len(ids), 1))).any(axis=1))
+    if len(wrong):
+        shown = f", such as {pairs[wrong[0]].tolist()}" if show_ids else ""
+        raise GraphError(
+            f"Relations must name nodes 0..{len(ids) - 1}, got {len(wrong)} pairs with another "
+            f"(the first is pair {wrong[0] + 1}{shown})."
+        )
     once = _each_once(pairs)
     ends = {name: ids.take(pa.array(once[:, end])) for end, name in enumerate(("source", "target"))}
-    return EntityGraph.from_arrow(entities, pa.table(ends), drop=drop, record=record)
+    return EntityGraph.from_arrow(
+        entities, pa.table(ends), drop=drop, record=record, show_ids=show_ids
+    )
 
 
 def _each_once(pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

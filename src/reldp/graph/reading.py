@@ -41,7 +41,9 @@ class GraphFiles:
     record: GraphRecord
 
 
-def read_folder(path: str | PathLike[str], drop: frozenset[str] = frozenset()) -> GraphFiles:
+def read_folder(
+    path: str | PathLike[str], drop: frozenset[str] = frozenset(), *, show_ids: bool = False
+) -> GraphFiles:
     """Reads the files of a graph folder.
 
     Raises:
@@ -52,7 +54,13 @@ def read_folder(path: str | PathLike[str], drop: frozenset[str] = frozenset()) -
         what = "a file" if folder.exists() else "nothing"
         raise GraphError(f"A graph must be a folder, got {what} at {str(path)!r}.")
     found = {role: _find(folder, role) for role in _ROLES}
-    return read_files(found["entities"], found["relations"], drop, name=folder.resolve().name)
+    return read_files(
+        found["entities"],
+        found["relations"],
+        drop,
+        name=folder.resolve().name,
+        show_ids=show_ids,
+    )
 
 
 def read_files(
@@ -60,10 +68,14 @@ def read_files(
     relations: str | PathLike[str],
     drop: frozenset[str] = frozenset(),
     name: str = "",
+    *,
+    show_ids: bool = False,
 ) -> GraphFiles:
     """Reads an entities file and a relations file, and a record.json beside the former."""
     tables = {
-        role: read_table(Path(path), columns=_columns(Path(path), role), drop=drop)
+        role: read_table(
+            Path(path), columns=_columns(Path(path), role), drop=drop, show_ids=show_ids
+        )
         for role, path in (("entities", entities), ("relations", relations))
     }
     record = _record(Path(entities).parent / "record.json", name or Path(entities).name)

@@ -88,14 +88,18 @@ class GraphRecord:
         try:
             values: Any = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise GraphError(f"record.json must hold one JSON object: {error}.") from None
+            where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
+            raise GraphError(
+                f"record.json must hold one JSON object, got damaged JSON{where}."
+            ) from None
         if not isinstance(values, dict):
-            raise GraphError(f"record.json must hold one JSON object, got {_short(values)}.")
+            raise GraphError(f"record.json must hold one JSON object, got {_kind(values)}.")
         names = {item.name for item in fields(cls)}
         unknown = sorted(set(values) - names)
         if unknown:
             raise GraphError(
-                f"record.json must hold only {', '.join(sorted(names))}, got {unknown[0]!r} too."
+                f"record.json must hold only {', '.join(sorted(names))}, got {len(unknown)} other "
+                "names too."
             )
         if isinstance(values.get("notes"), list):
             values["notes"] = tuple(values["notes"])
@@ -117,9 +121,10 @@ def _is_mapping(value: object, kind: type) -> bool:
 
 def _require(valid: bool, name: str, rule: str, value: object) -> None:
     if not valid:
-        raise GraphError(f"`{name}` of a graph's record must be {rule}, got {_short(value)}.")
+        raise GraphError(f"`{name}` of a graph's record must be {rule}, got {_kind(value)}.")
 
 
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+def _kind(value: object) -> str:
+    """What stands there, without saying it: the wrong file may hold anything."""
+    names = {str: "text", list: "a list", tuple: "a list", dict: "an object", int: "a number"}
+    return names.get(type(value), type(value).__name__)

@@ -2,7 +2,8 @@
 
 Every check names a kind of damage. What the caller asked to drop is counted and left out;
 everything else becomes one clear error that says how many, where the first ones stand, and what to
-do. Nothing is dropped unasked.
+do. Nothing is dropped unasked, and no id is shown unasked: an error gives counts and places, and
+ids only where the table says `show_ids`.
 
 Public: `DROPPABLE`, `SourceTable`, `Checklist`, `drop_kinds`.
 
@@ -16,13 +17,14 @@ reldp.errors.GraphError: entities must not repeat an id, got 1 repeats (row 2). 
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from reldp.errors import GraphError
+from reldp.graph.disclosure import SHOW_HINT
 
 __all__ = ["DROPPABLE", "Checklist", "SourceTable", "drop_kinds"]
 
@@ -39,7 +41,8 @@ DROPPABLE: dict[str, str] = {
     "unknown_ids": "relations that name an entity that is not there",
 }
 
-_EXAMPLES = 3
+_PLACES = 5
+_WITH_IDS = 3  # ids may be long
 
 
 def drop_kinds(drop: Iterable[str]) -> frozenset[str]:
@@ -66,13 +69,15 @@ class SourceTable:
         typed: False for text files, whose ids are written without a type.
         locate: Says where rows stand ("line 7"); rows count from 0.
         drops: What reading itself left out on request.
+        show_ids: Whether errors may show ids and other content of rows.
     """
 
-    table: Any
+    table: Any = field(repr=False)
     name: str
     typed: bool = True
     locate: Callable[[Sequence[int]], list[str]] = _by_row
     drops: tuple[tuple[str, int], ...] = ()
+    show_ids: bool = False
 
 
 class Checklist:
@@ -89,6 +94,7 @@ class Checklist:
         self.drops: dict[str, int] = dict(source.drops)
         self.alive: npt.NDArray[np.bool_] = np.ones(source.table.num_rows, dtype=bool)
         self._problems: list[str] = []
+        self._hidden = False
 
     def check(
         self,
@@ -107,7 +113,7 @@ class Checklist:
             rule: "must not repeat an id".
             found: What the offenders are called, in the plural.
             fix: What the caller can do besides dropping.
-            describe: Words for one offender, such as its id.
+            describe: Words for one offender, such as its id; used only with `show_ids`.
         """
         rows = rows[self.alive[rows]]
         if not len(rows):
@@ -137,13 +143,17 @@ class Checklist:
         self, rows: npt.NDArray[np.integer[Any]], describe: Callable[[int], str] | None = None
     ) -> str:
         """The first few offenders and where they stand."""
-        first = [int(row) for row in rows[:_EXAMPLES]]
+        most = _WITH_IDS if self.source.show_ids else _PLACES
+        first = [int(row) for row in rows[:most]]
         places = self.source.locate(first)
-        if describe is not None:
+        if describe is not None and not self.source.show_ids:
+            self._hidden = True
+        elif describe is not None:
             places = [f"{place}: {describe(row)}" for place, row in zip(places, first, strict=True)]
-        return ", ".join(places) + (", ..." if len(rows) > _EXAMPLES else "")
+        return ", ".join(places) + (", ..." if len(rows) > most else "")
 
     def finish(self) -> None:
         """Raises one error with every problem found, if any was."""
         if self._problems:
-            raise GraphError(" Also: ".join(self._problems))
+            hint = f" {SHOW_HINT}" if self._hidden else ""
+            raise GraphError(" Also: ".join(self._problems) + hint)

@@ -100,7 +100,9 @@ def split_by_column(
         GraphError: There is no such column, a value is missing or unknown, or is in two parts.
     """
     if column not in graph.columns or column in ("features", "text"):
-        raise GraphError(f"`column` must be one of {', '.join(graph.columns)}, got {column!r}.")
+        raise GraphError(
+            f"`column` must be one of the graph's columns, no text and no features, got {column!r}."
+        )
     values = graph.entities.column(column).combine_chunks()
     missing = values.null_count
     if missing:
@@ -148,11 +150,15 @@ def _listed(parts: Mapping[str, Iterable[Any]], known: list[Any]) -> dict[str, l
     """The values of each part, each known and in one part only."""
     chosen = {name: list(values) for name, values in parts.items()}
     every = [value for values in chosen.values() for value in values]
-    for value in every:
-        if value not in known:
-            raise GraphError(f"`parts` must name values of the column, got {value!r}.")
-        if every.count(value) > 1:
-            raise GraphError(f"`parts` must not share a value, got {value!r} twice.")
+    for name, values in chosen.items():  # a value may be an id: it is counted, never said
+        unknown = sum(value not in known for value in values)
+        if unknown:
+            raise GraphError(
+                f"`parts` must name values of the column, got {unknown} others in {name!r}."
+            )
+    shared = sum(every.count(value) > 1 for value in set(every))
+    if shared:
+        raise GraphError(f"`parts` must not share a value, got {shared} that occur twice.")
     return chosen
 
 

@@ -15,7 +15,7 @@ Public: `checked_entities`, `checked_relations`, `Entities`.
 [[0, 1]]
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -33,11 +33,12 @@ from reldp.graph.columns import (
     protected_column,
     text_column,
 )
+from reldp.graph.disclosure import KNOWN_COLUMNS, column_words, columns_words, type_words
 from reldp.graph.sources import Checklist, SourceTable
 
 __all__ = ["Entities", "checked_entities", "checked_relations"]
 
-_KNOWN = ("id", "text", "features", "protected")
+_KNOWN = KNOWN_COLUMNS[:4]
 _SLICE = 1 << 24  # relations looked up at a time: each time costs a hash table of all ids
 
 
@@ -54,9 +55,9 @@ class Entities:
         drops: Count by kind of what was dropped on request.
     """
 
-    table: Any
-    names: Any
-    index: npt.NDArray[np.int64]
+    table: Any = field(repr=False)
+    names: Any = field(repr=False)
+    index: npt.NDArray[np.int64] = field(repr=False)
     typed: bool
     drops: dict[str, int]
 
@@ -77,7 +78,7 @@ def checked_entities(source: SourceTable, drop: frozenset[str]) -> Entities:
         raise GraphError(f"{source.name} must name at least one entity, got none.")
     checks = Checklist(source, drop)
     ids = id_column(source.table.column("id"), source.name, "id")
-    _check_plain(checks, ids, "id")
+    _check_plain(checks, ids, "column 'id'")
     missing = _blank(ids)
     checks.check(
         "missing_ids", missing, "must give every entity an id", "missing ids", "Fill them in"
@@ -175,14 +176,16 @@ def _require_columns(
     source: SourceTable, required: tuple[str, ...], one_of: tuple[str, ...] = ()
 ) -> None:
     names = source.table.column_names
-    shown = ", ".join(map(repr, names[:8])) or "no column"
+    shown = columns_words(names, show_ids=source.show_ids)
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise GraphError(f"{source.name} must not repeat a column, got {repeated[0]!r} twice.")
+        label = column_words(repeated[0], names, show_ids=source.show_ids)
+        raise GraphError(f"{source.name} must not repeat a column, got {label} twice.")
     for name in required:
         if name not in names:
             raise GraphError(
-                f"{source.name} must have a column {name!r}, got {shown}. Rename yours."
+                f"{source.name} must have a column {name!r}, got {shown}. Rename yours, or write "
+                "the line with the names if the file has none."
             )
     if one_of and not set(one_of) & set(names):
         wanted = " or ".join(map(repr, one_of))
@@ -194,7 +197,7 @@ def _contents(source: SourceTable, checks: Checklist, ids: Any) -> dict[str, Any
     table, columns = source.table, {}
     if "text" in table.column_names:
         columns["text"], empty = text_column(table.column("text"), source.name)
-        _check_plain(checks, columns["text"], "text")
+        _check_plain(checks, columns["text"], "column 'text'")
         checks.check(
             "empty_text",
             empty,
@@ -243,16 +246,17 @@ def _extras(source: SourceTable, checks: Checklist) -> dict[str, Any]:
     for name in source.table.column_names:
         if name in _KNOWN:
             continue
-        extra = extra_column(source.table.column(name), source.name, name)
+        label = column_words(name, source.table.column_names, show_ids=source.show_ids)
+        extra = extra_column(source.table.column(name), source.name, label)
         if extra is not None:
-            _check_plain(checks, extra, name)
+            _check_plain(checks, extra, label)
             columns[name] = extra
         elif "extra_columns" in checks.drop:
             checks.drops["extra_columns"] = checks.drops.get("extra_columns", 0) + 1
         else:
             raise GraphError(
-                f"{source.name} must hold text, numbers or booleans in column {name!r}, got "
-                f"{source.table.column(name).type}. Convert it, or drop it with "
+                f"{source.name} must hold text, numbers or booleans in {label}, got "
+                f"{type_words(source.table.column(name).type)}. Convert it, or drop it with "
                 "drop={'extra_columns'}."
             )
     return columns
@@ -263,9 +267,11 @@ def _check_relation_columns(checks: Checklist) -> None:
     if not others:
         return
     if "relation_columns" not in checks.drop:
+        names, show = checks.source.table.column_names, checks.source.show_ids
         raise GraphError(
             f"{checks.source.name} must have columns 'source' and 'target' only, got "
-            f"{others[0]!r} too. Remove it, or drop such columns with drop={{'relation_columns'}}."
+            f"{column_words(others[0], names, show_ids=show)} too. Remove "
+            "it, or drop such columns with drop={'relation_columns'}."
         )
     checks.drops["relation_columns"] = len(others)
 
@@ -315,7 +321,7 @@ def _lookup(column: Any, entities: Entities, source: SourceTable) -> npt.NDArray
         if source.typed and entities.typed:
             raise GraphError(
                 f"{source.name} must name entities by ids of the same type as the entities', got "
-                f"{column.type} and {names.type}. Convert one of them."
+                f"{type_words(column.type)} and {type_words(names.type)}. Convert one of them."
             )
         # The side without a type is compared as written: the integer 7 is "7", and "07" is unknown.
         column, names = (part.cast(pa.large_string()) for part in (column, names))
@@ -351,14 +357,14 @@ def _blank(ids: Any) -> npt.NDArray[np.int64]:
     return np.flatnonzero(blank.to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
 
 
-def _check_plain(checks: Checklist, column: Any, name: str) -> None:
+def _check_plain(checks: Checklist, column: Any, label: str) -> None:
     """Strings hold no NUL character: no text does, and much software stops there."""
     if not is_text(column.type):
         return
     nul = pc.fill_null(pc.match_substring(column, "\x00"), False)
     checks.refuse(
         np.flatnonzero(nul.to_numpy(zero_copy_only=False)),
-        f"must be plain text in column {name!r}",
+        f"must be plain text in {label}",
         "values with NUL characters",
         "The file may be binary, or UTF-16 that was not converted",
     )

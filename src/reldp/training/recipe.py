@@ -113,36 +113,40 @@ class Recipe:
             parts.append("\n".join(lines))
         return "\n\n".join(parts) + "\n"
 
-    def trainer(self) -> "Trainer":
-        """Everything loaded and checked, ready to fit."""
+    def trainer(self, *, show_ids: bool = False) -> "Trainer":
+        """Everything loaded and checked, ready to fit.
+
+        Args:
+            show_ids: Whether errors about the graph may show ids.
+        """
         from reldp.training.trainer import Trainer
 
-        capped = self.capped()
-        pool = self._pool()
+        capped = self.capped(show_ids=show_ids)
+        pool = self._pool(show_ids)
         plan = self.plan(capped, pool)
         settings = {k: v for k, v in self.values["training"].items() if v is not None}
         if not self.values["privacy"]["enabled"]:
             settings["clip"] = False
         return Trainer(self.encoder(capped), capped, plan, pool=pool, **settings)
 
-    def capped(self) -> "CappedGraph":
-        """The training graph, its degrees bounded."""
+    def capped(self, *, show_ids: bool = False) -> "CappedGraph":
+        """The training graph, its degrees bounded; errors show ids only where asked to."""
         from reldp.graph.bundled import open_graph
 
         data = self.values["data"]
         if data["graph"] is None:
             raise ConfigError("`graph` must be given: a graph folder or the name of a bundled one.")
-        graph = open_graph(data["graph"], drop=data["drop"])
+        graph = open_graph(data["graph"], drop=data["drop"], show_ids=show_ids)
         if data["promise_degrees"]:
-            return graph.promise_degrees(data["max_degree"])
+            return graph.promise_degrees(data["max_degree"], show_ids=show_ids)
         return graph.cap_degrees(data["max_degree"], seed=data["cap_seed"])
 
-    def _pool(self) -> Any:
+    def _pool(self, show_ids: bool) -> Any:
         """The public graph that negatives come from, if one is named."""
         from reldp.graph.bundled import open_graph
 
         place = self.values["data"]["public_pool"]
-        return None if place is None else open_graph(place)
+        return None if place is None else open_graph(place, show_ids=show_ids)
 
     def plan(self, capped: "CappedGraph", pool: Any = None) -> "PrivacyPlan":
         """The plan for the graph; sizes that were left out are those that inspection suggests."""

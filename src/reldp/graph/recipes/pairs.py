@@ -28,6 +28,7 @@ from typing import Any
 import pyarrow as pa
 
 from reldp.errors import GraphError, InputError
+from reldp.graph.disclosure import SHOW_HINT
 from reldp.graph.recipes.prepared import PreparedGraph, sha256_file
 from reldp.graph.record import GraphRecord
 
@@ -101,13 +102,13 @@ class _Gathered:
     num_rows: int = 0
     num_self: int = 0
     num_repeated: int = 0
-    conflicts: list[str] = field(default_factory=list)
+    conflicts: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, ends: tuple[str, str], texts: tuple[str, str], where: str) -> None:
         self.num_rows += 1
         for entity, text in zip(ends, texts, strict=True):
             if self.texts.setdefault(entity, text) != text:
-                self.conflicts.append(where)
+                self.conflicts.append((where, entity))
         pair = (min(ends), max(ends))
         if ends[0] == ends[1]:
             self.num_self += 1
@@ -151,6 +152,7 @@ def pairs(
     by_text: bool = False,
     keep_first_text: bool = False,
     licence: str = "not stated",
+    show_ids: bool = False,
 ) -> PreparedGraph:
     """Makes a graph from files of text pairs.
 
@@ -162,6 +164,7 @@ def pairs(
         keep_first_text: Let an id that comes with several texts keep the first, counted in the
             record.
         licence: Under which terms the data may be used; earlier systems' files do not say.
+        show_ids: Whether errors may show ids; by default they give counts and lines only.
 
     Returns:
         Entities (``id``, ``text``), relations, and a record that says what an entity is.
@@ -174,10 +177,11 @@ def pairs(
     ids = _ids_of(paths, id_fields, by_text)
     gathered = _gather(paths, ids)
     if gathered.conflicts and not keep_first_text:
+        places = [f"{at}: {entity!r}" if show_ids else at for at, entity in gathered.conflicts[:3]]
         raise GraphError(
             f"The source must give every id one text, got {len(gathered.conflicts)} lines with "
-            f"another, first in {', '.join(gathered.conflicts[:3])}. "
-            "Use --keep-first-text to take the first."
+            f"another, first in {', '.join(places)}. Use --keep-first-text to take the first."
+            f"{'' if show_ids else ' ' + SHOW_HINT}"
         )
     if not gathered.pairs:
         raise GraphError("The source must hold at least one pair of two entities, got none.")

@@ -63,16 +63,18 @@ class PreparedGraph:
         )
         return cls(entities=entities, relations=relations, record=record, notice=notice)
 
-    def graph(self) -> EntityGraph:
-        """The validated graph."""
-        return EntityGraph.from_arrow(self.entities, self.relations, record=self.record)
+    def graph(self, *, show_ids: bool = False) -> EntityGraph:
+        """The validated graph; errors show ids only where asked to."""
+        return EntityGraph.from_arrow(
+            self.entities, self.relations, record=self.record, show_ids=show_ids
+        )
 
-    def write(self, folder: str | Path) -> EntityGraph:
+    def write(self, folder: str | Path, *, show_ids: bool = False) -> EntityGraph:
         """Writes a graph folder with its record and notice; returns the graph."""
         folder = Path(folder)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise GraphError(f"`output` must be a new or empty folder, got {folder.name!r} in use.")
-        graph = self.graph()
+        graph = self.graph(show_ids=show_ids)
         graph.write(folder)
         if self.notice:
             (folder / NOTICE).write_text(self.notice, encoding="utf-8")

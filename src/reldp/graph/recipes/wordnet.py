@@ -214,10 +214,10 @@ def _synsets(source: WordNetSource, part: str) -> Iterator[Synset]:
             continue
         try:
             yield parse_synset(line, part)
-        except (ValueError, IndexError, KeyError) as error:
+        except (ValueError, IndexError, KeyError):
             raise GraphError(
-                f"`source` must follow the WordNet data format, got {line[:40]!r} in {name}, "
-                f"line {number} ({error})."
+                f"`source` must follow the WordNet data format, got another in {name}, "
+                f"line {number}."
             ) from None
 
 
