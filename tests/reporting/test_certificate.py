@@ -78,9 +78,33 @@ def test_a_run_that_is_not_over_or_had_another_plan_gets_none():
         Certificate.from_ledger(replace(PLAN, delta=1e-7), whole)
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"format": 2}', "not json"])
-def test_what_is_no_certificate_is_refused(text):
-    with pytest.raises(VerificationError):
+MADE = Certificate.from_ledger(PLAN, ledger()).to_json()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "must be JSON"),
+        ("[]", "format 2, got none"),
+        ('{"format": 3}', "format 2, got 3"),
+        ('{"format": 2.0}', r"format 2, got 2\.0"),
+        ('{"format": 1}', r"reldp 0\.3 and earlier"),
+        ('{"format": 2}', "certificate.json: date must be there"),
+        ("not json", "must be JSON"),
+        (MADE + " ", "other bytes"),
+        (MADE.replace('"delta": 1e-06', '"delta": 0.000001'), "other bytes"),
+        (MADE.replace('"delta": 1e-06', '"delta": 1e999'), "range of a double"),
+        (MADE.replace('"delta": 1e-06', '"delta": NaN'), "NaN"),
+        (MADE.replace('"delta": 1e-06', '"delta": true'), "guarantee.delta must be"),
+        (MADE.replace('"counted": 100', '"counted": 100.0'), "steps.counted must be"),
+        (MADE.replace('"counted": 100', '"counted": ' + "9" * 5000), "64 bits"),
+        (MADE.replace('"counted": 100', '"counted": ' + "[" * 5000), "levels"),
+        (MADE.replace('"2025-01-02"', '"2025-13-02"'), "date must be a date"),
+        (MADE.replace('"2025-01-02"', '"\\ud800"'), "UTF-8"),
+    ],
+)
+def test_what_is_no_certificate_is_refused(text, words):
+    with pytest.raises(VerificationError, match=words):
         Certificate.from_json(text)
 
 

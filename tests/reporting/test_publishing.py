@@ -1,10 +1,15 @@
 """Publishing twice writes the same, and only what follows from plan and ledger."""
 
+import math
+
 import pytest
 import torch
 
-from reldp.errors import LedgerError, RunError
-from reldp.reporting.publishing import publish, read_plan
+from reldp.accounting.ledger import read_ledger
+from reldp.errors import LedgerError, RunError, VerificationError
+from reldp.reporting import verify
+from reldp.reporting.publishing import publish, record_audit, refresh_report, write_report
+from reldp.reporting.report import is_full
 from reldp.reporting.run_folder import RunFolder
 from reldp.training import Trainer
 from tests.training.small import small_parts
@@ -12,22 +17,22 @@ from tests.training.small import small_parts
 torch.set_num_threads(1)
 
 
-def test_everything_can_be_made_anew_from_plan_and_ledger(tmp_path):
-    parts = small_parts()
-    Trainer(*parts).fit(tmp_path / "run")
-    run = RunFolder(tmp_path / "run")
+@pytest.fixture
+def run(tmp_path):
+    Trainer(*small_parts()).fit(tmp_path / "run")
+    return RunFolder(tmp_path / "run")
+
+
+def test_everything_can_be_made_anew_from_plan_and_ledger(run):
     files = (run.certificate, run.certificate_text, run.card)
     before = [path.read_bytes() for path in files]
     for path in files:
         path.unlink()
     publish(run)
     assert [path.read_bytes() for path in files] == before
-    assert read_plan(run) == parts[2]
 
 
-def test_a_run_that_is_not_over_is_not_published(tmp_path):
-    Trainer(*small_parts()).fit(tmp_path / "run")
-    run = RunFolder(tmp_path / "run")
+def test_a_run_that_is_not_over_is_not_published(run):
     lines = run.ledger.read_text().splitlines(keepends=True)
     run.ledger.write_text("".join(lines[:-1]))
     with pytest.raises(LedgerError, match="complete"):
@@ -35,3 +40,47 @@ def test_a_run_that_is_not_over_is_not_published(tmp_path):
     run.plan.unlink()
     with pytest.raises(RunError, match=r"plan\.json"):
         publish(run)
+
+
+def test_an_audit_is_in_the_chain_and_on_every_page(run):
+    for public in (False, True):
+        write_report(run.path, public=public)
+        before = read_ledger(run.ledger).head
+        assert record_audit(run, [{"lower bound": 0.3, "claimed": math.inf}])
+        assert read_ledger(run.ledger).head != before
+        found = verify(run.path).certificate.values["audits"]
+        assert found[-1] == {"lower bound": 0.3, "claimed": "Infinity"}
+        assert is_full(run.report.read_bytes()) is not public
+    assert len(found) == 2
+    assert "lower bound" in run.certificate_text.read_text()
+    assert "lower bound" in run.report.read_text()
+
+
+def test_an_unfinished_run_keeps_no_audit(run):
+    lines = run.ledger.read_text().splitlines(keepends=True)
+    run.ledger.write_text("".join(lines[:-1]))
+    assert not record_audit(run, [{"lower bound": 0.3}])
+    assert run.ledger.read_text() == "".join(lines[:-1])
+
+
+def test_there_is_no_report_of_a_run_that_does_not_verify(run, tmp_path):
+    run.plan.write_text(run.plan.read_text().replace("2.0", "2.5"))
+    with pytest.raises(VerificationError):
+        write_report(run.path)
+    assert not run.report.exists()
+    with pytest.raises(RunError):
+        write_report(tmp_path)
+
+
+def test_a_report_is_refreshed_in_its_form_only_if_there_is_one(run):
+    refresh_report(run)
+    assert not run.report.exists()
+    write_report(run.path)
+    before = run.report.read_bytes()
+    line = {"graph": "g", "candidates": 9, "mrr": 0.25, "intervals": {"mrr": [0.2, 0.3]}}
+    run.append_line(run.evaluations, line)
+    with pytest.raises(VerificationError, match=r"report\.html"):
+        verify(run.path)
+    refresh_report(run)
+    assert run.report.read_bytes() != before
+    verify(run.path)

@@ -1,4 +1,4 @@
-"""The report is one page that loads nothing, and marks what is not private."""
+"""The report is one page that loads nothing, and marks what is sensitive."""
 
 import json
 import re
@@ -8,8 +8,7 @@ from html.parser import HTMLParser
 import pytest
 import torch
 
-from reldp.errors import RunError, VerificationError
-from reldp.reporting.report import write_report
+from reldp.reporting.publishing import write_report
 from reldp.training import Trainer
 from tests.training.small import small_parts
 
@@ -62,7 +61,7 @@ def test_the_page_is_whole_html_that_loads_nothing(run):
 def test_curves_and_evaluations_stand_under_their_warning(run):
     path = write_report(run)
     page = path.read_text()
-    warning = page.index("Not private: keep this part to yourself")
+    warning = page.index("Sensitive: keep this part to yourself")
     assert page.index("<svg") > warning
     assert page.index("mrr 25.0 [20.0, 30.0]") > warning
     assert "&lt;b&gt;verbs" in page
@@ -71,19 +70,6 @@ def test_curves_and_evaluations_stand_under_their_warning(run):
 
 def test_a_public_page_has_no_such_part(run):
     page = write_report(run, public=True).read_text()
-    assert "Not private: keep" not in page
+    assert "Sensitive: keep" not in page
     assert "<svg" not in page
     assert "Proven" in page
-
-
-def test_there_is_no_report_of_a_run_that_does_not_verify(run, tmp_path):
-    import shutil
-
-    copy = shutil.copytree(run, tmp_path / "run")
-    (copy / "plan.json").write_text((run / "plan.json").read_text().replace("2.0", "2.5"))
-    (copy / "report.html").unlink(missing_ok=True)
-    with pytest.raises(VerificationError):
-        write_report(copy)
-    assert not (copy / "report.html").exists()
-    with pytest.raises(RunError):
-        write_report(tmp_path)

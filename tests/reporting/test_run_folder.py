@@ -5,8 +5,15 @@ import stat
 
 import pytest
 
-from reldp.errors import RunError
-from reldp.reporting.run_folder import RunFolder, file_hashes, read_json
+from reldp.errors import ReldpError, RunError
+from reldp.reporting.run_folder import (
+    RunFolder,
+    file_hashes,
+    plan_bytes,
+    read_json,
+    read_plan,
+)
+from tests.reporting.example import PLAN
 
 
 def test_naming_a_folder_makes_nothing(tmp_path):
@@ -41,14 +48,39 @@ def test_lines_are_appended_for_their_owner_and_read_but_for_a_torn_one(tmp_path
         run.read_lines(run.metrics)
 
 
-def test_audits_are_a_list_or_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("plan.json", True),
+        ("model/deep/file.bin", True),
+        ("checkpoints/", True),
+        ("tensorboard/events", True),
+        ("key", False),
+        ("audits.json", False),
+        ("model", False),
+        ("plan.json/x", False),
+        (".hidden", False),
+    ],
+)
+def test_what_belongs_in_a_run_folder_is_known(tmp_path, name, known):
+    assert RunFolder(tmp_path).knows(name) is known
+
+
+def test_a_plan_is_read_from_the_bytes_that_it_is_written_as(tmp_path):
     run = RunFolder(tmp_path)
-    assert run.read_audits() == []
-    run.audits.write_text('[{"lower_bound": 1}]')
-    assert run.read_audits() == [{"lower_bound": 1}]
-    run.audits.write_text('{"lower_bound": 1}')
-    with pytest.raises(RunError, match="list of audits"):
-        run.read_audits()
+    run.plan.write_bytes(plan_bytes(PLAN))
+    assert read_plan(run) == PLAN
+    for damage, words in [
+        (b"[]", "one object"),
+        (b"{", "JSON"),
+        (plan_bytes(PLAN)[:-1], "other bytes"),
+        (b"\xef\xbb\xbf" + plan_bytes(PLAN), "JSON"),
+        (plan_bytes(PLAN).replace(b"1e-06", b"0.000001"), "other bytes"),
+        (plan_bytes(PLAN).replace(b"1e-06", b"2"), r"plan\.json: `delta` must"),
+    ]:
+        run.plan.write_bytes(damage)
+        with pytest.raises(ReldpError, match=words):
+            read_plan(run)
 
 
 def test_missing_and_damaged_json_are_clear_errors(tmp_path):

@@ -1,6 +1,7 @@
 """Verification passes on good runs and fails on every kind of tampering."""
 
 import json
+import os
 import shutil
 
 import pytest
@@ -10,6 +11,7 @@ from reldp.accounting.ledger import _FIRST_LINK, _line
 from reldp.encoders import FeatureEncoder
 from reldp.errors import RunError, VerificationError
 from reldp.reporting import verify
+from reldp.reporting.publishing import write_report
 from reldp.training import Trainer
 from tests.training.small import small_encoder, small_parts
 
@@ -49,7 +51,7 @@ def change_json(path, change):
 
 def test_a_good_run_passes(run):
     found = verify(run)
-    assert len(found.checks) == 6
+    assert len(found.checks) == 9
     assert found.certificate.epsilon > 0
 
 
@@ -129,16 +131,89 @@ def edit_card(run):
     path.write_text(path.read_text().replace("| epsilon |", "| small epsilon |"))
 
 
+def remove_a_page(name):
+    def remove(run):
+        (run / name).unlink()
+
+    return remove
+
+
+def duplicate_a_name(run):
+    path = run / "certificate.json"
+    text = path.read_text()
+    assert text.count('  "key": "destroyed",\n') == 1
+    path.write_text(
+        text.replace('  "key": "destroyed",\n', '  "key": "kept",\n  "key": "destroyed",\n')
+    )
+
+
+def write_a_number_in_another_way(run):
+    path = run / "plan.json"
+    path.write_text(path.read_text().replace('"max_degree": 4,', '"max_degree": 4, '))
+
+
+def link_a_model_file(run):
+    path = run / "model" / "model.safetensors"
+    shutil.copy(path, run.parent / "elsewhere")
+    path.unlink()
+    path.symlink_to(run.parent / "elsewhere")
+
+
+def link_the_model(run):
+    shutil.move(run / "model", run.parent / "elsewhere")
+    (run / "model").symlink_to(run.parent / "elsewhere")
+
+
+def link_the_ledger(run):
+    shutil.move(run / "ledger.jsonl", run.parent / "elsewhere")
+    (run / "ledger.jsonl").symlink_to(run.parent / "elsewhere")
+
+
+def pipe_in(name):
+    def make(run):
+        (run / name).unlink(missing_ok=True)
+        os.mkfifo(run / name)
+
+    return make
+
+
+def add(name, content=b"x"):
+    def write(run):
+        (run / name).parent.mkdir(exist_ok=True)
+        (run / name).write_bytes(content)
+
+    return write
+
+
+def empty_folder(run):
+    (run / "model" / "onnx").mkdir()
+
+
+def swap_checkpoint(run):
+    path = next((run / "checkpoints").iterdir())
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+def fabricate_an_audit(run):
+    change_json(run / "certificate.json", lambda v: v["audits"].append({"verdict": "fine"}))
+
+
+def old_format(run):
+    change_json(run / "certificate.json", lambda v: v.update(format=1))
+
+
+def missing_date(run):
+    change_json(run / "certificate.json", lambda v: v.pop("date"))
+
+
+def negative_epsilon(run):
+    change_json(run / "certificate.json", lambda v: v["guarantee"]["epsilon"].update(pld=-1.0))
+
+
 def bring_back_a_key(run):
     (run / "key").write_bytes(bytes(32))
-
-
-def remove_certificate(run):
-    (run / "certificate.json").unlink()
-
-
-def remove_plan(run):
-    (run / "plan.json").unlink()
 
 
 @pytest.mark.parametrize(
@@ -146,29 +221,58 @@ def remove_plan(run):
     [
         (edit_ledger, "changed, removed or added"),
         (remove_line, "changed, removed or added"),
-        (remove_last_line, "has no end"),
-        (forge_fewer_steps, "certificate.json states"),
+        (remove_last_line, "ledger.jsonl has no end"),
+        (forge_fewer_steps, "certificate.json: guarantee.epsilon.pld is"),
+        (link_the_ledger, "ledger.jsonl must be there to be read: it is a link"),
+        (remove_a_page("ledger.jsonl"), "has no ledger.jsonl"),
         (edit_plan, "plan.json is not the plan"),
+        (remove_a_page("plan.json"), "plan.json must be there"),
+        (write_a_number_in_another_way, "plan.json must be written as"),
         (swap_model, "model/model.safetensors is changed"),
         (change_one_weight, "model/model.safetensors is changed"),
         (add_model_file, "model/extra.bin is new"),
         (remove_model_file, "model/encoder.json is missing"),
-        (edit_epsilon, "states guarantee.epsilon.pld"),
-        (edit_assumptions, "states assumptions"),
-        (edit_steps, "states steps.counted 11, but it is 12"),
-        (add_a_promise, "states also 'perfect secrecy', but it is None"),
+        (link_a_model_file, "'model/model.safetensors' is a link"),
+        (link_the_model, "'model' is a link"),
+        (empty_folder, "model/onnx is new"),
+        (pipe_in("model/more"), "'model/more' is a named pipe"),
+        (pipe_in("certificate.json"), "certificate.json must be a regular file, got a named pipe"),
+        (pipe_in("report.html"), "'report.html' is a named pipe"),
+        (edit_epsilon, "guarantee.epsilon.pld is"),
+        (negative_epsilon, "guarantee.epsilon.pld must be a number, 0 or more"),
+        (missing_date, "certificate.json: date must be there"),
+        (old_format, "got 1, which reldp 0.3 and earlier wrote"),
+        (duplicate_a_name, "certificate.json must have each name once, got 'key' twice"),
+        (edit_assumptions, "certificate.json: assumptions is"),
+        (edit_steps, "steps.counted is 11, but must be 12"),
+        (add_a_promise, "known parts only, got 'also'"),
+        (fabricate_an_audit, "certificate.json: audits is"),
         (edit_text, "certificate.md does not say"),
-        (edit_card, "model card does not say"),
-        (bring_back_a_key, "The key is still there"),
-        (remove_certificate, "certificate.json is missing"),
-        (remove_plan, "plan.json must be in the run folder"),
+        (edit_card, "model/README.md, the model card, does not say"),
+        (remove_a_page("certificate.json"), "certificate.json must be there"),
+        (remove_a_page("certificate.md"), "certificate.md must be there"),
+        (remove_a_page("model/README.md"), "README.md must be there"),
+        (bring_back_a_key, "The file key is still there"),
+        (add("notes.txt"), "'notes.txt' is no file of a run"),
+        (add("audits.json", b"[]"), "'audits.json' is no file of a run"),
+        (add("more/x"), "'more/x' is no file of a run"),
+        (add("report.html"), "report.html is not what follows"),
+        (swap_checkpoint, "is not the file that the ledger names"),
+        (add("checkpoints/step-000000001.safetensors"), "is not named in the ledger"),
     ],
 )
 def test_every_kind_of_tampering_is_named(run, tamper, words):
     tamper(run)
-    with pytest.raises(VerificationError, match="does not hold what it says") as caught:
+    with pytest.raises(VerificationError, match=r"does not hold what it says|has no ledger") as e:
         verify(run)
-    assert words in str(caught.value)
+    assert words in str(e.value)
+
+
+def test_a_published_copy_without_what_its_owner_keeps_passes(run):
+    (run / "private.json").unlink()
+    shutil.rmtree(run / "checkpoints")
+    (run / "metrics.jsonl").unlink()
+    verify(run)
 
 
 def test_an_epsilon_in_its_last_digits_is_the_same(run):
@@ -187,16 +291,42 @@ def test_an_epsilon_in_its_last_digits_is_the_same(run):
         verify(run)
 
 
-def test_an_audit_is_part_of_the_certificate(run):
-    from reldp.reporting.publishing import publish
-    from reldp.reporting.run_folder import RunFolder
-
-    (run / "audits.json").write_text(json.dumps([{"lower_bound": 0.3}]))
-    with pytest.raises(VerificationError, match="states audits"):
+def test_only_epsilon_may_differ_in_its_last_digits(run):
+    change_json(
+        run / "certificate.json",
+        lambda values: values["plan"].update(noise_multiplier=2.0 * (1 + 1e-9)),
+    )
+    with pytest.raises(VerificationError, match=r"plan\.noise_multiplier"):
         verify(run)
-    publish(RunFolder(run))
-    assert verify(run).certificate.values["audits"] == [{"lower_bound": 0.3}]
-    assert "lower_bound" in (run / "certificate.md").read_text()
+
+
+def test_reports_verify_as_they_are_written_and_edited_ones_do_not(run):
+    for public in (False, True):
+        page = write_report(run, public=public)
+        assert len(verify(run).checks) == 9
+        text = page.read_text()
+        page.write_text(text.replace("Proven", "Proven beyond doubt"))
+        with pytest.raises(VerificationError, match=r"report\.html is not"):
+            verify(run)
+        page.write_text(text)
+        verify(run)
+
+
+def test_a_full_report_does_not_verify_without_the_sensitive_files_it_shows(run):
+    write_report(run)
+    (run / "metrics.jsonl").unlink()
+    with pytest.raises(VerificationError, match=r"report\.html is not"):
+        verify(run)
+    write_report(run, public=True)
+    verify(run)
+
+
+@pytest.mark.parametrize("text", ["nonsense\n", '{"step": "x", "sensitive": {"loss": []}}\n'])
+def test_damaged_sensitive_files_are_named(run, text):
+    write_report(run)
+    (run / "metrics.jsonl").write_text(text)
+    with pytest.raises(VerificationError, match=r"metrics\.jsonl|report\.html"):
+        verify(run)
 
 
 def test_folders_without_a_run_are_clear_errors(tmp_path):

@@ -21,7 +21,7 @@ the day, other entries no time, because the time that steps take depends on the 
 writes at a time. A line that was only half written when the machine stopped was never relied on, and
 is cut off on opening.
 
-Public: `Ledger` (appends), `LedgerRecord` (what was read), `read_ledger`.
+Public: `Ledger` (appends), `LedgerRecord` (what was read), `read_ledger`, `parse_ledger`.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as home:
@@ -43,8 +43,9 @@ from typing import Any
 from reldp.accounting.ledger_state import FORMAT, LedgerRecord, LedgerState
 from reldp.durable import disk_errors, write_durably
 from reldp.errors import LedgerError, RunError
+from reldp.strict_json import parse_json
 
-__all__ = ["Ledger", "LedgerRecord", "read_ledger"]
+__all__ = ["Ledger", "LedgerRecord", "parse_ledger", "read_ledger"]
 
 _FIRST_LINK = "0" * 64
 _Entry = Mapping[str, Any]
@@ -201,6 +202,15 @@ def read_ledger(path: str | Path) -> LedgerRecord:
         data = place.read_bytes()
     except OSError as error:
         raise LedgerError(f"{place.name} must be there to be read: {error.strerror}.") from None
+    return parse_ledger(data)
+
+
+def parse_ledger(data: bytes) -> LedgerRecord:
+    """The record of a ledger's content, checked to the last byte.
+
+    Raises:
+        LedgerError: The content was changed, or holds an impossible entry.
+    """
     entries, head, _ = _parse(data, torn_end=False)
     return LedgerRecord.check(entries, head)
 
@@ -214,11 +224,13 @@ def _parse(data: bytes, *, torn_end: bool) -> tuple[list[_Entry], str, int]:
         raise LedgerError("The ledger must end with a whole line, got a part of one.")
     for number, text in enumerate(data[:whole].split(b"\n")[:-1], start=1):
         try:
-            entry = dict(json.loads(text))
+            entry = dict(parse_json(text, f"ledger.jsonl line {number}"))
             stated = entry.pop("hash")
             line, head = _line(entry, head)
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError):
             raise LedgerError(f"The ledger's line {number} must be an entry, got damage.") from None
+        except RunError as error:
+            raise LedgerError(str(error)) from None
         if stated != head or line != text + b"\n":
             raise LedgerError(
                 f"The ledger's line {number} must follow from the lines before it, got a hash that "

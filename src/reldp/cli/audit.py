@@ -1,11 +1,10 @@
 """``reldp audit``: tries to refute a plan's claim, and with canaries a whole run's.
 
 The mechanism audit is `reldp.auditing.audit_mechanism`, the training audit `reldp.auditing.audit_training`; this
-command joins the latter with `reldp.training.Trainer`. What a run's audits found goes into its audits.json, and from
-there onto its certificate.
+command joins the latter with `reldp.training.Trainer`. What a run's audits found is appended to its ledger, and from
+there goes onto its certificate.
 """
 
-import json
 import tempfile
 import warnings
 from pathlib import Path
@@ -157,7 +156,7 @@ def _plan(
     from reldp.plan import PrivacyPlan
 
     if folder is not None:
-        from reldp.reporting.publishing import read_plan
+        from reldp.reporting.run_folder import read_plan
 
         return read_plan(folder)
     if plan_file is None:
@@ -278,14 +277,11 @@ def _encoder(described: dict[str, Any], model: str | None) -> "Encoder":
 
 
 def _record(folder: "RunFolder", found: list[dict[str, Any]]) -> None:
-    """Adds the findings to the run's audits, and to its certificate if it has one."""
-    from reldp.durable import write_durably
-    from reldp.reporting.publishing import publish
+    """Appends the findings to the run's ledger, and publishes its certificate anew."""
+    from reldp.reporting.publishing import record_audit
 
-    audits = [*folder.read_audits(), *found]
-    write_durably(folder.audits, (json.dumps(audits, indent=2) + "\n").encode())
-    if folder.certificate.exists():
-        publish(folder)
+    if not record_audit(folder, found):
+        click.echo("reldp: the run is not complete: its ledger keeps no audit.", err=True)
 
 
 def _print(audit: "MechanismAudit", verdicts: list[str], plot: str | None) -> None:

@@ -71,11 +71,11 @@ def command(
         batch_size=batch_size,
     )
     fields = {"graph": Path(graph).name, "pooling": pooling, **result.to_json()}
-    _keep(source, fields)
     if as_json:
         print_json(fields)
     else:
         _show(result)
+    _keep(source, fields)
 
 
 def _candidates(text: str) -> int | str:
@@ -88,12 +88,14 @@ def _candidates(text: str) -> int | str:
 
 
 def _keep(source: str, fields: dict[str, Any]) -> None:
-    """Adds the numbers to a run's own list."""
+    """Adds the numbers to a run's own list, and to its report if it has one."""
+    from reldp.reporting.publishing import refresh_report
     from reldp.reporting.run_folder import RunFolder
 
     run = RunFolder(source)
     if run.has_run:
         run.append_line(run.evaluations, fields)
+        refresh_report(run)
 
 
 def _show(result: "EvaluationResult") -> None:

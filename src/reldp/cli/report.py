@@ -12,11 +12,11 @@ __all__ = ["command"]
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--public", is_flag=True, help="Leave out curves and evaluations: not private.")
+@click.option("--public", is_flag=True, help="Omit sensitive values: curves and evaluations.")
 @json_option
 def command(run: Path, public: bool, as_json: bool) -> None:
     """Write report.html into RUN: the promise, what ran, how it learned, how to check it."""
-    from reldp.reporting.report import write_report
+    from reldp.reporting.publishing import write_report
 
     page = write_report(run, public=public)
     if as_json:

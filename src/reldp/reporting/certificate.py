@@ -9,18 +9,19 @@ Public: `Certificate`. Public inside the package: `price`.
 
 >>> Certificate.from_json("{}")
 Traceback (most recent call last):
-reldp.errors.VerificationError: The certificate must have format 1, got none.
+reldp.errors.VerificationError: certificate.json must have format 2, got none.
 """
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from reldp.errors import LedgerError, VerificationError
-from reldp.reporting import wording
+from reldp.errors import LedgerError, RunError, VerificationError
+from reldp.reporting import schema, wording
+from reldp.strict_json import parse_json
 
 if TYPE_CHECKING:
     from reldp.accounting import Price
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Certificate"]
 
-FORMAT = 1
+FORMAT = 2
+NAME = "certificate.json"
 INFINITY = "Infinity"  # what float() reads back
 
 
@@ -44,19 +46,12 @@ class Certificate:
     values: Mapping[str, Any]
 
     @classmethod
-    def from_ledger(
-        cls,
-        plan: "PrivacyPlan",
-        record: "LedgerRecord",
-        *,
-        audits: Sequence[Mapping[str, Any]] = (),
-    ) -> "Certificate":
+    def from_ledger(cls, plan: "PrivacyPlan", record: "LedgerRecord") -> "Certificate":
         """The certificate of a complete run.
 
         Args:
             plan: The plan that the ledger names.
             record: The checked ledger.
-            audits: What audits of the run found.
 
         Raises:
             LedgerError: The run is not complete, or had another plan.
@@ -64,6 +59,7 @@ class Certificate:
         completion = record.completion
         if completion is None:
             raise LedgerError("The run must be complete, got a ledger without its end.")
+        _check_entries(record.start, completion)
         if record.start["plan_hash"] != plan.hash:
             raise LedgerError("The plan must be the one that the ledger names, got another.")
         return cls(
@@ -84,7 +80,7 @@ class Certificate:
                 "assumptions": wording.assumptions(plan, record.start),
                 "not_promised": wording.not_promised(plan, record.start),
                 "versions": record.start["versions"],
-                "audits": [dict(audit) for audit in audits],
+                "audits": [dict(audit) for audit in record.audits],
             }
         )
 
@@ -112,23 +108,57 @@ class Certificate:
         """One JSON object; an infinite epsilon is the word Infinity."""
         return json.dumps(self.values, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
+    def with_epsilon(self, pld: float | str, rdp: float | str) -> "Certificate":
+        """This certificate with other numbers for epsilon, such as another machine's last digits."""
+        guarantee = {**self.values["guarantee"], "epsilon": {"pld": pld, "rdp": rdp}}
+        return Certificate({**self.values, "guarantee": guarantee})
+
     @classmethod
-    def from_json(cls, text: str) -> "Certificate":
-        """The certificate that `to_json` wrote."""
+    def from_json(cls, text: str | bytes) -> "Certificate":
+        """The certificate that `to_json` wrote.
+
+        Raises:
+            VerificationError: The text is not one that `to_json` writes; the message names the
+                value that it cannot hold.
+        """
+        data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
         try:
-            values = json.loads(text)
-        except ValueError:
-            raise VerificationError("The certificate must be JSON, got damage.") from None
-        found = values.get("format", "none") if isinstance(values, dict) else "none"
-        if found != FORMAT:
-            raise VerificationError(f"The certificate must have format {FORMAT}, got {found}.")
-        return cls(values)
+            values = parse_json(data, NAME)
+            _check_format(values)
+            schema.check(values, schema.CERTIFICATE)
+        except RunError as error:
+            raise VerificationError(str(error)) from None
+        except schema.SchemaError as error:
+            raise VerificationError(f"{NAME}: {error}.") from None
+        found = cls(values)
+        if found.to_json().encode() != data:
+            raise VerificationError(f"{NAME} must be written as reldp writes it, got other bytes.")
+        return found
 
     def to_markdown(self) -> str:
         """The certificate for people."""
         from reldp.reporting.certificate_text import certificate_text
 
         return certificate_text(self.values)
+
+
+def _check_format(values: Any) -> None:
+    found = values.get("format", "none") if isinstance(values, dict) else "none"
+    if type(found) is int and found == FORMAT:
+        return
+    old = ", which reldp 0.3 and earlier wrote. Use the version that the run was made with"
+    raise VerificationError(
+        f"{NAME} must have format {FORMAT}, got {str(found)[:20]}{old if found == 1 else ''}."
+    )
+
+
+def _check_entries(start: Mapping[str, Any], completion: Mapping[str, Any]) -> None:
+    """Refuse ledger entries that no run writes."""
+    try:
+        schema.check(start, schema.START, "start")
+        schema.check(completion, schema.COMPLETION, "complete")
+    except schema.SchemaError as error:
+        raise LedgerError(f"ledger.jsonl: {error}.") from None
 
 
 @lru_cache(maxsize=256)

@@ -1,10 +1,12 @@
 """report.html: one self-contained page about a run, for people who will not open JSON.
 
 The promise first, then what ran, how it learned, how well it does, and how to check it. Curves and
-evaluations are computed from private data without noise and stand under a heading that says so;
-``public=True`` leaves them out. No script, no font and no picture is loaded from anywhere.
+evaluations are computed from private data without noise: they stand under a heading that says so, and
+a public page omits them. No script, no font and no picture is loaded from anywhere. The page is a
+function of the certificate and, unless it is public, of the run's sensitive files: `reldp.verify`
+makes it anew and compares.
 
-Public inside the package: `write_report`.
+Public inside the package: `report_page`, `is_full`.
 
 >>> _table([("epsilon", "< 4")])
 '<table><tr><td>epsilon</td><td>&lt; 4</td></tr></table>'
@@ -12,17 +14,15 @@ Public inside the package: `write_report`.
 
 from collections.abc import Iterable, Mapping
 from html import escape
-from pathlib import Path
 from typing import Any
 
-from reldp.durable import write_durably
+from reldp.errors import RunError
 from reldp.reporting.certificate import Certificate
 from reldp.reporting.charts import line_chart
 from reldp.reporting.run_folder import RunFolder
-from reldp.reporting.verification import verify
 from reldp.reporting.wording import shown
 
-__all__ = ["write_report"]
+__all__ = ["is_full", "report_page"]
 
 _STYLE = """
 :root { color-scheme: light dark; }
@@ -35,49 +35,54 @@ td:first-child { opacity: 0.7; width: 14rem; }
 .promise { font-size: 1.15rem; padding: 0.9rem 1.1rem; border-left: 4px solid #3b82f6;
   background: color-mix(in srgb, #3b82f6 8%, transparent); }
 .warning { border-left-color: #d97706; background: color-mix(in srgb, #d97706 10%, transparent); }
-.private { border: 1px dashed #d97706; padding: 0 1rem 0.6rem; border-radius: 6px; }
+.sensitive { border: 1px dashed #d97706; padding: 0 1rem 0.6rem; border-radius: 6px; }
 svg { width: 100%; font-size: 11px; fill: currentColor; } figure { margin: 1rem 0; }
 figcaption, footer { font-size: 0.85rem; opacity: 0.75; }
 """.strip()
 
+_MARK = "not_private"
 _CURVES = (
     ("loss", "mean loss of a tuple"),
     ("median_norm", "median gradient norm before clipping"),
     ("clipped_share", "share of gradients that were clipped"),
-    ("num_tuples", "realised batch size"),
+    ("num_tuples", "realized batch size"),
 )
+
+_SENSITIVE = "<h2>Sensitive: keep this part to yourself</h2>"
 
 _Values = Mapping[str, Any]
 
 
-def write_report(folder: str | Path, *, public: bool = False) -> Path:
-    """Verifies a run and writes its report.
+def report_page(
+    run: RunFolder, certificate: Certificate, checks: Iterable[str], *, public: bool
+) -> str:
+    """Return the page.
 
     Args:
-        folder: The run folder.
-        public: Leave out everything that is not private.
-
-    Returns:
-        The page.
+        run: The run folder, for its sensitive files.
+        certificate: The certificate of the run.
+        checks: What was checked, in words.
+        public: Omit sensitive values.
 
     Raises:
-        VerificationError: The run does not hold what it says; there is no report of such a run.
+        RunError: A sensitive file is damaged.
     """
-    run = RunFolder(folder)
-    run.require_run()
-    found = verify(run.path)
+    values = certificate.values
     sections = [
-        _promise(found.certificate),
-        _run_section(found.certificate.values),
-        _list("Assumptions", found.certificate.values["assumptions"]),
-        _list("Not promised", found.certificate.values["not_promised"]),
-        _audits(found.certificate.values["audits"]),
-        "" if public else _not_private(run),
-        _checks(found.checks, found.certificate.values),
+        _promise(certificate),
+        _run_section(values),
+        _list("Assumptions", values["assumptions"]),
+        _list("Not promised", values["not_promised"]),
+        _audits(values["audits"]),
+        "" if public else _sensitive(run),
+        _checks(checks, values),
     ]
-    page = _page("Training on private relations", sections)
-    write_durably(run.report, page.encode(), mode=0o644 if public else 0o600)
-    return run.report
+    return _page("Training on private relations", sections)
+
+
+def is_full(page: bytes) -> bool:
+    """Whether a page has the part with sensitive values."""
+    return _SENSITIVE.encode() in page
 
 
 def _page(title: str, sections: Iterable[str]) -> str:
@@ -136,27 +141,38 @@ def _audits(audits: list[_Values]) -> str:
     return "<h2>Audits</h2>\n" + "".join(_table(list(audit.items())) for audit in audits)
 
 
-def _not_private(run: RunFolder) -> str:
+def _sensitive(run: RunFolder) -> str:
     """Curves and evaluations, under their warning."""
-    lines = [line for line in run.read_lines(run.metrics) if "not_private" in line]
-    figures = []
-    for name, label in _CURVES:
-        known = [line for line in lines if name in line["not_private"]]
-        if known:
-            chart = line_chart(
-                [line["step"] for line in known],
-                [float(line["not_private"][name]) for line in known],
-                label=label,
-            )
-            figures.append(f"<figure>{chart}<figcaption>{escape(label)}</figcaption></figure>")
-    evaluations = _evaluations(run.read_lines(run.evaluations))
+    broken = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError)
+    try:
+        figures = "".join(_figures(run.read_lines(run.metrics)))
+    except broken:
+        raise RunError(f"{run.metrics.name} must hold what training logged, got damage.") from None
+    try:
+        evaluations = _evaluations(run.read_lines(run.evaluations))
+    except broken:
+        raise RunError(
+            f"{run.evaluations.name} must hold what evaluations found, got damage."
+        ) from None
     if not figures and not evaluations:
         return ""
     return (
-        '<h2>Not private: keep this part to yourself</h2>\n<div class="private">'
+        f'{_SENSITIVE}\n<div class="sensitive">'
         "<p>Computed from private data without noise; epsilon says nothing about it.</p>"
-        f"{''.join(figures)}{evaluations}</div>"
+        f"{figures}{evaluations}</div>"
     )
+
+
+def _figures(lines: Iterable[_Values]) -> Iterable[str]:
+    """A curve of each number that training logged."""
+    logged = [line for line in lines if _MARK in line]
+    for name, label in _CURVES:
+        known = [line for line in logged if name in line[_MARK]]
+        if known:
+            steps = [line["step"] for line in known]
+            values = [float(line[_MARK][name]) for line in known]
+            chart = line_chart(steps, values, label=label)
+            yield f"<figure>{chart}<figcaption>{escape(label)}</figcaption></figure>"
 
 
 def _evaluations(found: list[dict[str, Any]]) -> str:

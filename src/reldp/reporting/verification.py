@@ -1,37 +1,38 @@
 """``reldp.verify``: recomputes everything a certificate says, and fails loudly on any difference.
 
-What is recomputed: the ledger's hash chain and story; the plan's hash; the steps counted; epsilon
-by both accountants; every word of certificate.json, certificate.md and the model card; the hashes
-of the model's files. Nothing is taken from the certificate itself.
+Every published file is compared byte for byte with what follows from plan.json and ledger.jsonl:
+the certificate (whose two numbers for epsilon may differ by 1e-6 between machines, and nothing else),
+certificate.md, the model card, the report; the model's files and the checkpoint with the hashes in
+the ledger, private.json with the commitment there. Nothing is taken from the certificate itself. No
+link is followed, no pipe waited for, and whatever does not belong to a run is named.
 
 What it cannot see: somebody who rewrites plan, ledger, model and certificate together, hashes
 included. Keep the ledger's head (it is in the certificate) somewhere else to guard against that.
 
-Public: `verify`, `Verification`.
+Public: `verify`, `Verification`. Public inside the package: `verify_files`.
 
 >>> verify("nowhere")
 Traceback (most recent call last):
 reldp.errors.RunError: The run folder must exist, got 'nowhere'.
 """
 
-import math
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from reldp.accounting.ledger import LedgerRecord, read_ledger
+from reldp.accounting.ledger import LedgerRecord, parse_ledger
 from reldp.errors import LedgerError, ReldpError, VerificationError
+from reldp.plain_files import hash_plain, list_plain, read_plain
 from reldp.plan import PrivacyPlan
-from reldp.reporting.certificate import INFINITY, Certificate
+from reldp.reporting.certificate import Certificate
+from reldp.reporting.comparison import agreed_certificate
+from reldp.reporting.kept_files import checkpoint_differences
 from reldp.reporting.model_card import model_card
-from reldp.reporting.publishing import read_plan
-from reldp.reporting.run_folder import RunFolder, file_hashes
+from reldp.reporting.report import report_page
+from reldp.reporting.run_folder import CARD, FILE_LIMIT, LEDGER_LIMIT, RunFolder, read_plan
 
-__all__ = ["Verification", "verify"]
-
-# Sums of floating-point numbers may differ in their last digits between machines.
-_SAME = 1e-6
+__all__ = ["Verification", "verify", "verify_files"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,126 +49,168 @@ class Verification:
 
 
 def verify(folder: str | Path) -> Verification:
-    """Recomputes a complete run's certificate from its plan and ledger.
+    """Recompute a complete run's certificate from its plan and ledger.
 
     Args:
-        folder: The run folder.
+        folder: The run folder. A published copy may lack private.json, checkpoints, report.html and
+            the sensitive files; what is there must be right.
 
     Raises:
+        RunError: There is no run in the folder.
         VerificationError: Anything differs; the message names everything that does.
     """
     run = RunFolder(folder)
-    run.require_run()
+    found = verify_files(run)
+    page = _Inspector(run, found)
+    page.check("report.html is the page that follows from the run", page.report)
+    page.refuse_failures()
+    return Verification(checks=found.checks + tuple(page.passed), certificate=found.certificate)
+
+
+def verify_files(run: RunFolder) -> Verification:
+    """Verify everything but the report.
+
+    Raises:
+        RunError: There is no run in the folder.
+        VerificationError: Anything differs.
+    """
+    _require_run(run)
     inspector = _Inspector(run)
-    inspector.check("the ledger's chain is whole and its story possible", inspector.ledger)
-    inspector.check("the plan is the one that the ledger names", inspector.plan)
-    inspector.check("the run is complete and its key destroyed", inspector.completion)
-    inspector.check("the model's files are the ones that the run wrote", inspector.model)
-    inspector.check("the certificate follows from plan and ledger", inspector.certificate)
-    inspector.check("certificate.md and the model card say the same", inspector.pages)
-    if inspector.failures:
-        raise VerificationError(
-            f"The run in {run.path.name!r} does not hold what it says: "
-            f"{' '.join(inspector.failures)}"
-        )
-    assert inspector.made is not None
-    return Verification(checks=tuple(inspector.passed), certificate=inspector.made)
+    for words, look in (
+        ("the folder holds the files of a run, and no link or other file", inspector.folder),
+        ("ledger.jsonl: its hash chain is whole, and its entries possible", inspector.ledger),
+        ("plan.json is the plan that the ledger names", inspector.plan),
+        ("the run is complete and its key destroyed", inspector.completion),
+        ("model/ holds the files that the run wrote, and no other", inspector.model),
+        ("certificate.json follows from plan and ledger", inspector.certificate),
+        ("certificate.md and model/README.md say the same", inspector.pages),
+        ("private.json and checkpoints, if there, are those of the run", inspector.kept),
+    ):
+        inspector.check(words, look)
+    inspector.refuse_failures()
+    assert inspector.agreed is not None
+    return Verification(checks=tuple(inspector.passed), certificate=inspector.agreed)
+
+
+def _require_run(run: RunFolder) -> None:
+    """Refuse a folder that is not a run; a run whose ledger was removed is one that fails."""
+    if not os.path.lexists(run.ledger):
+        if any(os.path.lexists(place) for place in (run.plan, run.certificate, run.model)):
+            raise VerificationError(f"The run in {run.path.name!r} has no ledger.jsonl.")
+        run.require_run()
 
 
 class _Inspector:
     """Goes through a run and keeps what it found."""
 
-    def __init__(self, run: RunFolder) -> None:
+    def __init__(self, run: RunFolder, found: Verification | None = None) -> None:
         self._run = run
+        self._found = found
         self._record: LedgerRecord | None = None
         self._plan: PrivacyPlan | None = None
-        self.made: Certificate | None = None
+        self._remade: Certificate | None = None
+        self.agreed: Certificate | None = None
         self.passed: list[str] = []
         self.failures: list[str] = []
 
     def check(self, words: str, look: Callable[[], Iterator[str]]) -> None:
-        """Runs one check; whatever it finds, or stumbles over, is a failure."""
+        """Run one check; whatever it finds, or stumbles over, is a failure."""
         try:
             found = list(look())
         except ReldpError as error:
             found = [str(error)]
-        self.failures += found
+        self.failures += [line for line in found if line not in self.failures]
         if not found:
             self.passed.append(words)
 
+    def refuse_failures(self) -> None:
+        """Raise one error that names everything that was found."""
+        if self.failures:
+            raise VerificationError(
+                f"The run in {self._run.path.name!r} does not hold what it says: "
+                f"{' '.join(self.failures)}"
+            )
+
+    def folder(self) -> Iterator[str]:
+        listing = list_plain(self._run.path)
+        for name, kind in sorted(listing.odd.items()):
+            yield f"{name!r} is {kind}."
+        for name in (*listing.files, *(f"{folder}/" for folder in listing.empty)):
+            if not self._run.knows(name):
+                yield f"{name!r} is no file of a run."
+
     def ledger(self) -> Iterator[str]:
-        self._record = read_ledger(self._run.ledger)
-        yield from ()
+        data = read_plain(self._run.ledger, limit=LEDGER_LIMIT)
+        try:
+            self._record = parse_ledger(data)
+        except LedgerError as error:
+            yield f"ledger.jsonl: {error}"
 
     def plan(self) -> Iterator[str]:
-        self._plan = read_plan(self._run)
-        if self._plan.hash != self._known.start["plan_hash"]:
-            self._plan = None
+        plan = read_plan(self._run)
+        if self._record is None:
+            return
+        if plan.hash == self._record.start.get("plan_hash"):
+            self._plan = plan
+        else:
             yield "plan.json is not the plan that the run was started with."
 
     def completion(self) -> Iterator[str]:
-        if self._known.completion is None:
-            yield "The ledger has no end: the run is not complete, or its last lines are gone."
-        if self._run.key.exists():
-            yield "The key is still there: whoever has it can subtract the noise."
+        if self._record is not None and self._record.completion is None:
+            yield "ledger.jsonl has no end: the run is not complete, or its last lines are gone."
+        if os.path.lexists(self._run.key):
+            yield "The file key is still there: whoever has it can subtract the noise."
 
     def model(self) -> Iterator[str]:
-        completion = self._known.completion
-        if completion is None:
-            return
-        was, now = completion["model"]["files"], file_hashes(self._run.model)
-        for name in sorted({*was, *now}):
-            if was.get(name) != now.get(name):
-                what = "missing" if name not in now else "new" if name not in was else "changed"
-                yield f"model/{name} is {what}."
+        was = self._made.values["model"]["files"]
+        listing = list_plain(self._run.model)
+        for name in (*listing.odd, *listing.empty):
+            yield f"model/{name} is new."
+        for name in sorted({*was, *listing.files} - {CARD}):
+            if name not in was:
+                yield f"model/{name} is new."
+            elif name not in listing.files:
+                yield f"model/{name} is missing."
+            elif hash_plain(self._run.model / name) != was[name]:
+                yield f"model/{name} is changed."
 
     def certificate(self) -> Iterator[str]:
-        if self._plan is None or self._known.completion is None:
-            yield "The certificate cannot follow from this plan and ledger."
-            return
-        self.made = Certificate.from_ledger(self._plan, self._known, audits=self._run.read_audits())
-        stated = Certificate.from_json(_text(self._run.certificate))
-        yield from _differences("", stated.values, self.made.values)
+        stated = read_plain(self._run.certificate, limit=FILE_LIMIT)
+        self.agreed = agreed_certificate(stated, self._made)
+        yield from ()
 
     def pages(self) -> Iterator[str]:
-        stated = Certificate.from_json(_text(self._run.certificate))
-        if _text(self._run.certificate_text) != stated.to_markdown():
-            yield "certificate.md does not say what certificate.json says."
-        if _text(self._run.card) != model_card(stated.values):
-            yield "The model card does not say what certificate.json says."
+        certificate = self.agreed or self._made
+        text = certificate.to_markdown().encode()
+        if read_plain(self._run.certificate_text, limit=FILE_LIMIT) != text:
+            yield "certificate.md does not say what follows from plan and ledger."
+        card = model_card(certificate.values).encode()
+        if read_plain(self._run.card, limit=FILE_LIMIT) != card:
+            yield f"model/{CARD}, the model card, does not say what follows from plan and ledger."
+
+    def kept(self) -> Iterator[str]:
+        if self._made and self._record is not None:  # a certificate has checked entries
+            yield from checkpoint_differences(self._run, self._record.checkpoint)
+
+    def report(self) -> Iterator[str]:
+        if self._found is None or not os.path.lexists(self._run.report):
+            return
+        page = read_plain(self._run.report, limit=FILE_LIMIT)
+        for public in (True, False):
+            made = report_page(
+                self._run, self._found.certificate, self._found.checks, public=public
+            )
+            if page == made.encode():
+                return
+        yield "report.html is not what follows from the run. Write it anew with reldp report."
 
     @property
-    def _known(self) -> LedgerRecord:
-        if self._record is None:
-            raise LedgerError("Nothing can be checked against a damaged ledger.")
-        return self._record
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        raise VerificationError(f"{path.name} is missing or unreadable.") from None
-
-
-def _differences(place: str, stated: Any, made: Any) -> Iterator[str]:
-    """Where the certificate says something else than what follows."""
-    if isinstance(stated, Mapping) and isinstance(made, Mapping):
-        for name in sorted({*stated, *made}):
-            yield from _differences(f"{place}{name}.", stated.get(name), made.get(name))
-    elif not _same(stated, made):
-        name = place.rstrip(".")
-        yield f"certificate.json states {name} {_short(stated)}, but it is {_short(made)}."
-
-
-def _same(stated: Any, made: Any) -> bool:
-    both = (stated, made)
-    if any(isinstance(value, float) for value in both) and INFINITY not in both:
-        numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in both)
-        return numbers and math.isclose(stated, made, rel_tol=_SAME)
-    return bool(stated == made)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 70 else text[:67] + "..."
+    def _made(self) -> Certificate:
+        """The certificate that follows from plan and ledger."""
+        if self._remade is None:
+            if self._plan is None or self._record is None or self._record.completion is None:
+                raise VerificationError(
+                    "No certificate follows from this plan.json and ledger.jsonl."
+                )
+            self._remade = Certificate.from_ledger(self._plan, self._record)
+        return self._remade

@@ -1,0 +1,143 @@
+"""Files of a folder that somebody else may have arranged: read without following or waiting.
+
+A link can point anywhere, a named pipe blocks for ever, a device never ends. So a file is opened
+without following a link and without blocking, must turn out to be a regular file, and has a size
+limit; a folder is listed entry by entry, and everything in it that is neither a folder nor a regular
+file is reported.
+
+Public inside the package: `Listing`, `list_plain`, `read_plain`, `hash_plain`.
+
+>>> read_plain(Path("no-such-file"), limit=10)
+Traceback (most recent call last):
+reldp.errors.RunError: no-such-file must be there to be read: No such file or directory.
+"""
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+
+from reldp.errors import RunError
+
+__all__ = ["Listing", "hash_plain", "list_plain", "read_plain"]
+
+_FLAGS = (
+    os.O_RDONLY
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+)
+_KINDS = (
+    (stat.S_ISLNK, "a link"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISDIR, "a folder"),
+)
+_DEEPEST = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """What is in a folder, by paths relative to it with forward slashes.
+
+    Attributes:
+        files: Regular files.
+        empty: Folders that hold nothing.
+        odd: Everything that is neither, and what it is: ``{"x": "a link"}``.
+    """
+
+    files: tuple[str, ...]
+    empty: tuple[str, ...]
+    odd: dict[str, str]
+
+
+def list_plain(folder: Path) -> Listing:
+    """Return everything below a folder; no link is followed, and no file opened.
+
+    Raises:
+        RunError: The folder cannot be listed.
+    """
+    files: list[str] = []
+    empty: list[str] = []
+    odd: dict[str, str] = {}
+    for name, mode in _entries(folder, ""):
+        if mode is None:
+            empty.append(name)
+        elif stat.S_ISREG(mode):
+            files.append(name)
+        else:
+            odd[name] = _kind(mode)
+    return Listing(files=tuple(sorted(files)), empty=tuple(sorted(empty)), odd=odd)
+
+
+def read_plain(path: Path, *, limit: int) -> bytes:
+    """Return the bytes of a regular file.
+
+    Args:
+        path: The file; its last part must not be a link.
+        limit: The most bytes it may have.
+
+    Raises:
+        RunError: It is not there, no regular file, or too large.
+    """
+    with _opened(path) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise RunError(f"{path.name} must have at most {limit:,} bytes, got more.")
+    return data
+
+
+def hash_plain(path: Path) -> str:
+    """Return the SHA-256 of a regular file, however large.
+
+    Raises:
+        RunError: It is not there, or no regular file.
+    """
+    with _opened(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _entries(folder: Path, before: str) -> Iterator[tuple[str, int | None]]:
+    """Names and modes of everything that is no folder; mode None for a folder without entries."""
+    if before.count("/") > _DEEPEST:
+        raise RunError(f"{before[:40]}... must not hold so many folders in one another.")
+    try:
+        with os.scandir(folder) as found:
+            entries = [(entry.name, entry.stat(follow_symlinks=False).st_mode) for entry in found]
+    except OSError as error:
+        raise RunError(f"{folder.name} must be there to be read: {error.strerror}.") from None
+    if before and not entries:
+        yield before.rstrip("/"), None
+    for name, mode in entries:
+        if stat.S_ISDIR(mode):
+            yield from _entries(folder / name, f"{before}{name}/")
+        else:
+            yield before + name, mode
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BufferedReader]:
+    """A regular file, open for reading."""
+    try:
+        descriptor = os.open(path, _FLAGS)
+    except OSError as error:
+        linked = error.errno in (errno.ELOOP, errno.EMLINK) and path.is_symlink()
+        why = "it is a link" if linked else error.strerror
+        raise RunError(f"{path.name} must be there to be read: {why}.") from None
+    try:
+        with open(descriptor, "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if not stat.S_ISREG(mode):
+                raise RunError(f"{path.name} must be a regular file, got {_kind(mode)}.")
+            yield file
+    except OSError as error:
+        raise RunError(f"{path.name} must be there to be read: {error.strerror}.") from None
+
+
+def _kind(mode: int) -> str:
+    return next((words for is_kind, words in _KINDS if is_kind(mode)), "a device")
