@@ -6,6 +6,7 @@ import torch
 
 from reldp.cli.audit import _encoder as encoder_of
 from reldp.cli.audit import _settings as settings_of
+from reldp.accounting.ledger import read_ledger
 from reldp.cli.main import main
 from reldp.encoders import FeatureEncoder, TextEncoder
 from reldp.graph import EntityGraph
@@ -75,7 +76,7 @@ def test_a_plan_file_and_a_picture(tmp_path, capsys):
 
 def test_an_audit_of_a_run_reaches_its_certificate_which_still_verifies(run, capsys):
     assert main(["audit", str(run), *QUICK, "--at-delta", "0.05"]) == 0
-    audits = json.loads((run / "audits.json").read_text())
+    audits = read_ledger(run / "ledger.jsonl").audits
     assert [audit["kind"] for audit in audits] == ["mechanism", "search for bad neighbours"]
     for audit in audits:
         assert audit["verdict"] in (run / "certificate.md").read_text()
@@ -92,7 +93,7 @@ def test_canaries_train_a_copy_and_leave_nothing_of_it(run, graph, capsys, monke
     assert found["plan"]["num_entities"] > 300
     assert "will be destroyed" in captured.err
     assert list(tmp_path.iterdir()) == []
-    assert json.loads((run / "audits.json").read_text())[-1]["kind"] == "training"
+    assert read_ledger(run / "ledger.jsonl").audits[-1]["kind"] == "training"
     verify(run)
 
 

@@ -14,7 +14,7 @@ torch.set_num_threads(1)
 def test_a_good_run_passes_and_an_edited_one_fails_in_one_line(tmp_path, capsys):
     Trainer(*small_parts()).fit(tmp_path / "run")
     assert main(["verify", str(tmp_path / "run")]) == 0
-    assert capsys.readouterr().out.count("ok  ") == 6
+    assert capsys.readouterr().out.count("ok  ") == 9
     assert main(["verify", str(tmp_path / "run"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["verified"]
