@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from reldp.accounting.ledger import read_ledger
 from reldp.cli.audit import _encoder as encoder_of
 from reldp.cli.audit import _settings as settings_of
-from reldp.accounting.ledger import read_ledger
 from reldp.cli.main import main
 from reldp.encoders import FeatureEncoder, TextEncoder
 from reldp.graph import EntityGraph
