@@ -37,6 +37,7 @@ COMMANDS = {
     "report": "one page about a run",
     "audit": "try to refute a plan's or a run's epsilon",
     "demo": "the main job on the bundled graph",
+    "theory": "the definitions and proofs that certificates cite",
 }
 
 
