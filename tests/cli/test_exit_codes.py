@@ -29,6 +29,7 @@ WORDS = {
     "report": ["run"],
     "audit": [],
     "demo": [],
+    "theory": [],
 }
 PLAN = [
     *("--num-entities", "1e4", "--num-relations", "2e4", "--max-degree", "5", "--delta", "1e-6"),
