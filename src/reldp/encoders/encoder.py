@@ -25,6 +25,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from reldp.encoders.soundness import refuse_non_finite, refuse_non_finite_rows
 from reldp.errors import EncoderError
 
 if TYPE_CHECKING:
@@ -86,6 +87,18 @@ class Encoder(ABC):
         """Embeddings (rows, dim) of the rows, with gradients."""
         embeddings: Tensor = self.module(**inputs)
         return embeddings
+
+    def public_embeddings(self) -> npt.NDArray[np.float32]:
+        """Embeddings (inputs, dim) of a few public inputs, for `check_finite`; none by default."""
+        return np.zeros((0, self.dim), np.float32)
+
+    def check_finite(self) -> None:
+        """Refuses weights, or embeddings of public inputs, that are not finite.
+
+        Training with them would spend the whole budget and learn nothing.
+        """
+        refuse_non_finite(dict(self.module.named_parameters()))
+        refuse_non_finite_rows(self.public_embeddings())
 
     @property
     def device(self) -> torch.device:

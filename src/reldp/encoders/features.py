@@ -30,6 +30,7 @@ from torch.nn import functional
 
 from reldp.encoders.encoder import Encoder, entities_of
 from reldp.encoders.folders import new_folder, read_json, state_hash, write_json
+from reldp.encoders.model_files import check_weights_file
 from reldp.encoders.tokens import checked_indices
 from reldp.errors import EncoderError
 
@@ -111,6 +112,9 @@ class FeatureEncoder(Encoder):
         for name, width in zip(["in_dim", *["hidden"] * len(hidden), "dim"], dims, strict=True):
             if not isinstance(width, int) or width < 1:
                 raise EncoderError(f"`{name}` must be a whole number above 0, got {width!r}.")
+        for name, flag in (("bias", bias), ("normalise", normalise)):
+            if not isinstance(flag, bool):
+                raise EncoderError(f"`{name}` must be true or false, got {flag!r}.")
         if activation not in ACTIVATIONS:
             names = ", ".join(ACTIVATIONS)
             raise EncoderError(f"`activation` must be one of {names}, got {activation!r}.")
@@ -130,6 +134,12 @@ class FeatureEncoder(Encoder):
             _set_identity(self.layers[0])
         self.module = mlp
         self._start_hash = state_hash(self.module.state_dict())
+
+    def public_embeddings(self) -> npt.NDArray[np.float32]:
+        """Embeddings of zeros, of ones and of each single coordinate of the first few."""
+        width = int(self.settings["in_dim"])
+        rows = np.concatenate([np.zeros((1, width)), np.ones((1, width)), np.eye(width)[:64]])
+        return self.encode(rows)
 
     @classmethod
     def for_graph(cls, graph: "EntityGraph | CappedGraph", **settings: Any) -> Self:
@@ -199,19 +209,23 @@ class FeatureEncoder(Encoder):
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """The encoder that `save` wrote."""
+        from safetensors import SafetensorError
         from safetensors.torch import load_file
 
-        values = read_json(Path(folder) / "encoder.json")
-        if values.pop("kind", None) != "features":
-            raise EncoderError(f"`folder` must hold a feature encoder, got {Path(folder).name!r}.")
+        place = Path(folder)
+        values = read_json(place / "encoder.json")
+        if not isinstance(values, dict) or values.pop("kind", None) != "features":
+            raise EncoderError(f"`folder` must hold a feature encoder, got {place.name!r}.")
         try:
             encoder = cls(values.pop("in_dim"), **values)
-            encoder.module.load_state_dict(load_file(str(Path(folder) / "model.safetensors")))
-        except (KeyError, TypeError, RuntimeError, OSError) as error:
-            reason = str(error).splitlines()[0].rstrip(".:")
+            check_weights_file(place / "model.safetensors")
+            encoder.module.load_state_dict(load_file(str(place / "model.safetensors")))
+        except (KeyError, TypeError, RuntimeError, OSError, SafetensorError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".:")
             raise EncoderError(
-                f"`folder` must hold a whole feature encoder, got {Path(folder).name!r}: {reason}."
+                f"`folder` must hold a whole feature encoder, got {place.name!r}: {reason}."
             ) from error
+        encoder.check_finite()
         encoder._start_hash = state_hash(encoder.module.state_dict())
         return encoder
 

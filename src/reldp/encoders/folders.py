@@ -57,17 +57,17 @@ def write_json(path: Path, values: Any) -> None:
     path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, argument: str = "folder") -> Any:
     """The JSON in the file; a missing or damaged file is refused by name."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise EncoderError(
-            f"`folder` must hold {path.name}, got {path.parent.name!r} without it."
+            f"`{argument}` must hold {path.name}, got {path.parent.name!r} without it."
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError, OSError) as error:
         raise EncoderError(
-            f"`folder` must hold readable JSON, got a damaged {path.name}."
+            f"`{argument}` must hold readable JSON, got a damaged {path.name}."
         ) from error
 
 

@@ -5,7 +5,8 @@ and normalisation; a bare Hugging Face model gets sensible ones.
 
 Guarantees: no code from the folder is ever run and no pickle is ever read (weights must be
 safetensors or GGUF); a model with missing weights is refused instead of filled with random
-numbers; nothing about this machine (such as the folder's path) goes into what is written later.
+numbers, and so are damaged files, weights that are not finite and a tokenizer that knows no words;
+nothing about this machine (such as the folder's path) goes into what is written later.
 
 Private to the package: `Pretrained`, `load_pretrained`.
 
@@ -26,6 +27,17 @@ from torch import nn
 
 from reldp.encoders.folders import read_json
 from reldp.encoders.hub import hub_folder, is_hub_name
+from reldp.encoders.model_files import (
+    as_encoder_error,
+    check_model_files,
+    check_vocabulary_files,
+    check_weights_file,
+)
+from reldp.encoders.soundness import (
+    refuse_non_finite,
+    refuse_other_layers,
+    refuse_unknown_words,
+)
 from reldp.errors import EncoderError, MissingDependency
 
 __all__ = ["Pretrained", "load_pretrained", "quiet_transformers"]
@@ -92,13 +104,16 @@ def load_pretrained(
         raise EncoderError(f"`dtype` must be one of {', '.join(DTYPES)}, got {dtype!r}.")
     place, gguf_file = _place(source, gguf_file, revision)
     options = {} if gguf_file is None else {"gguf_file": gguf_file}
+    check_model_files(Path(place), gguf_file=gguf_file)
     model = _load_model(place, DTYPES[dtype], attention, options)
     tokeniser = _load_tokeniser(place, model, options)
     name = Path(source).name if Path(source).exists() else str(source)
     folder = Path(place)
     if gguf_file is not None or not (folder / "modules.json").is_file():
         return Pretrained(name=name, model=model, tokeniser=tokeniser)
-    return Pretrained(name=name, model=model, tokeniser=tokeniser, **_sentence_settings(folder))
+    with as_encoder_error(folder):
+        settings = _sentence_settings(folder)
+    return Pretrained(name=name, model=model, tokeniser=tokeniser, **settings)
 
 
 @contextmanager
@@ -154,18 +169,32 @@ def _load_model(
         options = {**options, **_unpacked()}
     else:
         options = {**options, "use_safetensors": True}
-    with quiet_transformers(), _as_encoder_error(place), torch.random.fork_rng(devices=[]):
+    with quiet_transformers(), as_encoder_error(place), torch.random.fork_rng(devices=[]):
         # A head that the checkpoint lacks (a pooler) is never used, but must not differ each time.
         torch.manual_seed(0)
         model, info = AutoModel.from_pretrained(
-            place, dtype=dtype, trust_remote_code=False, output_loading_info=True, **options
+            place,
+            dtype=dtype,
+            trust_remote_code=False,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # told here, where they can be named, and refused below
+            **options,
         )
-    missing = [name for name in info["missing_keys"] if "pooler" not in name]
+    mismatched = sorted(str(entry[0]) for entry in info["mismatched_keys"])
+    if mismatched:
+        raise EncoderError(
+            f"`source` must have weights of the sizes in its config.json, got "
+            f"{os.path.basename(place)!r} with {len(mismatched)} others, the first {mismatched[0]!r}."
+        )
+    # Embeddings are pooled from the last layer's states: a pooler's weights are never used.
+    missing = [name for name in info["missing_keys"] if "pooler" not in name.split(".")]
     if missing:
         raise EncoderError(
             f"`source` must hold every weight, got {os.path.basename(place)!r} without "
             f"{len(missing)} of them, the first {sorted(missing)[0]!r}."
         )
+    refuse_other_layers(model, info["unexpected_keys"], os.path.basename(place))
+    refuse_non_finite(dict(model.named_parameters()))
     _check_kind(model, os.path.basename(place))
     if "gguf_file" in options:
         _forget_packing(model)
@@ -208,8 +237,11 @@ def _load_tokeniser(place: str, model: nn.Module, options: dict[str, Any]) -> An
     """The tokeniser, padding on the right, with a padding token the model knows."""
     from transformers import AutoTokenizer
 
-    with quiet_transformers(), _as_encoder_error(place):
+    with quiet_transformers(), as_encoder_error(place):
         tokeniser = AutoTokenizer.from_pretrained(place, trust_remote_code=False, **options)
+        if "gguf_file" not in options:
+            check_vocabulary_files(Path(place), tokeniser)
+        refuse_unknown_words(tokeniser, _num_token_rows(model))
     tokeniser.padding_side = "right"
     if tokeniser.pad_token is None:
         for token in (tokeniser.eos_token, tokeniser.unk_token, tokeniser.bos_token):
@@ -218,38 +250,38 @@ def _load_tokeniser(place: str, model: nn.Module, options: dict[str, Any]) -> An
                 break
         else:
             raise EncoderError("`source` must have a padding token, got a tokeniser without any.")
+    longest = tokeniser.model_max_length
+    if isinstance(longest, bool) or not isinstance(longest, int | float) or not longest >= 1:
+        raise EncoderError(
+            f"`source` must have a model_max_length of at least 1 in tokenizer_config.json, got "
+            f"{longest!r}."
+        )
     config: Any = model.config
     if getattr(config, "pad_token_id", None) is None:
         config.pad_token_id = tokeniser.pad_token_id
     return tokeniser
 
 
-@contextmanager
-def _as_encoder_error(place: str) -> Iterator[None]:
-    """Turns what transformers raises for a bad source into one clear line."""
-    try:
-        yield
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
-        reason = " ".join(str(error).split()).rstrip(".")
-        shown = reason if len(reason) <= 200 else reason[:200] + "..."
-        name = os.path.basename(place) if os.path.isdir(place) else place
-        raise EncoderError(
-            f"`source` must be a text model that transformers can load, got {name!r}. "
-            f"It said: {shown.replace(place, name)}."
-        ) from error
+def _num_token_rows(model: nn.Module) -> int:
+    """Rows of the table that token ids are looked up in."""
+    holder: Any = model
+    return int(holder.get_input_embeddings().weight.shape[0])
 
 
 def _sentence_settings(folder: Path) -> dict[str, Any]:
     """Pooling, maximum length, dense layers and normalisation of a sentence-transformers folder."""
     found: dict[str, Any] = {"pooling": None, "max_length": None, "normalise": False}
     dense: list[DenseLayer] = []
-    for entry in read_json(folder / "modules.json"):
+    entries = read_json(folder / "modules.json", "source")
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise EncoderError("`source` must list its modules in modules.json, got something else.")
+    for entry in entries:
         kind = str(entry["type"]).rsplit(".", 1)[-1]
         place = folder / str(entry["path"])
         if kind == "Transformer":
             found["max_length"] = _own_max_length(place)
         elif kind == "Pooling":
-            found["pooling"] = _own_pooling(read_json(place / "config.json"))
+            found["pooling"] = _own_pooling(read_json(place / "config.json", "source"))
         elif kind == "Dense":
             dense.append(_read_dense(place))
         elif kind == "Normalize":
@@ -264,7 +296,7 @@ def _sentence_settings(folder: Path) -> dict[str, Any]:
 def _own_max_length(folder: Path) -> int | None:
     """The maximum length that the folder states, if it does."""
     path = folder / "sentence_bert_config.json"
-    stated = read_json(path).get("max_seq_length") if path.is_file() else None
+    stated = read_json(path, "source").get("max_seq_length") if path.is_file() else None
     return stated if isinstance(stated, int) and stated > 0 else None
 
 
@@ -291,7 +323,7 @@ def _read_dense(folder: Path) -> DenseLayer:
     """One sentence-transformers Dense module, from safetensors."""
     from safetensors.torch import load_file
 
-    config = read_json(folder / "config.json")
+    config = read_json(folder / "config.json", "source")
     activation = str(config.get("activation_function", "torch.nn.modules.activation.Tanh"))
     known = {"Identity": nn.Identity, "ReLU": nn.ReLU, "Tanh": nn.Tanh, "GELU": nn.GELU}
     word = activation.rsplit(".", 1)[-1]
@@ -301,7 +333,9 @@ def _read_dense(folder: Path) -> DenseLayer:
             f"`source` must have dense layers in safetensors with one of {', '.join(known)} "
             f"and no residual, got {word} in {folder.name!r}."
         )
+    check_weights_file(weights)
     values = {name.removeprefix("linear."): value for name, value in load_file(weights).items()}
+    refuse_non_finite(values)
     linear = nn.Linear(config["in_features"], config["out_features"], bias="bias" in values)
     linear.load_state_dict(values)
     return DenseLayer(linear=linear, activation=known[word]())

@@ -35,9 +35,11 @@ from reldp.encoders.architecture import (
 from reldp.encoders.encoder import Encoder, entities_of, refuse_batch_mixing
 from reldp.encoders.folders import new_folder, state_hash
 from reldp.encoders.loading import DenseLayer, Pretrained, load_pretrained
+from reldp.encoders.model_files import as_encoder_error
 from reldp.encoders.pooling import POOLINGS
 from reldp.encoders.prefix import HiddenTable
 from reldp.encoders.saving import write_text_folder
+from reldp.encoders.soundness import PUBLIC_TEXTS, refuse_non_finite
 from reldp.encoders.text_module import TextModule
 from reldp.encoders.tokens import TokenTable, checked_indices, chunk_sizes, tokenise
 from reldp.errors import EncoderError
@@ -166,7 +168,19 @@ class TextEncoder(Encoder):
         encoder = kind(
             pretrained, how, pooling=pooling, normalise=normalise, max_length=max_length, **extra
         )
-        return encoder.to(device)
+        encoder.to(device).check_finite()
+        return encoder
+
+    def public_embeddings(self) -> npt.NDArray[np.float32]:
+        """Embeddings of public sentences, from one word to as many as the model takes."""
+        with as_encoder_error(self._described["base_model"]):
+            return self.encode(PUBLIC_TEXTS)
+
+    def check_finite(self) -> None:
+        """Refuses weights, or embeddings of public sentences, that are not finite."""
+        if self.module is not self._text:  # a head alone is trained, on top of this
+            refuse_non_finite(dict(self._text.named_parameters()))
+        super().check_finite()
 
     @property
     def dim(self) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reldp.errors import ConfigError
-from reldp.reporting.run_folder import RunFolder, read_json
+from reldp.reporting.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from reldp.encoders import Encoder
@@ -27,6 +27,7 @@ def load_trained(source: str | Path, **settings: Any) -> "Encoder":
         **settings: Of `TextEncoder.load`, such as another pooling; for text models only.
     """
     from reldp.encoders import FeatureEncoder, TextEncoder
+    from reldp.encoders.folders import read_json
 
     run = RunFolder(source)
     if run.has_run and not run.model.is_dir():
@@ -36,7 +37,10 @@ def load_trained(source: str | Path, **settings: Any) -> "Encoder":
         )
     place = run.model if run.has_run else Path(source)
     described = place / "encoder.json"
-    if described.is_file() and read_json(described).get("kind") == "features":
+    kind = read_json(described, "source") if described.is_file() else {}
+    if not isinstance(kind, dict):
+        raise ConfigError("The model's encoder.json must hold one JSON object, got something else.")
+    if kind.get("kind") == "features":
         if settings:
             raise ConfigError(f"`{min(settings)}` must be left out for an encoder of features.")
         return FeatureEncoder.load(place)

@@ -137,7 +137,7 @@ class Trainer:
             self._warn()
         threads = self._threads(run)
         with repeatable(self.config.device, threads):
-            self.encoder.to(self.config.device)
+            self.encoder.to(self.config.device).check_finite()
             facts = RunFacts(
                 encoder=self.encoder,
                 capped=self.capped,

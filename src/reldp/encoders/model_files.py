@@ -1,0 +1,175 @@
+"""The files of a model folder, looked at before any library opens them.
+
+A Git LFS pointer, a file that was cut short and a configuration of the wrong shape are refused in
+one line that names the file. What a library raises all the same becomes one line too.
+
+Private to the package: `check_model_files`, `check_weights_file`, `check_vocabulary_files`,
+`as_encoder_error`.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as home:
+...     path = Path(home) / "model.safetensors"
+...     _ = path.write_text("version https://git-lfs.github.com/spec/v1")
+...     check_weights_file(path)
+Traceback (most recent call last):
+reldp.errors.EncoderError: `source` must hold whole files, got a Git LFS pointer in model.safetensors. ...
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from reldp.encoders.folders import read_json
+from reldp.errors import EncoderError, ReldpError
+
+__all__ = [
+    "as_encoder_error",
+    "check_model_files",
+    "check_vocabulary_files",
+    "check_weights_file",
+]
+
+_POINTER = b"version https://git-lfs"
+_INDEX = "model.safetensors.index.json"
+_SIZES = (
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "intermediate_size",
+    "vocab_size",
+    "max_position_embeddings",
+)
+_LONGEST_REASON = 200
+
+
+def check_model_files(folder: Path, *, gguf_file: str | None = None) -> None:
+    """Refuses a model folder whose files are pointers, cut short, or no configuration.
+
+    Args:
+        folder: The folder.
+        gguf_file: The one file that holds everything, in place of the others.
+    """
+    if gguf_file is not None:
+        _refuse_pointer(folder / gguf_file)
+        return
+    if (folder / "adapter_config.json").exists():
+        raise EncoderError(
+            f"`source` must be a whole model, got adapters for another one in {folder.name!r} "
+            "(adapter_config.json). Merge them into their model first."
+        )
+    for path in sorted(folder.iterdir()):
+        if path.suffix in (".json", ".txt", ".model") and path.is_file():
+            _refuse_pointer(path)
+    _check_config(folder / "config.json")
+    for path in _weight_files(folder):
+        check_weights_file(path)
+
+
+def check_weights_file(path: Path) -> None:
+    """Refuses a safetensors file that is a pointer, cut short or no safetensors at all."""
+    _refuse_pointer(path)
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        header = stream.read(length) if 8 + length <= size else b""
+    try:
+        entries = json.loads(header)
+        stops = [entry["data_offsets"][1] for name, entry in entries.items() if name[:2] != "__"]
+        wanted = 8 + length + max(stops, default=0)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
+        raise EncoderError(
+            f"`source` must hold whole safetensors files, got {path.name} whose beginning is cut "
+            "short or damaged. Copy or download it again."
+        ) from None
+    if wanted != size:
+        raise EncoderError(
+            f"`source` must hold whole safetensors files, got {path.name} with {size:,} of "
+            f"{wanted:,} bytes. Copy or download it again."
+        )
+
+
+def check_vocabulary_files(folder: Path, tokeniser: Any) -> None:
+    """Refuses a tokenizer that was made without its files: it would know no word."""
+    names = [str(name) for name in (getattr(tokeniser, "vocab_files_names", None) or {}).values()]
+    if names and not any((folder / name).is_file() for name in names):
+        raise EncoderError(
+            f"`source` must hold the files of its tokenizer, got {folder.name!r} without "
+            f"{' or '.join(sorted(set(names)))}. Copy them from the original model."
+        )
+
+
+@contextmanager
+def as_encoder_error(place: str | Path) -> Iterator[None]:
+    """Turns whatever a library raises for a bad source into one clear line.
+
+    Everything is caught: transformers, tokenizers, safetensors and PEFT raise errors of many kinds
+    for a damaged file, some of them bare `Exception`.
+    """
+    where = str(place)
+    name = os.path.basename(where) if os.path.isdir(where) else where
+    try:
+        yield
+    except (ReldpError, MemoryError):
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split()).rstrip(".") or "nothing"
+        reason = reason.replace(where, name)
+        shown = reason if len(reason) <= _LONGEST_REASON else reason[:_LONGEST_REASON] + "..."
+        raise EncoderError(
+            f"`source` must be a text model that transformers can load, got {name!r}. "
+            f"It said: {type(error).__name__}: {shown}."
+        ) from error
+
+
+def _refuse_pointer(path: Path) -> None:
+    with path.open("rb") as stream:
+        if stream.read(len(_POINTER)) == _POINTER:
+            raise EncoderError(
+                f"`source` must hold whole files, got a Git LFS pointer in {path.name}. "
+                "Fetch the file itself, for example with git lfs pull."
+            )
+
+
+def _check_config(path: Path) -> None:
+    """A JSON object with a model type, and sizes that are positive whole numbers."""
+    config = read_json(path, "source")
+    if not isinstance(config, dict):
+        raise EncoderError(
+            f"`source` must hold one JSON object in {path.name}, got {_kind(config)}."
+        )
+    model_type = config.get("model_type")
+    if not isinstance(model_type, str) or not model_type:
+        raise EncoderError(f"`source` must name a model_type in {path.name}, got none.")
+    for name in _SIZES:
+        value = config.get(name)
+        whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
+        if value is not None and not whole:
+            raise EncoderError(
+                f"`source` must have a whole number above 0 as {name} in {path.name}, got {value!r}."
+            )
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """The safetensors files that transformers would read, each of them there."""
+    if (folder / "model.safetensors").is_file():
+        return [folder / "model.safetensors"]
+    if not (folder / _INDEX).is_file():
+        return []
+    index = read_json(folder / _INDEX, "source")
+    shards = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
+        raise EncoderError(f"`source` must hold a weight_map in {_INDEX}, got none.")
+    names = sorted(set(shards.values()))
+    for name in names:
+        if not (folder / name).is_file():
+            raise EncoderError(f"`source` must hold every file that {_INDEX} names, got no {name}.")
+    return [folder / name for name in names]
+
+
+def _kind(value: object) -> str:
+    names = {list: "a list", str: "text", int: "a number", float: "a number", type(None): "null"}
+    return names.get(type(value), type(value).__name__)

@@ -1,0 +1,135 @@
+"""Whether a model can be trained at all: finite weights, known words, finite public outputs.
+
+A model with a NaN in its weights, or a tokenizer that knows no word, trains without a complaint: the
+whole budget is spent on noise, and the certificate says "proven" of a model that learned nothing.
+So weights are looked at, and public sentences are run, before any private row is touched. Everything
+here is public: what is refused depends on the model alone.
+
+Private to the package: `PUBLIC_TEXTS`, `refuse_non_finite`, `refuse_non_finite_rows`,
+`refuse_unknown_words`, `refuse_other_layers`.
+
+>>> refuse_non_finite({"weight": torch.tensor([1.0, float("nan")])})
+Traceback (most recent call last):
+reldp.errors.EncoderError: `encoder` must have finite weights, got NaN or infinity in 'weight'. ...
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from reldp.errors import EncoderError
+
+__all__ = [
+    "PUBLIC_TEXTS",
+    "refuse_non_finite",
+    "refuse_non_finite_rows",
+    "refuse_other_layers",
+    "refuse_unknown_words",
+]
+
+_SENTENCE = "The big red house and the small blue tree stand in the city, 1 day or 25 years."
+
+PUBLIC_TEXTS = (
+    "a",
+    "dog",
+    "the dog and the cat",
+    _SENTENCE,
+    " ".join([_SENTENCE] * 8),
+    " ".join([_SENTENCE] * 100),  # as long as the model takes
+)
+
+# Common words of several scripts: a tokenizer knows at least half of those of one of them.
+_WORDS = {
+    "Latin": "a the and or in over under red blue big small house tree dog cat water day man "
+    "woman time year city",
+    "Cyrillic": "и в не на я он что это дом вода день год город человек время",
+    "Greek": "και το να είναι με σε για από νερό σπίτι ημέρα",
+    "Arabic": "في من على هذا و ما ماء بيت يوم مدينة",
+    "Hebrew": "את לא של אני זה על מים בית יום עיר",
+    "Devanagari": "और में है का की से पानी घर दिन शहर",
+    "Thai": "ที่ และ ใน เป็น ไม่ น้ำ บ้าน วัน เมือง",
+    "Chinese": "的 一 是 不 了 人 我 在 有 水 日 年 大 小",
+    "Japanese": "の に は を た が で て と し 水 日 人 年",
+    "Korean": "이 그 저 것 수 물 집 날 사람 시간 도시",
+}
+_KNOWN_SHARE = 0.5
+_LAYER = re.compile(r"(.*?\.?[a-z_]+)\.(\d+)\.")
+_AT_ONCE = 1 << 24  # numbers looked at in one go
+
+
+def refuse_non_finite(state: Mapping[str, Tensor]) -> None:
+    """Refuses weights that hold NaN or infinity, by name."""
+    for name, value in state.items():
+        if value.is_floating_point() and not _is_finite(value):
+            raise EncoderError(
+                f"`encoder` must have finite weights, got NaN or infinity in {name!r}. "
+                "The model is damaged: load it from its source again."
+            )
+
+
+def refuse_non_finite_rows(rows: npt.NDArray[Any]) -> None:
+    """Refuses an encoder whose embeddings of public inputs are not finite."""
+    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if len(bad):
+        raise EncoderError(
+            f"`encoder` must give finite embeddings, got NaN or infinity for {len(bad)} of "
+            f"{len(rows)} public inputs. Its weights are damaged or too large for their dtype."
+        )
+
+
+def refuse_unknown_words(tokeniser: Any, num_rows: int) -> None:
+    """Refuses a tokenizer to which nearly every word is unknown, or with tokens beyond the model.
+
+    Args:
+        tokeniser: A Hugging Face tokenizer.
+        num_rows: Rows of the model's table of tokens.
+    """
+    shares = {script: _known(tokeniser, words.split()) for script, words in _WORDS.items()}
+    best = max(shares, key=lambda script: shares[script])
+    if shares[best] < _KNOWN_SHARE:
+        raise EncoderError(
+            f"`source` must have a tokenizer that knows words, got one with {len(tokeniser):,} "
+            f"tokens to which {1 - shares[best]:.0%} of common words are unknown (in {best}, the "
+            "script it knows best). Copy the tokenizer's files from the original model."
+        )
+    added = set(getattr(tokeniser, "added_tokens_decoder", {}))
+    largest = max((i for i in tokeniser.get_vocab().values() if i not in added), default=0)
+    if largest >= num_rows:
+        raise EncoderError(
+            f"`source` must have a tokenizer that fits its model, got tokens up to {largest:,} and "
+            f"a table of {num_rows:,} rows. Copy the tokenizer's files from the original model."
+        )
+
+
+def refuse_other_layers(model: nn.Module, unexpected: Iterable[str], name: str) -> None:
+    """Refuses weights of layers that the model lacks: its configuration is of another model.
+
+    Weights of a task head are not used here and may be there.
+    """
+    prefix = getattr(model, "base_model_prefix", "") + "."
+    modules = dict(model.named_modules())
+    for key in sorted(unexpected):
+        found = _LAYER.match(key.removeprefix(prefix))
+        layers = modules.get(found.group(1)) if found else None
+        if found and isinstance(layers, nn.ModuleList) and int(found.group(2)) >= len(layers):
+            raise EncoderError(
+                f"`source` must have a config.json of its own weights, got {name!r} with weights "
+                f"such as {key!r} and {len(layers)} layers in config.json."
+            )
+
+
+def _known(tokeniser: Any, words: list[str]) -> float:
+    """The share of the words of which every piece is a real token."""
+    ignored = set(tokeniser.all_special_ids)
+    rows = [tokeniser.encode(word, add_special_tokens=False) for word in words]
+    return sum(bool(row) and ignored.isdisjoint(row) for row in rows) / len(rows)
+
+
+def _is_finite(value: Tensor) -> bool:
+    flat = value.detach().reshape(-1)
+    return all(bool(torch.isfinite(part).all()) for part in torch.split(flat, _AT_ONCE))
