@@ -50,6 +50,7 @@ def measure(num_steps: int, num_entities: int, batch_size: float, threads: int) 
     before = reldp.evaluate(encoder, verbs, max_relations=2048)
     plan = reldp.PrivacyPlan.for_graph(
         capped,
+        sizes="public",
         target_epsilon=8.0,
         num_negatives=4,
         expected_batch_size=batch_size,

@@ -16,13 +16,15 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from reldp.clipping import ClippingRule, get_rule
-from reldp.errors import PlanError
+from reldp.errors import PlanError, UnreachableTarget
+from reldp.graph.sizes import bounds_for
 
 if TYPE_CHECKING:
     from reldp.accounting import Accountant, CoupledStep, Price
@@ -32,9 +34,12 @@ __all__ = ["PrivacyPlan"]
 
 NEGATIVES = ("entities", "unprotected", "public")
 UNITS = ("entity", "relation")
+SIZES = ("public", "declared", "private")
 ANALYSES = ("best", "anchored", "replacement")
 ACCOUNTANTS = ("pld", "rdp")
 LARGEST = 10**13
+_FROM_GRAPH = ("num_entities", "num_relations", "max_degree", "sizes_epsilon", "sizes_delta")
+_FLOATS = ("clip_norm", "noise_multiplier", "delta", "sizes_epsilon", "sizes_delta")
 
 
 def _check(condition: bool, name: str, rule: str, value: object, fix: str = "") -> None:
@@ -49,6 +54,22 @@ def _missing(value: object) -> bool:
 
 def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
     _check(value in choices, name, "one of " + ", ".join(choices), value)
+
+
+def _check_settings(
+    cls: type["PrivacyPlan"], settings: dict[str, Any], target_epsilon: float | None
+) -> None:
+    """Refuse settings of `for_graph` that are misspelled, follow from the graph or contradict the target."""
+    unknown = sorted(set(settings) - {field.name for field in fields(cls)})
+    if unknown:
+        raise PlanError(f"`{unknown[0]}` must be a field of PrivacyPlan. Is it misspelt?")
+    taken = sorted(set(settings) & set(_FROM_GRAPH))
+    if taken:
+        raise PlanError(f"`{taken[0]}` must not be given: it follows from the graph. Leave it out.")
+    if target_epsilon is not None and "noise_multiplier" in settings:
+        raise PlanError(
+            "`noise_multiplier` must not be given with a target epsilon. Leave one out."
+        )
 
 
 def _check_integer(name: str, value: object, low: int, high: int) -> None:
@@ -66,8 +87,8 @@ class PrivacyPlan:
     """Everything that decides the privacy of a run.
 
     Attributes:
-        num_entities: n of the capped training graph.
-        num_relations: m of the capped training graph.
+        num_entities: n_low, a number of entities that the capped training graph has at least (theory.md 2.4).
+        num_relations: m_high, a number of relations that it has at most; with public sizes both are exact.
         max_degree: K, the largest degree of a protected entity.
         num_negatives: k, negatives per positive relation.
         sample_rate: gamma; give this or expected_batch_size, never both.
@@ -80,7 +101,10 @@ class PrivacyPlan:
         analysis: ``"best"``, ``"anchored"`` (theory.md 3.2) or ``"replacement"`` (3.1).
         clip_norm: C; scales gradients and noise alike and never changes epsilon.
         noise_multiplier: sigma, noise standard deviation divided by clip_norm.
-        delta: The delta of (epsilon, delta).
+        delta: The delta of (epsilon, delta), with what the sizes take of it.
+        sizes: Where num_entities and num_relations come from: ``"public"``, ``"declared"`` or ``"private"``.
+        sizes_epsilon: Epsilon that releasing private sizes cost; it is added to that of the steps.
+        sizes_delta: The part of delta that the steps do not get, because private sizes take it.
     """
 
     num_entities: int
@@ -98,6 +122,9 @@ class PrivacyPlan:
     analysis: str = "best"
     clip_norm: float = 1.0
     noise_multiplier: float = 1.0
+    sizes: str = "public"
+    sizes_epsilon: float = 0.0
+    sizes_delta: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("num_entities", "num_relations"):
@@ -113,7 +140,8 @@ class PrivacyPlan:
             "noise_multiplier", self.noise_multiplier, "a finite number, 0 or more", 0.0, math.inf
         )
         _check_number("delta", self.delta, "a number strictly between 0 and 1", 1e-300, 1 - 1e-12)
-        for name in ("clip_norm", "noise_multiplier", "delta"):  # 1 and 1.0 are one plan
+        self._check_sizes()
+        for name in _FLOATS:  # 1 and 1.0 are one plan
             object.__setattr__(self, name, float(getattr(self, name)))
         _check_choice("unit", self.unit, UNITS)
         _check_choice("analysis", self.analysis, ANALYSES)
@@ -125,6 +153,23 @@ class PrivacyPlan:
                 f"`analysis` anchored needs a local clipping rule, got {self.clipping!r}. Use best."
             )
         _ = self.event  # refuses what cannot be drawn
+
+    def _check_sizes(self) -> None:
+        """Private sizes have a cost, others have none."""
+        _check_choice("sizes", self.sizes, SIZES)
+        for name, rule, limit in (
+            ("sizes_epsilon", "a finite number above 0 for private sizes", math.inf),
+            (
+                "sizes_delta",
+                f"above 0 and below delta, {self.delta:g}, for private sizes",
+                self.delta,
+            ),
+        ):
+            value = getattr(self, name)
+            if self.sizes != "private":
+                _check(value == 0, name, f"0 for {self.sizes} sizes", value)
+                continue
+            _check_number(name, value, rule, 5e-324, math.nextafter(limit, 0.0))
 
     def _fill_pool(self) -> None:
         """The pool of negatives: all entities, or a stated number of others."""
@@ -207,10 +252,16 @@ class PrivacyPlan:
         return (PLDAccountant if name == "pld" else RenyiAccountant)(analysis=self.analysis)
 
     def price(self, accountant: str = "pld", num_steps: int | None = None) -> "Price":
-        """Epsilon with the accountant and the analysis that gave it."""
+        """Epsilon with the accountant and the analysis that gave it.
+
+        Steps are priced at delta - sizes_delta, and the release of private sizes adds sizes_epsilon: the plan depends
+        on the release, so the two may only be added (theory.md 2.4).
+        """
         steps = self.num_steps if num_steps is None else num_steps
         _check_integer("num_steps", steps, 0, 10**12)
-        return self._accountant(accountant).epsilon(self.event * steps, self.delta)
+        rest = self.delta - self.sizes_delta
+        found = self._accountant(accountant).epsilon(self.event * steps, rest)
+        return replace(found, epsilon=found.epsilon + self.sizes_epsilon, delta=self.delta)
 
     def epsilon(self, accountant: str = "pld", num_steps: int | None = None) -> float:
         """Epsilon at delta after num_steps steps (all of them if None); infinite without noise."""
@@ -226,10 +277,19 @@ class PrivacyPlan:
         each = [renyi_epsilon(self.event, name, orders) for name in analyses]
         return np.asarray(np.min(each, axis=0), dtype=np.float64)
 
+    def _check_target(self, target: float) -> None:
+        """Refuse a target that the sizes alone use up."""
+        if self.sizes_epsilon and target <= self.sizes_epsilon:
+            raise UnreachableTarget(
+                f"`target_epsilon` must be above {self.sizes_epsilon:g}, which the private sizes cost, "
+                f"got {target!r}. Raise the target, or declare bounds on the sizes."
+            )
+
     def calibrate(self, target_epsilon: float, accountant: str = "pld") -> "PrivacyPlan":
         """This plan with the least noise, to 0.1 %, whose epsilon is at most the target."""
         from reldp.accounting import least_noise
 
+        self._check_target(target_epsilon)
         noise, _ = least_noise(
             lambda sigma: replace(self, noise_multiplier=sigma).epsilon(accountant), target_epsilon
         )
@@ -239,6 +299,7 @@ class PrivacyPlan:
         """This plan with the largest number of steps whose epsilon is at most the target."""
         from reldp.accounting import most_steps
 
+        self._check_target(target_epsilon)
         steps, _ = most_steps(
             lambda count: self.epsilon(accountant, count), target_epsilon, max(self.num_steps, 1)
         )
@@ -246,35 +307,52 @@ class PrivacyPlan:
 
     @classmethod
     def for_graph(
-        cls, capped: "CappedGraph", *, target_epsilon: float | None = None, **settings: Any
+        cls,
+        capped: "CappedGraph",
+        *,
+        sizes: str = "private",
+        min_entities: int | None = None,
+        max_relations: int | None = None,
+        target_epsilon: float | None = None,
+        sizes_folder: str | PathLike[str] | None = None,
+        **settings: Any,
     ) -> "PrivacyPlan":
-        """A plan with a capped graph's sizes; with a target the noise is calibrated to it.
+        """Make a plan for a capped graph; with a target the noise is calibrated to it.
 
         Args:
             capped: The training graph, capped or promised.
+            sizes: ``"private"``: noisy bounds on the graph's sizes, released once per graph at a cost in epsilon that
+                the plan includes; ``"declared"``: bounds that the owner knows without looking at the data;
+                ``"public"``: the exact sizes, assumed to be known to everybody.
+            min_entities: For declared sizes: the graph has at least this many entities.
+            max_relations: For declared sizes: the graph has at most this many relations.
             target_epsilon: Epsilon to calibrate noise_multiplier to; then noise_multiplier is not given.
-            **settings: The other fields of the plan. delta defaults to a tenth of 1/n.
+            sizes_folder: The folder that the graph was read from, where private sizes are stored too.
+            **settings: The other fields of the plan. delta defaults to a tenth of 1 / num_entities.
         """
-        unknown = sorted(set(settings) - {field.name for field in fields(cls)})
-        if unknown:
-            raise PlanError(f"`{unknown[0]}` must be a field of PrivacyPlan. Is it misspelt?")
-        if target_epsilon is not None and "noise_multiplier" in settings:
-            raise PlanError(
-                "`noise_multiplier` must not be given with a target epsilon. Leave one out."
-            )
-        pool = capped.num_entities
+        _check_settings(cls, settings, target_epsilon)
+        bounds = bounds_for(
+            capped,
+            sizes=sizes,
+            min_entities=min_entities,
+            max_relations=max_relations,
+            target_epsilon=target_epsilon,
+            delta=settings.get("delta"),
+            unit=settings.get("unit", "entity"),
+            folder=sizes_folder,
+        )
         if settings.get("negatives") == "unprotected":
-            pool = int(np.count_nonzero(~capped.protected))
-            _check(
-                pool > 0, "negatives", "another pool", "unprotected", "Every entity is protected."
-            )
-        if settings.get("negatives") != "public":
-            settings.setdefault("pool_size", pool)
-        settings.setdefault("delta", 0.1 / capped.num_entities)
+            settings["pool_size"] = bounds.unprotected_pool(capped, settings.get("pool_size"))
+        taken = bounds.delta
+        if "delta" not in settings:
+            settings["delta"], taken = bounds.default_delta()
         plan = cls(
-            num_entities=capped.num_entities,
-            num_relations=capped.num_relations,
+            num_entities=bounds.min_entities,
+            num_relations=bounds.max_relations,
             max_degree=capped.max_degree,
+            sizes=sizes,
+            sizes_epsilon=bounds.epsilon,
+            sizes_delta=taken,
             **settings,
         )
         return plan if target_epsilon is None else plan.calibrate(target_epsilon)

@@ -36,7 +36,12 @@ def graph(tmp_path_factory):
 def run(tmp_path_factory, graph):
     capped = EntityGraph.read(graph).promise_degrees(2)
     plan = PrivacyPlan.for_graph(
-        capped, num_negatives=2, expected_batch_size=8, num_steps=3, noise_multiplier=1.0
+        capped,
+        sizes="public",
+        num_negatives=2,
+        expected_batch_size=8,
+        num_steps=3,
+        noise_multiplier=1.0,
     )
     folder = tmp_path_factory.mktemp("runs") / "run"
     Trainer(FeatureEncoder(8), capped, plan, progress=False).fit(folder)

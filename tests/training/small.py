@@ -26,6 +26,7 @@ def small_graph(*, protected=None, seed=0):
 def small_plan(capped, **settings):
     """A plan with an epsilon below ten."""
     chosen = {
+        "sizes": "public",
         "num_negatives": 3,
         "expected_batch_size": 20.0,
         "num_steps": 12,

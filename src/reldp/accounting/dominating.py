@@ -155,8 +155,8 @@ def dominating_pair(
     jump = 0.0
     if event.num_negatives:
         k, n, m = event.num_negatives, event.pool_size, event.num_relations
-        # An anchor with kl = n belongs to batches that cannot be drawn, with the entity or without.
-        largest = n // k if analysis == "replacement" else (n - 1) // k
+        # Both neighbors can draw batches of up to L positives; `overflow` charges the others (theory.md 2.4).
+        largest = (n - 1) // k
         # Many components mean many relations per entity, which hide what the nodes resolve.
         node_spacing = max(node_spacing, min(1.0, node_spacing * len(shifts) / 32))
         nodes, weights = _nodes(m, event.sample_rate, min(m, largest), log_tail, node_spacing)

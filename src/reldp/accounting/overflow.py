@@ -1,9 +1,17 @@
 """Batches that cannot be drawn, and what they add to delta.
 
-A batch of l positives needs k*l distinct negatives; if the pool is smaller the step runs on an empty batch. Let p be
-the larger of P[Bin(m+K, gamma) > n/k] and P[Bin(m, gamma) > (n-1)/k]: theory.md section 1 adds T (1 + e^epsilon) p to
-delta. Plans for which that is not negligible at any epsilon are refused; where only e^epsilon makes it large the
-price is infinite.
+A batch of l positives needs k*l distinct negatives; if the pool is smaller the step runs on an empty batch. The
+analyses of theory.md 3 hold for batches of at most L = floor((n-1)/k) positives, which both neighbors can draw, and
+Theorem B (2.4) covers every graph with at least n entities and at most m relations if the rest is charged: with
+p = P[Bin(m+K, gamma) > L], T (1 + e^epsilon) p is added to delta. Where the pool holds no protected entity it is the
+same for both neighbors, and L = floor(n/k).
+
+The accountant keeps the anchored component of l = L that belongs to batches of L + 1. That is more mass on the side of
+the larger graph by at most (1 + k/n) P[Bin(m, gamma) = L + 1] per step, so the e^epsilon part is charged times
+1 + k/n (and times (1 + p k/n)^T, by which the total mass may exceed 1).
+
+Plans for which the charge is not negligible at any epsilon are refused; where only e^epsilon makes it large, epsilon is
+infinite.
 
 >>> from reldp.accounting.events import CoupledStep
 >>> step = CoupledStep(num_relations=1000, pool_size=500, max_degree=5, num_negatives=4, sample_rate=0.01,
@@ -35,10 +43,7 @@ def log_overflow(event: CoupledStep) -> float:
     if k == 0:
         return -math.inf
     smaller = event.pool_size - 1 if event.pool_shrinks else event.pool_size
-    larger = log_upper_tail(
-        event.num_relations + event.max_degree, event.sample_rate, event.pool_size / k
-    )
-    return max(larger, log_upper_tail(event.num_relations, event.sample_rate, smaller / k))
+    return log_upper_tail(event.num_relations + event.max_degree, event.sample_rate, smaller // k)
 
 
 def price_with_overflow(
@@ -61,10 +66,11 @@ def price_with_overflow(
             "batches that cannot be drawn would take too large a part of `delta`. "
             "Use fewer negatives, a smaller batch or a larger pool."
         )
+    log_factor = max(_log_factor(event, count) for event, count in composition.running)
     share = LEAST
     for _ in range(16):
         found = replace(price(delta * (1 - share)), delta=delta)
-        needed = _share(log_probability, found.epsilon, delta)
+        needed = _share(log_probability, log_factor + found.epsilon, delta)
         if needed <= share:
             return found
         if needed > TOLERATED:
@@ -73,7 +79,15 @@ def price_with_overflow(
     return replace(found, epsilon=math.inf)
 
 
-def _share(log_probability: float, epsilon: float, delta: float) -> float:
-    """The share (1 + e^epsilon) p / delta of delta that undrawable batches need."""
-    log_share = log_probability + float(np.logaddexp(0.0, epsilon)) - math.log(delta)
+def _log_factor(event: CoupledStep, count: int) -> float:
+    """Log of how much the anchored component that the accountant keeps at l = L raises the e^epsilon part."""
+    if not event.num_negatives:
+        return 0.0
+    ratio = event.num_negatives / event.pool_size
+    return math.log1p(ratio) + count * math.exp(log_overflow(event)) * ratio
+
+
+def _share(log_probability: float, exponent: float, delta: float) -> float:
+    """The share (1 + e^exponent) p / delta of delta that undrawable batches need."""
+    log_share = log_probability + float(np.logaddexp(0.0, exponent)) - math.log(delta)
     return math.exp(min(log_share, 700.0))

@@ -97,6 +97,7 @@ def _plan_row(
     try:
         plan = PrivacyPlan.for_graph(
             capped,
+            sizes="public",
             target_epsilon=target,
             num_negatives=settings.num_negatives,
             expected_batch_size=settings.expected_batch_size,

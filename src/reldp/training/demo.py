@@ -184,6 +184,7 @@ class Demo:
         settings = self._settings
         plan = PrivacyPlan.for_graph(
             self._capped,
+            sizes="public",
             target_epsilon=settings.target_epsilon,
             num_negatives=settings.num_negatives,
             expected_batch_size=settings.expected_batch_size,

@@ -170,7 +170,7 @@ class Recipe:
             given.setdefault("num_steps", found.num_steps)
             if not _has_rate(given):
                 given["expected_batch_size"] = float(found.expected_batch_size)
-        return PrivacyPlan.for_graph(capped, target_epsilon=target, **given)
+        return PrivacyPlan.for_graph(capped, sizes="public", target_epsilon=target, **given)
 
     def encoder(self, capped: "CappedGraph") -> "Encoder":
         """The encoder: a text model if one is named, else an MLP on the graph's features."""

@@ -16,7 +16,7 @@ Public: `Trainer`, `TrainResult`.
 >>> graph = EntityGraph.from_lists(list(range(400)), [(i, (i + 1) % 400) for i in range(400)],
 ...                                features=np.eye(400, 8, dtype=np.float32))
 >>> capped = graph.promise_degrees(2)
->>> plan = PrivacyPlan.for_graph(capped, num_negatives=2, expected_batch_size=10, num_steps=3,
+>>> plan = PrivacyPlan.for_graph(capped, sizes="public", num_negatives=2, expected_batch_size=10, num_steps=3,
 ...                              noise_multiplier=2.0)
 >>> with tempfile.TemporaryDirectory() as home:
 ...     result = Trainer(FeatureEncoder(8), capped, plan).fit(home + "/run")
@@ -339,7 +339,7 @@ def check_fit(capped: CappedGraph, plan: PrivacyPlan, config: TrainingConfig) ->
         "pool_size": pool,
     }
     for name, value in pairs.items():
-        if getattr(plan, name) != value:
+        if not _fits(plan, name, value):
             raise ConfigError(
                 f"`{name}` of the plan must be the graph's {value}, got {getattr(plan, name)}. "
                 "Make the plan with PrivacyPlan.for_graph."
@@ -359,6 +359,14 @@ def check_fit(capped: CappedGraph, plan: PrivacyPlan, config: TrainingConfig) ->
         )
     relation_loss(config, plan).check_clipping(plan.clipping)
     optimizer_class(config.optimizer)
+
+
+def _fits(plan: PrivacyPlan, name: str, value: int) -> bool:
+    """Whether a graph's number fits the plan's: equal, or within its bound if sizes are bounds."""
+    stated = getattr(plan, name)
+    if plan.sizes == "public" or name == "max_degree":
+        return bool(stated == value)
+    return bool(stated >= value if name == "num_relations" else stated <= value)
 
 
 def _check_device(device: str) -> None:

@@ -1,0 +1,168 @@
+"""Where releases of private sizes are kept, so that each is drawn once and reused.
+
+One file, ``sizes.private.json`` of mode 0600, beside the graph and a copy in the user's state folder
+(``$RELDP_STATE_DIR``, else ``$XDG_STATE_HOME/reldp``, else ``~/.local/state/reldp``): a graph that is opened by path
+and in memory meets the same release. Entries are named by a keyed hash of the capped graph's fingerprint, with a random
+salt inside the file, so that neither file names nor entries identify a graph.
+
+A lock is held from the first look to the last write, so two processes get one release. A damaged file is refused and
+never replaced: a second release of the same graph would cost epsilon that no certificate counts.
+
+Public: `remembered`, `state_folder`, `FILE_NAME`.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as home:
+...     first = remembered("graph", [Path(home)], dict, lambda: {"n": 1})
+...     first == remembered("graph", [Path(home)], dict, lambda: {"n": 2})
+True
+"""
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from reldp.durable import write_durably
+from reldp.errors import GraphError, RunError
+
+__all__ = ["FILE_NAME", "remembered", "state_folder"]
+
+FILE_NAME = "sizes.private.json"
+LOCK_NAME = "sizes.private.lock"
+FORMAT = 1
+
+Release = TypeVar("Release")
+
+
+def state_folder() -> Path:
+    """Return the folder of this user's state."""
+    own, shared = os.environ.get("RELDP_STATE_DIR"), os.environ.get("XDG_STATE_HOME")
+    if own:
+        return Path(own)
+    return (Path(shared) if shared else Path.home() / ".local" / "state") / "reldp"
+
+
+def remembered(
+    fingerprint: str,
+    folders: Sequence[Path],
+    parse: Callable[[dict[str, Any]], Release],
+    draw: Callable[[], dict[str, Any]],
+) -> Release:
+    """Return the release of a graph; draw and store it if no folder holds one.
+
+    Args:
+        fingerprint: Of the capped graph.
+        folders: Where to look and to write, all of them; folders that cannot be written are skipped.
+        parse: Checks the values of an entry, raising `GraphError` if they are no release.
+        draw: Makes the values of a new release.
+
+    Raises:
+        GraphError: A file is damaged.
+        RunError: No folder can be written.
+    """
+    with ExitStack() as held:
+        stores = [store for folder in folders if (store := held.enter_context(_locked(folder)))]
+        if not stores:
+            raise RunError(
+                "private sizes could not be stored: no folder for them may be written to. "
+                "Set RELDP_STATE_DIR to a folder of yours."
+            )
+        known = [store.find(fingerprint) for store in stores]
+        found = next((values for values in known if values is not None), None)
+        values = draw() if found is None else found
+        release = parse(values)
+        for store, old in zip(stores, known, strict=True):
+            if old is None:
+                store.add(fingerprint, values)
+            elif old != values:
+                raise GraphError(
+                    f"{FILE_NAME} must hold one release per graph, got two that differ. Restore the "
+                    "older one: every further release of the same graph adds its epsilon."
+                )
+        return release
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator["_Store | None"]:
+    """Hold the lock of a folder, or give None where it cannot be written."""
+    import fcntl
+
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield None
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield _Store(folder / FILE_NAME)
+    finally:
+        os.close(descriptor)
+
+
+class _Store:
+    """The entries of one file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._salt, self._entries = secrets.token_hex(32), dict[str, Any]()
+        if path.exists() or path.is_symlink():
+            self._salt, self._entries = _parsed(path)
+
+    def find(self, fingerprint: str) -> dict[str, Any] | None:
+        """Return the values stored for a graph."""
+        entry: dict[str, Any] | None = self._entries.get(self._name(fingerprint))
+        return entry
+
+    def add(self, fingerprint: str, values: dict[str, Any]) -> None:
+        """Store the values of a graph that has none."""
+        entries = {**self._entries, self._name(fingerprint): values}
+        content = {"format": FORMAT, "salt": self._salt, "releases": entries}
+        write_durably(
+            self._path, (json.dumps(content, indent=2, sort_keys=True) + "\n").encode(), mode=0o600
+        )
+
+    def _name(self, fingerprint: str) -> str:
+        key = bytes.fromhex(self._salt)
+        return hashlib.blake2b(fingerprint.encode(), key=key, digest_size=16).hexdigest()
+
+
+def _parsed(path: Path) -> tuple[str, dict[str, Any]]:
+    """Return salt and entries of a file, read strictly."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_unique)
+    except (OSError, ValueError, RecursionError) as error:
+        raise _damaged(str(error)) from None
+    if not isinstance(content, dict) or set(content) != {"format", "salt", "releases"}:
+        raise _damaged("it is not an object of format, salt and releases")
+    salt, entries = content["salt"], content["releases"]
+    if content["format"] != FORMAT or isinstance(content["format"], bool):
+        raise _damaged(f"its format is {content['format']!r}, and this version reads {FORMAT}")
+    if not _is_hex(salt, 64) or not isinstance(entries, dict):
+        raise _damaged("its salt or its releases are malformed")
+    if not all(_is_hex(name, 32) and isinstance(value, dict) for name, value in entries.items()):
+        raise _damaged("a release is malformed")
+    return salt, entries
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object whose keys do not repeat."""
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        raise ValueError("a key repeats")
+    return values
+
+
+def _is_hex(value: object, length: int) -> bool:
+    return isinstance(value, str) and len(value) == length and set(value) <= set("0123456789abcdef")
+
+
+def _damaged(reason: str) -> GraphError:
+    return GraphError(
+        f"{FILE_NAME} is damaged: {reason}. Restore it from a backup: without it the sizes are released "
+        "a second time, and that adds its epsilon to every earlier release."
+    )

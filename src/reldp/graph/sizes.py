@@ -1,0 +1,199 @@
+"""Bounds on a graph's sizes that a plan may use instead of the sizes themselves (theory.md 2.4).
+
+Neighboring graphs differ in their number of entities by one, and in their number of relations by up to K, so exact
+sizes are sensitive. Theorem B: epsilon computed for n_low entities and m_high relations covers every graph with at
+least n_low entities and at most m_high relations. Such bounds come from three sources.
+
+*public*: the exact sizes, known to everybody by assumption.
+*declared*: bounds that the owner knows without looking at the data. A rounding of the exact number is not a
+declaration: neighbors on either side of a rounding boundary would be told apart. The guarantee covers neighbors that
+both lie within the bounds. Whether a graph is accepted depends on the data, so an acceptance or refusal must not be
+shown to others.
+*private*: noisy bounds, drawn once per capped graph from the operating system's entropy and stored (`size_store`):
+
+    n_low  = n + dLap(1 / e0) - ceil(ln(1 / d0) / e0)         m_high = m + dLap(K / e0) + ceil(K ln(1 / d0) / e0)
+
+`size_release` draws them and states their cost.
+
+Public: `SizeBounds`, `bounds_for`, `SIZES`.
+
+>>> bounds = SizeBounds(min_entities=900, max_relations=2000, source="declared")
+>>> bounds.default_delta()[0]
+0.00011111111111111112
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reldp.errors import PlanError
+from reldp.graph.size_release import Release, draw_release, num_unprotected, release_target
+from reldp.graph.size_store import remembered, state_folder
+
+if TYPE_CHECKING:
+    from reldp.graph.capped import CappedGraph
+
+__all__ = ["SIZES", "SizeBounds", "bounds_for"]
+
+SIZES = ("private", "declared", "public")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizeBounds:
+    """What a plan may know about a graph's sizes.
+
+    Attributes:
+        min_entities: n_low, at most the number of entities.
+        max_relations: m_high, at least the number of relations.
+        source: ``"public"``, ``"declared"`` or ``"private"``.
+        epsilon: Privacy cost of the release, all numbers together; 0 unless private.
+        delta: Probability that the bounds fail, included in the plan's delta; 0 unless private.
+        min_unprotected: A bound like min_entities on the unprotected entities alone, where it is known.
+        expected_entities: The noisy number of entities without its margin, if private.
+        expected_relations: The noisy number of relations without its margin, if private.
+    """
+
+    min_entities: int
+    max_relations: int
+    source: str
+    epsilon: float = 0.0
+    delta: float = 0.0
+    min_unprotected: int | None = None
+    expected_entities: int | None = None
+    expected_relations: int | None = None
+
+    def default_delta(self) -> tuple[float, float]:
+        """Return the default delta, 0.1 / min_entities, and the part of it that is set aside.
+
+        If delta is a function of the release r, the guarantee has the mean of delta(r), which a single r does not
+        show. So steps are given only delta_steps(r) = 0.1 / n_high - 2 d0, with n_high = n_low + 2 c + 1 and c the
+        margin. Except with probability below 2 d0 (three tails below d0 / 2 each, counting both bounds), n_high is at
+        least the number n of entities of the larger neighbor, so the mean of delta_steps plus the failures is at most
+        0.1 / n: the run is (epsilon, 0.1 / n)-private, and what is stated, 0.1 / n_low, is no smaller than 0.1 / n
+        (theory.md 2.4).
+        """
+        stated = 0.1 / self.min_entities
+        if self.expected_entities is None:
+            return stated, self.delta
+        highest = 2 * self.expected_entities - self.min_entities + 1
+        return stated, stated - 0.1 / highest + self.delta
+
+    def unprotected_pool(self, capped: "CappedGraph", given: int | None) -> int:
+        """Return the size of the pool of unprotected entities: its bound, or the declared one if that is true."""
+        exact = num_unprotected(capped)
+        least = given if self.source == "declared" else self.min_unprotected
+        if exact == 0 or least == 0:
+            raise PlanError(
+                "`negatives` must be another pool, got 'unprotected'. There are no unprotected entities, or too few "
+                "to hide their number."
+            )
+        if least is None:
+            raise PlanError(
+                "`pool_size` must be given when sizes are declared and negatives are unprotected. "
+                "Give a number that the unprotected entities are at least."
+            )
+        if least > exact:
+            raise PlanError(_outside("pool_size", "at most the number of unprotected entities"))
+        return least
+
+
+def bounds_for(
+    capped: "CappedGraph",
+    *,
+    sizes: str,
+    min_entities: int | None = None,
+    max_relations: int | None = None,
+    target_epsilon: float | None = None,
+    delta: float | None = None,
+    unit: str = "entity",
+    folder: str | PathLike[str] | None = None,
+) -> SizeBounds:
+    """Return bounds on the sizes of a capped graph.
+
+    Args:
+        capped: The training graph.
+        sizes: ``"private"``, ``"declared"`` or ``"public"``.
+        min_entities: For declared sizes: a number of entities that the graph has at least.
+        max_relations: For declared sizes: a number of relations that the graph has at most.
+        target_epsilon: Epsilon that a private release should cost least at. Ignored if the graph has a release.
+        delta: A delta that was chosen without looking at the graph, if any; the release then fails with far
+            smaller probability. Ignored if the graph has a release.
+        unit: ``"entity"`` or ``"relation"``; one relation changes only the number of relations, and by one.
+        folder: The folder that the graph was read from; a private release is stored there and in the user's state
+            folder.
+
+    Raises:
+        PlanError: The graph lies outside of declared bounds, or is too small for private sizes.
+    """
+    if sizes not in SIZES:
+        raise PlanError(f"`sizes` must be one of {', '.join(SIZES)}, got {sizes!r}.")
+    if sizes != "declared" and (min_entities, max_relations) != (None, None):
+        name = "max_relations" if min_entities is None else "min_entities"
+        raise PlanError(f"`{name}` must be given for declared sizes only, got sizes {sizes!r}.")
+    if sizes == "public":
+        return SizeBounds(
+            min_entities=capped.num_entities,
+            max_relations=capped.num_relations,
+            source="public",
+            min_unprotected=num_unprotected(capped),
+        )
+    if sizes == "declared":
+        return _declared(capped, min_entities, max_relations)
+    return _private(capped, release_target(target_epsilon), delta, unit, folder)
+
+
+def _outside(name: str, rule: str) -> str:
+    """Return the refusal of a graph outside of declared bounds, which is for the owner's eyes only."""
+    return (
+        f"`{name}` must be {rule}, and is not for this graph. Declare a looser bound. "
+        "This answer depends on the data: do not show it to others."
+    )
+
+
+def _declared(capped: "CappedGraph", least: int | None, most: int | None) -> SizeBounds:
+    for name, value in (("min_entities", least), ("max_relations", most)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise PlanError(
+                f"`{name}` must be an integer, 1 or more, for declared sizes, got {value!r}. "
+                "Give both bounds, from what is known without looking at the data."
+            )
+    assert least is not None
+    assert most is not None
+    for name, outside, side in (
+        ("min_entities", capped.num_entities < least, "at most the number of entities"),
+        ("max_relations", capped.num_relations > most, "at least the number of relations"),
+    ):
+        if outside:
+            raise PlanError(_outside(name, side))
+    return SizeBounds(min_entities=least, max_relations=most, source="declared")
+
+
+def _private(
+    capped: "CappedGraph",
+    target: Fraction,
+    delta: float | None,
+    unit: str,
+    folder: str | PathLike[str] | None,
+) -> SizeBounds:
+    folders = [state_folder()]
+    if folder is not None and Path(folder).is_dir():
+        folders.append(Path(folder))
+    release = remembered(
+        capped.fingerprint,
+        folders,
+        Release.parsed,
+        lambda: draw_release(capped, target, delta).values(),
+    )
+    least, most, unprotected = release.bounds(num_unprotected(capped))
+    return SizeBounds(
+        min_entities=least,
+        max_relations=most,
+        source="private",
+        epsilon=release.epsilon(unit),
+        delta=release.delta,
+        min_unprotected=unprotected,
+        expected_entities=release.entities,
+        expected_relations=release.relations,
+    )

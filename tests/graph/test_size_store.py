@@ -1,0 +1,138 @@
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reldp.errors import GraphError, RunError
+from reldp.graph.size_store import FILE_NAME, remembered, state_folder
+
+COUNTER = iter(range(10**6))
+
+
+def stored(folders, fingerprint="f" * 64):
+    return remembered(fingerprint, folders, dict, lambda: {"number": next(COUNTER)})
+
+
+def test_a_release_is_drawn_once(tmp_path):
+    assert stored([tmp_path]) == stored([tmp_path])
+
+
+def test_another_graph_has_another_release(tmp_path):
+    assert stored([tmp_path]) != stored([tmp_path], "e" * 64)
+
+
+def test_a_release_made_in_memory_is_found_beside_the_graph_and_the_other_way_round(tmp_path):
+    state, one, other = tmp_path / "state", tmp_path / "one", tmp_path / "other"
+    first = stored([state])
+    assert stored([state, one]) == first == stored([one])
+    second = stored([state, other], "e" * 64)
+    assert stored([state], "e" * 64) == second == stored([other], "e" * 64)
+
+
+def test_the_file_is_for_its_owner_only_and_names_no_graph(tmp_path):
+    stored([tmp_path])
+    assert stat.S_IMODE((tmp_path / FILE_NAME).stat().st_mode) == 0o600
+    assert "f" * 20 not in (tmp_path / FILE_NAME).read_text()
+    names = {item.name for item in tmp_path.iterdir()}
+    assert names == {FILE_NAME, "sizes.private.lock"}
+
+
+def test_two_files_name_a_graph_differently(tmp_path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    stored([one, other])
+    names = [set(json.loads((f / FILE_NAME).read_text())["releases"]) for f in (one, other)]
+    assert not names[0] & names[1]
+
+
+def test_a_folder_that_cannot_be_written_is_skipped(tmp_path):
+    (tmp_path / "file").write_text("")
+    blocked = tmp_path / "file" / "folder"
+    assert stored([blocked, tmp_path]) == stored([tmp_path])
+    with pytest.raises(RunError, match="RELDP_STATE_DIR"):
+        stored([blocked])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda c: "",
+        lambda c: "[]",
+        lambda c: "{}",
+        lambda c: json.dumps({**c, "format": 2}),
+        lambda c: json.dumps({**c, "format": True}),
+        lambda c: json.dumps({**c, "salt": "00"}),
+        lambda c: json.dumps({**c, "salt": None}),
+        lambda c: json.dumps({**c, "more": 1}),
+        lambda c: json.dumps({**c, "releases": []}),
+        lambda c: json.dumps({**c, "releases": {"x": {}}}),
+        lambda c: json.dumps(c)[:-1] + ', "format": 1}',
+        lambda c: json.dumps(c)[:-3],
+        lambda c: "[" * 100_000,
+    ],
+)
+def test_a_damaged_file_is_refused_and_left_as_it_is(tmp_path, damage):
+    stored([tmp_path])
+    text = damage(json.loads((tmp_path / FILE_NAME).read_text()))
+    (tmp_path / FILE_NAME).write_text(text)
+    with pytest.raises(GraphError, match=r"sizes\.private\.json is damaged.*backup"):
+        stored([tmp_path])
+    assert (tmp_path / FILE_NAME).read_text() == text
+
+
+def test_a_dangling_link_is_refused(tmp_path):
+    (tmp_path / FILE_NAME).symlink_to(tmp_path / "nothing")
+    with pytest.raises(GraphError, match="is damaged"):
+        stored([tmp_path])
+
+
+def test_two_different_releases_of_one_graph_are_refused(tmp_path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    stored([one])
+    stored([other])
+    with pytest.raises(GraphError, match="must hold one release per graph"):
+        stored([one, other])
+
+
+def test_values_that_are_refused_are_not_stored(tmp_path):
+    def refuse(values):
+        raise GraphError("no")
+
+    with pytest.raises(GraphError, match="no"):
+        remembered("f", [tmp_path], refuse, lambda: {"number": 1})
+    assert not (tmp_path / FILE_NAME).exists()
+
+
+RACE = """
+import secrets, sys, time
+from pathlib import Path
+from reldp.graph.size_store import remembered
+def draw():
+    time.sleep(0.2)
+    return {"number": secrets.randbelow(10**12)}
+print(remembered("graph", [Path(p) for p in sys.argv[1:]], dict, draw)["number"])
+"""
+
+
+def test_processes_that_race_get_one_release(tmp_path):
+    places = [str(tmp_path / "state"), str(tmp_path / "graph")]
+    running = [
+        subprocess.Popen([sys.executable, "-c", RACE, *places], stdout=subprocess.PIPE)
+        for _ in range(4)
+    ]
+    numbers = {process.communicate()[0] for process in running}
+    assert len(numbers) == 1
+    assert numbers != {b""}
+
+
+def test_the_state_folder_follows_the_environment(monkeypatch):
+    monkeypatch.setenv("RELDP_STATE_DIR", "/own")
+    assert state_folder() == Path("/own")
+    monkeypatch.delenv("RELDP_STATE_DIR")
+    monkeypatch.setenv("XDG_STATE_HOME", "/xdg")
+    assert state_folder() == Path("/xdg/reldp")
+    monkeypatch.delenv("XDG_STATE_HOME")
+    assert state_folder() == Path(os.path.expanduser("~/.local/state/reldp"))

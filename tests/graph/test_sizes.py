@@ -1,0 +1,139 @@
+import pytest
+
+from reldp.errors import PlanError
+from reldp.graph.size_store import FILE_NAME
+from reldp.graph.sizes import SizeBounds, bounds_for
+from tests.graph.test_size_release import ring
+
+
+@pytest.fixture(autouse=True)
+def state(monkeypatch, tmp_path):
+    monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+@pytest.fixture(scope="module")
+def capped():
+    return ring(20_000, unprotected=3_000)
+
+
+def test_public_bounds_are_the_sizes(capped):
+    bounds = bounds_for(capped, sizes="public")
+    assert (bounds.min_entities, bounds.max_relations) == (20_000, 20_000)
+    assert (bounds.source, bounds.epsilon, bounds.delta) == ("public", 0.0, 0.0)
+    assert bounds.default_delta() == (0.1 / 20_000, 0.0)
+    assert bounds.unprotected_pool(capped, None) == 3_000
+
+
+def test_declared_bounds_are_those_given_and_cost_nothing(capped):
+    bounds = bounds_for(capped, sizes="declared", min_entities=15_000, max_relations=10**6)
+    assert bounds == SizeBounds(min_entities=15_000, max_relations=10**6, source="declared")
+    assert bounds.default_delta() == (0.1 / 15_000, 0.0)
+    assert bounds.unprotected_pool(capped, 2_000) == 2_000
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "name"),
+    [(20_001, 10**6, "min_entities"), (10, 19_999, "max_relations"), (10**9, 1, "min_entities")],
+)
+def test_a_graph_outside_of_declared_bounds_is_refused_for_the_owner_only(
+    capped, least, most, name
+):
+    with pytest.raises(PlanError, match=f"`{name}` must be.*do not show it to others") as refusal:
+        bounds_for(capped, sizes="declared", min_entities=least, max_relations=most)
+    assert "20" not in str(refusal.value)  # no exact size, whoever reads it
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"min_entities": 5},
+        {"max_relations": 5},
+        {"min_entities": 0, "max_relations": 10**6},
+        {"min_entities": 1.5, "max_relations": 10**6},
+        {"min_entities": True, "max_relations": 10**6},
+    ],
+)
+def test_declared_sizes_need_both_bounds(capped, given):
+    with pytest.raises(PlanError, match="must be an integer, 1 or more, for declared sizes"):
+        bounds_for(capped, sizes="declared", **given)
+
+
+@pytest.mark.parametrize("sizes", ["public", "private"])
+def test_bounds_are_for_declared_sizes_only(capped, sizes):
+    with pytest.raises(PlanError, match="`min_entities` must be given for declared sizes only"):
+        bounds_for(capped, sizes=sizes, min_entities=4)
+    with pytest.raises(PlanError, match="`max_relations` must be given for declared sizes only"):
+        bounds_for(capped, sizes=sizes, max_relations=4)
+
+
+def test_an_unknown_word_is_refused(capped):
+    with pytest.raises(PlanError, match="`sizes` must be one of private, declared, public"):
+        bounds_for(capped, sizes="secret")
+
+
+def test_private_bounds_are_released_once_whatever_is_asked_later(capped):
+    first = bounds_for(capped, sizes="private", target_epsilon=4.0)
+    assert first == bounds_for(capped, sizes="private", target_epsilon=1.0, delta=1e-9)
+    relation = bounds_for(capped, sizes="private", unit="relation")
+    assert relation.min_entities == first.min_entities
+    assert relation.epsilon == pytest.approx(first.epsilon / 4)  # K = 2
+
+
+def test_private_bounds_hold_and_state_their_cost(capped):
+    """False alarm: the bounds fail with probability below 1e-7."""
+    bounds = bounds_for(capped, sizes="private", target_epsilon=4.0)
+    assert bounds.min_entities < 20_000 < bounds.max_relations
+    assert bounds.min_entities < bounds.expected_entities
+    assert 0 < bounds.epsilon < 0.26 * 4
+    assert 0 < bounds.delta < 0.02 * 0.1 / bounds.min_entities
+    assert 0 < bounds.unprotected_pool(capped, None) <= 3_000
+
+
+def test_a_changed_graph_gets_a_release_of_its_own(capped):
+    first = bounds_for(capped, sizes="private")
+    assert bounds_for(ring(20_001), sizes="private") != first
+    assert bounds_for(ring(20_000, degree=3), sizes="private") != first
+
+
+def test_a_graph_read_from_a_folder_keeps_its_release_there(capped, state, tmp_path):
+    folder = tmp_path / "graph"
+    capped.write(folder)
+    first = bounds_for(capped, sizes="private", folder=folder)
+    assert (folder / FILE_NAME).exists()
+    (state / FILE_NAME).unlink()
+    assert bounds_for(capped, sizes="private", folder=folder) == first
+    capped.write(folder, overwrite=True)
+    assert bounds_for(capped, sizes="private", folder=folder) == first
+
+
+def test_a_bundled_name_is_no_folder(capped, state):
+    bounds_for(capped, sizes="private", folder="wordnet-nouns")
+    assert (state / FILE_NAME).exists()
+
+
+def test_the_reserve_of_the_default_delta_covers_the_margin_on_the_other_side():
+    bounds = SizeBounds(
+        min_entities=49_000,
+        max_relations=10**5,
+        source="private",
+        epsilon=0.04,
+        delta=2e-9,
+        expected_entities=50_000,
+        expected_relations=94_000,
+    )
+    stated, taken = bounds.default_delta()
+    assert stated == 0.1 / 49_000
+    assert stated - taken == pytest.approx(0.1 / 51_001 - 2e-9)
+
+
+def test_a_pool_of_unprotected_entities_must_exist_and_be_declared():
+    none, some = ring(10), ring(10, unprotected=4)
+    declared = SizeBounds(min_entities=5, max_relations=20, source="declared")
+    with pytest.raises(PlanError, match="`negatives` must be another pool"):
+        declared.unprotected_pool(none, None)
+    with pytest.raises(PlanError, match="`pool_size` must be given when sizes are declared"):
+        declared.unprotected_pool(some, None)
+    with pytest.raises(PlanError, match=r"`pool_size` must be at most.*do not show it to others"):
+        declared.unprotected_pool(some, 5)
