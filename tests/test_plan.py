@@ -341,7 +341,7 @@ def test_a_private_plan_is_calibrated_and_extended_with_its_sizes_included():
     assert longer.num_steps < make().extend(3.0).num_steps
     for search in (make(**PRIVATE).extend, make(**PRIVATE).calibrate):
         with pytest.raises(
-            UnreachableTarget, match="must be above 0.04, which the private sizes cost"
+            UnreachableTarget, match=r"must be above 0\.04, which the private sizes cost"
         ):
             search(0.04)
 

@@ -103,7 +103,8 @@ def test_canaries_train_a_copy_and_leave_nothing_of_it(run, graph, capsys, monke
 
 
 def test_the_published_frequency_rule_is_refuted_by_a_batch(capsys):
-    assert main(["audit", *FLAGS, *QUICK, "--clipping", "frequency", "--max-degree", "2"]) == 3
+    larger = ["--max-degree", "2", "--num-entities", "14"]  # every batch can be drawn
+    assert main(["audit", *FLAGS, *QUICK, "--clipping", "frequency", *larger]) == 3
     out = " ".join(capsys.readouterr().out.split())
     assert "REFUTED: in a batch of" in out
     assert "the rule claims at most 1" in out

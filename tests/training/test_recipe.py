@@ -62,6 +62,7 @@ def test_settings_and_defaults_are_those_of_the_library():
         assert setting.default == getattr(config, name), name
     plan = {field.name for field in dataclasses.fields(PrivacyPlan)}
     of_graph = {"num_entities", "num_relations", "max_degree", "pool_size"}
+    of_graph |= {"sizes", "sizes_epsilon", "sizes_delta"}
     assert set(SECTIONS["privacy"]) - {"enabled", "target_epsilon"} == plan - of_graph
 
 
