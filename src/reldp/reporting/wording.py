@@ -55,6 +55,10 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
         "Every relation enters a batch independently; negatives are drawn without replacement; "
         "all coins come from AES-256 streams under one secret key from the operating system.",
         "The starting weights and every setting were chosen without looking at the private graph.",
+        "The text and features of every entity depend on that entity alone, not on other entities or "
+        "on relations: no values averaged over neighbors, no degrees, no embeddings of the graph, no "
+        "names of other entities in a text. Otherwise removing one entity changes what others add, "
+        "and epsilon does not hold (theory.md 6).",
         "The key was kept secret while the run lasted.",
     ]
     if plan.unit == "entity" and start["graph"]["degree_bound"] == "capped":
