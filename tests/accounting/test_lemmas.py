@@ -1,6 +1,7 @@
 """Random counterexamples to the lemmas of theory.md 3 and the steps of Theorem B (2.4), with controls to be caught.
 
-Nothing here uses the accountants: pairs are written from the page, divergences are sums over a fine grid of outputs.
+Pairs are written from the page and divergences are sums over a fine grid of outputs, without the accountants' code; one
+test then holds the accountants' own pairs and charge against the same enumeration.
 """
 
 import itertools
@@ -9,6 +10,12 @@ import math
 import numpy as np
 import pytest
 from scipy.stats import binom
+
+from reldp.accounting.discretisation import hockey_stick
+from reldp.accounting.dominating import dominating_pair
+from reldp.accounting.events import CoupledStep
+from reldp.accounting.overflow import log_overflow
+from reldp.errors import PlanError
 
 EPSILONS = np.array([-2.0, -0.7, -0.1, 0.0, 0.05, 0.3, 1.0, 2.5])
 
@@ -232,20 +239,28 @@ def listed(law, sigma):
 GRADIENTS = [(1, 1, -1), (1, 1, 0), (-1, 1, 0.5), (-1, -1, 1)]  # u's own, u a negative, neither
 
 
-def test_theorem_b_covers_batches_that_cannot_be_drawn():
-    rng = np.random.default_rng(5)
-    epsilons = np.array([0.0, 0.05, 0.2, 0.5, 1.0, 2.0])
-    uncharged = 0
-    for _ in range(40):
+EPS = np.array([0.0, 0.05, 0.2, 0.5, 1.0, 2.0])
+
+
+def enumerated(seed, count):
+    """(bounds on sizes, their largest batch, the chance of larger ones, true divergences) of tiny graphs."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
         k, n = int(rng.integers(1, 3)), int(rng.integers(4, 6))
         m, degree = int(rng.integers(1, 4)), int(rng.integers(0, 3))
         rate, sigma = float(rng.uniform(0.1, 0.8)), float(rng.uniform(0.3, 1.5))
-        n_low, m_high = n - int(rng.integers(0, 2)), m + int(rng.integers(0, 3))
-        bound_degree, largest = max(degree, 1), (n_low - 1) // k
+        bounds = {
+            "num_relations": m + int(rng.integers(0, 3)),
+            "pool_size": n - int(rng.integers(0, 2)),
+            "max_degree": max(degree, 1),
+            "num_negatives": k,
+            "sample_rate": rate,
+            "noise_multiplier": sigma,
+        }
+        largest = (bounds["pool_size"] - 1) // k
+        missed = binom.sf(largest, bounds["num_relations"] + bounds["max_degree"], rate)
         others = list(itertools.combinations(range(1, n), 2))[:m]
         mine = [(0, v) for v in range(1, degree + 1)]
-        missed = binom.sf(largest, m_high + bound_degree, rate)
-        charge = missed * np.array([np.ones(len(epsilons)), 1 + np.exp(epsilons)])
         for own, negative, neither in GRADIENTS:
 
             def gradient(relation, negatives, own=own, negative=negative, neither=neither):
@@ -253,13 +268,42 @@ def test_theorem_b_covers_batches_that_cannot_be_drawn():
 
             p = listed(outputs(others + mine, range(n), k, rate, gradient), sigma)
             q = listed(outputs(others, range(1, n), k, rate, gradient), sigma)
-            true = hockey_sticks(p, q, epsilons)
-            for analysis in (anchored, replacement):
-                pair = analysis(m_high, n_low, bound_degree, k, rate, largest)
-                bound = divergences(pair, sigma, epsilons)
-                assert (true <= bound + charge + 1e-6).all()
-                uncharged += bool((true > bound + 1e-4).any())
+            yield bounds, largest, missed, hockey_sticks(p, q, EPS)
+
+
+def test_theorem_b_covers_batches_that_cannot_be_drawn():
+    uncharged = 0
+    for bounds, largest, missed, true in enumerated(seed=5, count=40):
+        charge = missed * np.array([np.ones(len(EPS)), 1 + np.exp(EPS)])
+        *sizes, sigma = bounds.values()
+        m, n, degree, k, rate = sizes
+        for analysis in (anchored, replacement):
+            bound = divergences(analysis(m, n, degree, k, rate, largest), sigma, EPS)
+            assert (true <= bound + charge + 1e-6).all()
+            uncharged += bool((true > bound + 1e-4).any())
     assert uncharged > 20  # the control: without the charge the statement is false
+
+
+def test_the_accountants_own_pairs_and_charge_cover_every_graph_within_the_bounds():
+    """The accountant keeps A^(+1) at the largest batch and charges e^eps times c for it."""
+    uncharged = tried = 0
+    for bounds, _, missed, true in enumerated(seed=6, count=40):
+        try:
+            step = CoupledStep(**bounds)
+        except PlanError:  # the expected batch alone needs more negatives than there are
+            continue
+        tried += 1
+        chance = math.exp(log_overflow(step))
+        assert chance >= missed * (1 - 1e-12)
+        extra = 1 + step.num_negatives / step.pool_size
+        factor = extra * (1 + chance * (extra - 1))
+        charge = missed * np.array([np.ones(len(EPS)), 1 + factor * np.exp(EPS)])
+        for analysis in ("anchored", "replacement"):
+            bound = np.array(hockey_stick(dominating_pair(step, analysis, -200.0), EPS))
+            assert (true <= bound + charge + 1e-6).all(), (bounds, analysis)
+            uncharged += bool((true > bound + 1e-4).any())
+    assert tried > 100
+    assert uncharged > 20
 
 
 @pytest.mark.parametrize("scale", [1.0, 5.0, 50.0, 250.0])
