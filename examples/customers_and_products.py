@@ -55,7 +55,6 @@ def main(
 
     plan = reldp.PrivacyPlan.for_graph(
         capped,
-        sizes="public",
         target_epsilon=2.0,
         negatives="unprotected",  # products only
         num_negatives=4,

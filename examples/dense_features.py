@@ -41,7 +41,6 @@ def main(
 
     plan = reldp.PrivacyPlan.for_graph(
         capped,
-        sizes="public",
         target_epsilon=2.0,
         num_negatives=4,
         expected_batch_size=batch_size,

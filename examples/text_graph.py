@@ -32,7 +32,6 @@ def main(
     # 3. What is promised: epsilon 4 for every entity. The noise follows from it.
     plan = reldp.PrivacyPlan.for_graph(
         capped,
-        sizes="public",
         target_epsilon=4.0,
         num_negatives=4,
         expected_batch_size=batch_size,

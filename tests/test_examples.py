@@ -29,7 +29,12 @@ def test_every_example_is_tested_here():
 def test_a_text_graph(tmp_path, capsys):
     import reldp
 
-    graphs = [reldp.EntityGraph.read(write_graph(tmp_path / f"g{i}", i)) for i in range(2)]
+    # The first is large enough for private sizes, the default.
+    sizes = (2000, 160)
+    graphs = [
+        reldp.EntityGraph.read(write_graph(tmp_path / f"g{i}", i, size))
+        for i, size in enumerate(sizes)
+    ]
     certificate = example("text_graph.py")(
         str(write_model("bert", tmp_path / "model")),
         str(tmp_path / "run"),
@@ -39,6 +44,7 @@ def test_a_text_graph(tmp_path, capsys):
         candidates=32,
     )
     assert certificate.epsilon <= 4
+    assert certificate.values["plan"]["sizes"] == "private"
     assert "after:" in capsys.readouterr().out
 
 
@@ -56,9 +62,12 @@ def test_customers_are_protected_and_products_are_not(tmp_path, capsys):
     certificate, before, after = example("customers_and_products.py")(
         str(tmp_path / "run"), num_customers=6000, num_products=1500, num_steps=60, batch_size=100
     )
-    data = certificate.values["data"]
-    assert data["num_protected"] == 6000
-    assert data["num_entities"] == 7500
-    assert "every protected entity (80.0% of all)" in certificate.summary
+    data, plan = certificate.values["data"], certificate.values["plan"]
+    assert not data["all_protected"]
+    assert "num_entities" not in data
+    assert plan["sizes"] == "private"
+    assert plan["num_entities"] < 7500
+    assert plan["pool_size"] < 1500
+    assert "every protected entity of" in certificate.summary
     assert after > before + 0.02
     assert "kept" in capsys.readouterr().out

@@ -5,6 +5,7 @@ epsilon of a given noise. Levels are kept as JSON beside the results, found agai
 hash, and never guessed: a cell whose level is missing does not run.
 """
 
+import hashlib
 import json
 from dataclasses import fields, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ NOISY = ("private", "noise-only")
 
 
 def bare_plan(cell: Cell, inputs: Inputs) -> PrivacyPlan:
-    """The cell's plan, its noise still open; delta is 1/m of the capped graph."""
+    """The cell's plan, its noise still open; sizes are public, delta is 1/m of the capped graph."""
     capped = inputs.capped(cell.train, cell.max_degree)
     pool = inputs.graph(cell.pool).num_entities if cell.pool else capped.num_entities
     return PrivacyPlan(
@@ -36,6 +37,7 @@ def bare_plan(cell: Cell, inputs: Inputs) -> PrivacyPlan:
         clip_norm=1.0,  # never changes epsilon
         noise_multiplier=cell.noise if cell.noise else 1.0,
         delta=1.0 / capped.num_relations,
+        sizes="public",  # exact, as in other work; older levels were computed so
     )
 
 
@@ -108,5 +110,12 @@ class Levels:
 
 
 def level_key(cell: Cell, plan: PrivacyPlan) -> str:
-    """Where a level is kept: the plan, the accountant and the target."""
-    return f"{plan.hash[:16]}-{cell.accountant}-{cell.epsilon:g}"
+    """Where a level is kept: the plan, the accountant and the target.
+
+    The plan's hash is that of version 0.3, which knew public sizes only, so that committed levels
+    keep their names.
+    """
+    values = {k: v for k, v in plan.to_dict().items() if not k.startswith("sizes")}
+    canonical = json.dumps(values, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(canonical.encode()).hexdigest()
+    return f"{digest[:16]}-{cell.accountant}-{cell.epsilon:g}"

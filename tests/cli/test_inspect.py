@@ -21,7 +21,8 @@ def test_the_page_shows_sizes_a_picture_caps_and_a_plan(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _ring(4000).write(tmp_path / "ring")
-    assert main(["inspect", str(tmp_path / "ring"), "--target-epsilon", "8"]) == 0
+    command = ["inspect", str(tmp_path / "ring"), "--target-epsilon", "8", "--sizes", "public"]
+    assert main(command) == 0
     printed = capsys.readouterr().out
     assert "4,000, all protected" in printed
     assert "4,000 entities (100.0%) share their text" in " ".join(printed.split())
@@ -32,20 +33,43 @@ def test_the_page_shows_sizes_a_picture_caps_and_a_plan(
     noise = [line.split() for line in printed.splitlines() if line.split()[:2] == ["8", "2.5e-05"]]
     assert len(noise) == 1
     assert float(noise[0][2]) / 16 == pytest.approx(float(noise[0][3]), abs=1e-4)
-    assert "not private" in printed
+    assert "from exact sizes, taken as public" in printed
+    assert "sensitive. Keep this page with the data" in printed
+
+
+def test_private_sizes_are_released_only_when_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _ring(4001).write(tmp_path / "ring")
+    command = ["inspect", str(tmp_path / "ring"), "--target-epsilon", "8"]
+    assert main(command) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "No plan yet: the sizes of this graph are private" in printed
+    assert "--release-sizes" in printed
+    assert not (tmp_path / "ring" / "sizes.private.json").exists()
+    assert main([*command, "--release-sizes"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "from private bounds: at least 3," in printed
+    assert "released for epsilon 0." in printed
+    assert (tmp_path / "ring" / "sizes.private.json").stat().st_mode & 0o077 == 0
+    assert main(command) == 0
+    assert " ".join(capsys.readouterr().out.split()) == printed
 
 
 def test_json_holds_the_histogram_the_caps_and_noise_that_meets_the_target(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["inspect", "wordnet-verbs", "--target-epsilon", "4", "--json"]) == 0
+    assert (
+        main(["inspect", "wordnet-verbs", "--target-epsilon", "4", "--sizes", "public", "--json"])
+        == 0
+    )
     found = json.loads(capsys.readouterr().out)
     assert (found["num_entities"], found["num_relations"]) == (13_639, 15_145)
     assert sum(bar["num_entities"] for bar in found["degrees"]["bars"]) == 13_639
     assert [cap["max_degree"] for cap in found["caps"]] == [2, 5, 10, 20]
-    assert found["not_private"] is True
+    assert found["sensitive"] is True
     capped = bundled.load("wordnet-verbs").cap_degrees(5, seed=0)
-    settings = suggest_settings(capped)
+    settings = suggest_settings(5, capped.num_relations)
     (row,) = found["suggestion"]["plans"]
     plan = PrivacyPlan(
         num_entities=capped.num_entities,
@@ -65,11 +89,12 @@ def test_a_target_that_cannot_be_met_is_said_and_not_an_error(
 ) -> None:
     # Two entities: a batch of one relation already needs four distinct negatives.
     EntityGraph.from_lists(["a", "b"], [("a", "b")], text=["x", "y"]).write(tmp_path / "pair")
-    assert main(["inspect", str(tmp_path / "pair")]) == 0
+    command = ["inspect", str(tmp_path / "pair"), "--sizes", "public"]
+    assert main(command) == 0
     printed = capsys.readouterr().out
     assert printed.count("cannot be met") == 3
     assert "num_negatives" in printed
-    assert main(["inspect", str(tmp_path / "pair"), "--json"]) == 0
+    assert main([*command, "--json"]) == 0
     plans = json.loads(capsys.readouterr().out)["suggestion"]["plans"]
     assert [plan["target_epsilon"] for plan in plans] == [1, 4, 10]
     assert all(plan["noise_multiplier"] is None for plan in plans)

@@ -1,11 +1,14 @@
 """``reldp train``: flags and recipes, resuming, and bad input as a new user would give it."""
 
 import json
+import re
 
+import numpy as np
 import pytest
 import torch
 
 from reldp.cli.main import main
+from reldp.graph import EntityGraph
 from tests.encoders.tiny import TEXTS, write_model
 from tests.training.small import small_graph
 
@@ -13,7 +16,8 @@ torch.set_num_threads(1)
 
 SIZES = ["--num-negatives", "3", "--num-steps", "4", "--expected-batch-size", "20"]
 PRIVACY = ["--noise-multiplier", "3", "--delta", "1e-4"]
-FLAGS = ["--max-degree", "4", "--promise-degrees", *SIZES, *PRIVACY]
+EXACT = ["--sizes", "public"]  # a graph of 300 entities is too small for private sizes
+FLAGS = ["--max-degree", "4", "--promise-degrees", *EXACT, *SIZES, *PRIVACY]
 
 
 @pytest.fixture
@@ -98,12 +102,81 @@ def test_sizes_left_out_are_suggested_for_the_graph(tmp_path, graph):
     assert plan["num_steps"] > 100
 
 
+@pytest.fixture(scope="module")
+def large_graph(tmp_path_factory):
+    """A graph that is large enough for private sizes."""
+    count = 3000
+    features = np.random.default_rng(0).normal(size=(count, 4)).astype(np.float32)
+    ring = [(i, (i + step) % count) for i in range(count) for step in (1, 2)]
+    folder = tmp_path_factory.mktemp("graphs") / "large"
+    EntityGraph.from_lists(list(range(count)), ring, features=features).write(folder)
+    return str(folder)
+
+
+def test_sizes_are_private_by_default_and_their_cost_is_said(tmp_path, large_graph, capsys):
+    run = tmp_path / "run"
+    command = ["train", "--graph", large_graph, "--max-degree", "4", "--target-epsilon", "4"]
+    assert main([*command, "-o", str(run), "--num-steps", "3", "--json"]) == 0
+    said = capsys.readouterr()
+    first = lines(said.err)[0]
+    assert first.startswith("reldp: sizes are private: the plan knows that there are at least ")
+    assert re.search(r"released once for epsilon 0\.\d+, which is included", first)
+    assert re.search(r"noise is about \d+% higher than with public sizes\.$", first)
+    plan = json.loads((run / "plan.json").read_text())
+    assert plan["sizes"] == "private"
+    assert plan["num_entities"] < 3000
+    assert plan["num_relations"] > 6000
+    found = json.loads(said.out)
+    assert "which are included" in found["sizes"]
+    assert 3.9 < found["epsilon"] <= 4
+    for place in run.rglob("*"):
+        if place.is_file() and place.name != "private.json":
+            assert not re.search(rb"\b(3,?000|6,?000)\b", place.read_bytes()), place.name
+    # The same release again: another run on this graph has the same bounds, and resuming is silent.
+    assert main([*command, "-o", str(run), "--num-steps", "3"]) == 0
+    assert "sizes are private" not in capsys.readouterr().err
+    other = tmp_path / "other"
+    assert main([*command, "-o", str(other), "--num-steps", "2", "--max-degree", "4"]) == 0
+    again = json.loads((other / "plan.json").read_text())
+    assert again["num_relations"] == plan["num_relations"]
+
+
+def test_a_given_noise_is_compared_by_epsilon(tmp_path, large_graph, capsys):
+    command = ["train", "--graph", large_graph, "--max-degree", "4", "--noise-multiplier", "2"]
+    assert main([*command, "-o", str(tmp_path / "run"), "--num-steps", "3"]) == 0
+    assert "with public sizes epsilon would be about" in lines(capsys.readouterr().err)[0]
+
+
+def test_small_graphs_need_declared_or_public_sizes(tmp_path, graph, capsys):
+    flags = [word for word in FLAGS if word not in EXACT]
+    assert main(["train", "--graph", graph, "-o", str(tmp_path / "run"), *flags]) == 2
+    said = lines(capsys.readouterr().err)
+    assert len(said) == 1
+    assert "--sizes must not be private for a graph this small" in said[0]
+    bounds = ["--sizes", "declared", "--min-entities", "250", "--max-relations", "700"]
+    assert main(["train", "--graph", graph, "-o", str(tmp_path / "run"), *flags, *bounds]) == 0
+    assert main(["verify", str(tmp_path / "run")]) == 0
+
+
+@pytest.mark.parametrize("bounds", [("301", "700"), ("250", "599")])
+def test_a_graph_outside_declared_bounds_is_refused_without_its_sizes(
+    tmp_path, graph, capsys, bounds
+):
+    flags = [word for word in FLAGS if word not in EXACT]
+    flags += ["--sizes", "declared", "--min-entities", bounds[0], "--max-relations", bounds[1]]
+    assert main(["train", "--graph", graph, "-o", str(tmp_path / "run"), *flags]) == 2
+    said = lines(capsys.readouterr().err)
+    assert len(said) == 1
+    assert "do not show it to others" in said[0]
+    assert "300" not in said[0]
+    assert "600" not in said[0]
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("kind", ["bert", "mpnet", "llama"])
 def test_text_models_train_end_to_end_and_load_elsewhere(tmp_path, kind):
-    import numpy as np
     from sentence_transformers import SentenceTransformer
 
-    from reldp.graph import EntityGraph
     from reldp.training.trained import load_trained
 
     texts = [f"{TEXTS[i % 6]} {TEXTS[(i * 7) % 6]}" for i in range(120)]
@@ -113,7 +186,7 @@ def test_text_models_train_end_to_end_and_load_elsewhere(tmp_path, kind):
     run = tmp_path / "run"
     command = ["train", "--graph", str(tmp_path / "graph"), "--model", model, "-o", str(run)]
     flags = ["--max-degree", "2", "--promise-degrees", "--num-negatives", "2", "--num-steps", "3"]
-    flags += ["--expected-batch-size", "6", "--noise-multiplier", "1.5", "--delta", "1e-3"]
+    flags += ["--expected-batch-size", "6", "--noise-multiplier", "1.5", "--delta", "1e-3", *EXACT]
     assert main([*command, *flags, "--lora-rank", "2", "--max-length", "16"]) == 0
     assert main(["verify", str(run)]) == 0
     ours = load_trained(run).encode(texts[:8])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reldp.errors import GraphError, RunError
-from reldp.graph.size_store import FILE_NAME, remembered, state_folder
+from reldp.graph.size_store import FILE_NAME, is_remembered, remembered, state_folder
 
 COUNTER = iter(range(10**6))
 
@@ -19,6 +19,15 @@ def stored(folders, fingerprint="f" * 64):
 
 def test_a_release_is_drawn_once(tmp_path):
     assert stored([tmp_path]) == stored([tmp_path])
+
+
+def test_looking_for_a_release_draws_and_creates_nothing(tmp_path):
+    missing = tmp_path / "missing"
+    assert not is_remembered("f" * 64, [tmp_path, missing])
+    assert list(tmp_path.iterdir()) == []
+    stored([tmp_path])
+    assert is_remembered("f" * 64, [missing, tmp_path])
+    assert not is_remembered("e" * 64, [tmp_path])
 
 
 def test_another_graph_has_another_release(tmp_path):

@@ -2,7 +2,7 @@ import pytest
 
 from reldp.errors import PlanError
 from reldp.graph.size_store import FILE_NAME
-from reldp.graph.sizes import SizeBounds, bounds_for
+from reldp.graph.sizes import SizeBounds, bounds_for, has_release
 from tests.graph.test_size_release import ring
 
 
@@ -15,6 +15,18 @@ def state(monkeypatch, tmp_path):
 @pytest.fixture(scope="module")
 def capped():
     return ring(20_000, unprotected=3_000)
+
+
+def test_a_release_can_be_looked_for_in_both_places(capped, tmp_path, state):
+    folder = tmp_path / "graph"
+    folder.mkdir()
+    assert not has_release(capped, folder)
+    bounds_for(capped, sizes="private", folder=folder)
+    assert has_release(capped)
+    assert has_release(capped, folder)
+    (state / FILE_NAME).unlink()
+    assert has_release(capped, folder)
+    assert not has_release(capped)
 
 
 def test_public_bounds_are_the_sizes(capped):

@@ -1,7 +1,10 @@
 """A plan and the ledger of a run that kept to it, without any training."""
 
+from dataclasses import replace
+
 from reldp.accounting.ledger import LedgerRecord
 from reldp.plan import PrivacyPlan
+from reldp.reporting.certificate import Certificate
 
 PLAN = PrivacyPlan(
     num_entities=5000,
@@ -16,13 +19,10 @@ PLAN = PrivacyPlan(
 
 GRAPH = {
     "commitment": "c0" * 32,
-    "num_entities": 5000,
-    "num_protected": 5000,
-    "num_relations": 8000,
     "max_degree": 5,
     "degree_bound": "capped",
-    "record": {"source": "a shop | its till", "version": "3", "licence": "none", "notes": ["cut."]},
-    "not_private": {"capping": {"num_over": 7}, "drops": {"self_relations": 2}},
+    "all_protected": True,
+    "record": {"source": "a shop | its till", "version": "3", "licence": "none"},
 }
 
 START = {
@@ -62,3 +62,16 @@ def ledger(plan=PLAN, *, counted=100, graph=None, noise="secure"):
     }
     steps = {"kind": "reserve", "branch": 0, "first": 0, "stop": counted}
     return LedgerRecord.check([start, steps, end], "f" * 64)
+
+
+def sized_plan(mode):
+    """The plan with bounds of one mode instead of exact sizes."""
+    if mode == "private":
+        return replace(PLAN, sizes=mode, sizes_epsilon=0.04, sizes_delta=2e-9)
+    return replace(PLAN, sizes=mode)
+
+
+def certificate_of(mode):
+    """The certificate of a run whose sizes are private, declared or public."""
+    plan = sized_plan(mode)
+    return Certificate.from_ledger(plan, ledger(plan))

@@ -108,6 +108,19 @@ def test_what_is_no_certificate_is_refused(text, words):
         Certificate.from_json(text)
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"num_entities": 5000},
+        {"sensitive": {"drops": {"self_relations": 2}}},
+        {"record": {**START["graph"]["record"], "notes": ["5,000 rows."]}},
+    ],
+)
+def test_a_ledger_that_counts_something_of_the_graph_gets_no_certificate(more):
+    with pytest.raises(LedgerError, match=r"start\.graph.* must have known parts only"):
+        Certificate.from_ledger(PLAN, ledger(graph=more))
+
+
 def test_it_names_the_plan_it_priced():
     values = Certificate.from_ledger(PLAN, ledger()).values
     plan = dict(values["plan"])

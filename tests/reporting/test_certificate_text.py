@@ -2,7 +2,7 @@
 
 from reldp.reporting.certificate import Certificate
 from reldp.reporting.certificate_text import certificate_text, table
-from tests.reporting.example import PLAN, ledger
+from tests.reporting.example import PLAN, certificate_of, ledger
 
 VALUES = Certificate.from_ledger(PLAN, ledger()).values
 
@@ -18,12 +18,18 @@ def test_every_number_that_decides_is_on_the_page():
         assert f"- {line}" in page
 
 
-def test_what_was_dropped_stands_under_its_warning():
+def test_exact_sizes_are_on_the_page_only_where_they_are_public():
+    assert "| entities | 5,000 |" in certificate_text(VALUES)
+    for mode in ("private", "declared"):
+        page = certificate_text(certificate_of(mode).values)
+        assert f"| entities | at least 5,000 ({mode} bound) |" in page
+        assert f"| relations used | at most 8,000 ({mode} bound) |" in page
+
+
+def test_nothing_has_to_be_cut_before_publishing():
     page = certificate_text(VALUES)
-    warning = page.index("**not private**, cut this before publishing")
-    assert page.index("dropped: self_relations") > warning
-    quiet = {**VALUES, "data": {k: v for k, v in VALUES["data"].items() if k != "not_private"}}
-    assert "before publishing" not in certificate_text(quiet)
+    assert "before publishing" not in page
+    assert "dropped" not in page.split("## Data")[1].split("## Model")[0]
 
 
 def test_bars_and_lines_cannot_break_a_table():

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
+
 from reldp.reporting.certificate import Certificate
 from reldp.reporting.model_card import model_card
-from tests.reporting.example import PLAN, ledger
+from tests.reporting.example import PLAN, certificate_of, ledger
 
 
 def values(plan=PLAN):
@@ -17,6 +19,15 @@ def test_the_promise_and_the_ledger_s_head_are_on_the_card():
     assert "f" * 64 in card
     assert "`small-model`" in card
     assert card.startswith("---\nlibrary_name: sentence-transformers\n")
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [("private", "noisy bounds"), ("declared", "must not be shown"), ("public", "are public")],
+)
+def test_the_card_says_what_is_known_about_sizes(mode, words):
+    row = next(x for x in model_card(certificate_of(mode).values).splitlines() if "| sizes |" in x)
+    assert words in row.lower()
 
 
 def test_a_card_of_features_shows_another_use():

@@ -6,7 +6,7 @@ import pytest
 
 from reldp.reporting.certificate import Certificate
 from reldp.reporting.wording import adjacency, shown
-from tests.reporting.example import GRAPH, PLAN, ledger
+from tests.reporting.example import GRAPH, PLAN, certificate_of, ledger
 
 
 def certificate(plan=PLAN, **settings):
@@ -40,12 +40,46 @@ def test_capped_and_promised_are_told_apart():
     assert not any("raw one" in line for line in said)
 
 
-def test_a_protected_part_is_named_with_its_share():
-    some = certificate(graph={"num_protected": 1000})
+def test_a_protected_part_is_named_without_its_share():
+    some = certificate(graph={"all_protected": False})
     assert "one protected entity" in some.values["guarantee"]["adjacency"]
-    assert "20.0% of all" in some.summary
+    assert "every protected entity of" in some.summary
+    assert "%" not in some.summary
     assert any("not marked as protected" in line for line in some.values["not_promised"])
     assert not any("not marked" in line for line in certificate().values["not_promised"])
+
+
+def test_private_sizes_name_their_bounds_and_what_they_cost():
+    said = certificate_of("private").values
+    sentence = said["guarantee"]["sizes"]
+    assert "not public" in sentence
+    assert "at least 5,000 entities and at most 8,000 relations" in sentence
+    assert "epsilon 0.04 and delta 2e-09, which are included" in sentence
+    assert not any("are public, although" in line for line in said["assumptions"])
+    assert any("except at its noisy bounds" in line for line in said["assumptions"])
+
+
+def test_declared_sizes_are_a_condition_on_both_neighbors():
+    said = certificate_of("declared").values
+    bounds = "at least 5,000 entities and at most 8,000 relations"
+    assert bounds in said["guarantee"]["adjacency"]
+    declared = [line for line in said["assumptions"] if "declared" in line]
+    assert len(declared) == 1
+    assert bounds in declared[0]
+    assert "must not be shown" in declared[0]
+    assert bounds not in certificate_of("private").values["guarantee"]["adjacency"]
+
+
+def test_public_sizes_are_an_assumption():
+    said = certificate_of("public").values["assumptions"]
+    assert said[0].startswith("The exact numbers of entities (5,000) and relations (8,000)")
+
+
+def test_the_number_of_unprotected_entities_is_said_not_to_be_hidden_and_why():
+    plan = replace(PLAN, negatives="unprotected", pool_size=4000)
+    said = certificate(plan, graph={"all_protected": False}).values["assumptions"]
+    assert any("unprotected entities, at least 4,000 of them" in line for line in said)
+    assert not any("unprotected entities" in line for line in certificate().values["assumptions"])
 
 
 def test_relations_alone_are_a_weaker_promise():

@@ -13,16 +13,16 @@ from tests.encoders.tiny import SENTENCE, write_model
 torch.set_num_threads(1)
 
 
-def write_graph(folder, seed):
-    """A ring whose neighbours share words."""
+def write_graph(folder, seed, size=160):
+    """A ring whose neighbors share words."""
     words = SENTENCE.split()
     generator = np.random.default_rng(seed)
     texts = [
         " ".join([words[i % 16], words[(i + 1) % 16], *generator.choice(words, 2)])
-        for i in range(160)
+        for i in range(size)
     ]
-    ring = [(i, (i + 1) % 160) for i in range(160)]
-    EntityGraph.from_lists(list(range(160)), ring, text=texts).write(folder)
+    ring = [(i, (i + 1) % size) for i in range(size)]
+    EntityGraph.from_lists(list(range(size)), ring, text=texts).write(folder)
     return str(folder)
 
 
@@ -38,6 +38,7 @@ def tiny_settings(home):
         candidates=64,
         max_length=12,
         max_degree=2,
+        sizes="public",
     )
 
 

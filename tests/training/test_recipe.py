@@ -9,7 +9,8 @@ import torch
 
 from reldp.encoders import FeatureEncoder, TextEncoder
 from reldp.encoders.head import HeadEncoder
-from reldp.errors import ConfigError, PlanError
+from reldp.errors import ConfigError, PlanError, ReldpError
+from reldp.graph import sizes
 from reldp.plan import PrivacyPlan
 from reldp.training.config import TrainingConfig
 from reldp.training.recipe import Recipe
@@ -18,7 +19,13 @@ from tests.encoders.tiny import write_model
 from tests.training.small import small_graph
 
 torch.set_num_threads(1)
-SIZES = {"num_negatives": 3, "num_steps": 5, "expected_batch_size": 20, "delta": 1e-4}
+SIZES = {
+    "sizes": "public",
+    "num_negatives": 3,
+    "num_steps": 5,
+    "expected_batch_size": 20,
+    "delta": 1e-4,
+}
 
 
 @pytest.fixture
@@ -30,7 +37,8 @@ def graph(tmp_path):
 def recipe(graph, **sections):
     sections.setdefault("data", {}).update({"graph": graph, "max_degree": 4})
     sections.setdefault("privacy", {"noise_multiplier": 2.0})
-    sections["privacy"] = {**SIZES, **sections["privacy"]}
+    chosen = {**SIZES, **sections["privacy"]}
+    sections["privacy"] = {name: value for name, value in chosen.items() if value is not None}
     return Recipe.from_values(sections)
 
 
@@ -62,8 +70,10 @@ def test_settings_and_defaults_are_those_of_the_library():
         assert setting.default == getattr(config, name), name
     plan = {field.name for field in dataclasses.fields(PrivacyPlan)}
     of_graph = {"num_entities", "num_relations", "max_degree", "pool_size"}
-    of_graph |= {"sizes", "sizes_epsilon", "sizes_delta"}
-    assert set(SECTIONS["privacy"]) - {"enabled", "target_epsilon"} == plan - of_graph
+    of_graph |= {"sizes_epsilon", "sizes_delta"}
+    asked = {"enabled", "target_epsilon", "min_entities", "max_relations", "min_unprotected"}
+    assert set(SECTIONS["privacy"]) - asked == plan - of_graph
+    assert SECTIONS["privacy"]["sizes"].default == "private"
 
 
 @pytest.mark.parametrize(
@@ -103,6 +113,49 @@ def test_no_privacy_goes_before_a_target(graph):
     made = recipe(graph, privacy={"enabled": False, "target_epsilon": 4.0}).trainer()
     assert made.plan.noise_multiplier == 0
     assert not made.config.clip
+
+
+def test_without_privacy_sizes_are_exact_and_nothing_is_released(graph, monkeypatch):
+    monkeypatch.setattr(sizes, "remembered", lambda *given: pytest.fail("a release was drawn"))
+    privacy = {"enabled": False, "sizes": "private"}
+    plan = recipe(graph, privacy=privacy).trainer().plan
+    assert (plan.sizes, plan.num_entities) == ("public", 300)
+
+
+def test_declared_sizes_decide_every_setting_that_is_left_out(graph):
+    declared = {"sizes": "declared", "min_entities": 200, "max_relations": 9000, "delta": None}
+    left_out = {"num_steps": None, "expected_batch_size": None, "num_negatives": None}
+    made = recipe(graph, privacy={"noise_multiplier": 2.0, **declared, **left_out})
+    plan = made.plan(made.capped())
+    assert (plan.sizes, plan.num_entities, plan.num_relations) == ("declared", 200, 9000)
+    assert (plan.expected_batch_size, plan.num_steps, plan.num_negatives) == (32, 700, 4)
+    assert plan.delta == 0.1 / 200
+    assert plan.sample_rate == 32 / 9000
+
+
+def test_declared_bounds_are_passed_on_for_unprotected_negatives(tmp_path):
+    marked = small_graph(protected=[i % 2 == 0 for i in range(300)])
+    marked.write(tmp_path / "marked")
+    declared = {"sizes": "declared", "min_entities": 200, "max_relations": 900}
+    privacy = {"noise_multiplier": 2.0, "negatives": "unprotected", **declared}
+    made = recipe(str(tmp_path / "marked"), privacy={**privacy, "min_unprotected": 120})
+    assert made.plan(made.capped()).pool_size == 120
+    missing = recipe(str(tmp_path / "marked"), privacy=privacy)
+    with pytest.raises(ConfigError, match="`min_unprotected` must be given"):
+        missing.plan(missing.capped())
+
+
+def test_mistakes_are_found_before_sizes_are_released(graph, monkeypatch):
+    monkeypatch.setattr(sizes, "remembered", lambda *given: pytest.fail("a release was drawn"))
+    wrong = [
+        {"privacy": {}},
+        {"encoder": {"model": "no/such/model"}},
+        {"training": {"learning_rate": -1.0}},
+    ]
+    for sections in wrong:
+        sections.setdefault("privacy", {"noise_multiplier": 2.0})["sizes"] = "private"
+        with pytest.raises(ReldpError):
+            recipe(graph, **sections).trainer()
 
 
 def test_degrees_are_capped_or_promised(graph):

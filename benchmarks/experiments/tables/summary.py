@@ -48,7 +48,8 @@ def head(store: Store) -> str:
         find its partner among 256 (PREC@1 and MRR, in percent, both directions). Mean ± standard deviation over
         three seeds. Unless a table says otherwise: LoRA rank 8 on query and value, degree bound K = 5, k = 4
         negatives each compared with one end as in the paper, expected batch 64, 1000 steps, Adam, InfoNCE on
-        cosine scores (temperature 0.05), 32 tokens, delta = 1/m."""
+        cosine scores (temperature 0.05), 32 tokens, delta = 1/m. Sizes are public (exact numbers of entities
+        and relations), as in other work: private sizes, the default of `reldp train`, need a little more noise."""
     )
 
 

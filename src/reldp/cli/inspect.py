@@ -1,11 +1,11 @@
 """``reldp inspect``: what a graph holds, what capping keeps, and a plan to start from.
 
-The counting is in `reldp.graph.inspection`, the calibration in `reldp.plan`.
+The counting is in `reldp.graph.inspection`, the plan in `reldp.cli.plan_suggestion`.
 """
 
 import json
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console, Group, RenderableType
@@ -13,12 +13,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from reldp.cli.options import show_ids_option
+from reldp.cli.options import Integer, Word, show_ids_option
 from reldp.cli.output import round_up
+from reldp.cli.plan_suggestion import suggest
 
 if TYPE_CHECKING:
-    from reldp.graph.capped import CappedGraph
-    from reldp.graph.inspection import GraphInspection, SuggestedSettings
+    from reldp.cli.plan_suggestion import Suggestion
+    from reldp.graph.inspection import GraphInspection
+    from reldp.graph.sizes import SizeBounds
 
 __all__ = ["command"]
 
@@ -46,6 +48,23 @@ _BAR_WIDTH = 40
 @click.option(
     "--plan/--no-plan", "with_plan", default=True, help="Suggest a plan; takes some seconds."
 )
+@click.option(
+    "--sizes",
+    type=Word(["private", "declared", "public"]),
+    default="private",
+    show_default=True,
+    help="What the plan knows about the numbers of entities and relations.",
+)
+@click.option("--min-entities", type=Integer(), help="Declared sizes: at least so many entities.")
+@click.option(
+    "--max-relations", type=Integer(), help="Declared sizes: at most so many relations, capped."
+)
+@click.option(
+    "--release-sizes",
+    "release",
+    is_flag=True,
+    help="Draw private bounds now if there are none; costs epsilon, once per graph and cap.",
+)
 @show_ids_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
@@ -54,64 +73,49 @@ def command(
     max_degree: int,
     targets: tuple[float, ...],
     with_plan: bool,
+    sizes: str,
+    min_entities: int | None,
+    max_relations: int | None,
+    release: bool,
     show_ids: bool,
     as_json: bool,
 ) -> None:
     """Show what GRAPH holds: sizes, degrees, what capping keeps, a suggested plan.
 
     GRAPH is a graph folder, or a bundled one: wordnet-nouns, wordnet-verbs, wordnet-adjectives.
+    The page shows exact numbers, which are sensitive. The plan follows from bounds on the sizes:
+    private ones are reused if they have been released, and drawn only with --release-sizes.
     """
     from reldp.graph.bundled import open_graph
-    from reldp.graph.inspection import inspect_graph, suggest_settings
+    from reldp.graph.inspection import inspect_graph
 
     busy = Console(stderr=True)
     with busy.status("reading and counting"):
         found = open_graph(graph, drop=drop, show_ids=show_ids)
         report = inspect_graph(found)
-    suggestion, plans = None, []
+    suggestion = None
     if with_plan and found.num_relations:
-        # The seed only moves the counts a little: training draws its own.
-        capped = found.cap_degrees(max_degree, seed=0)
-        suggestion = suggest_settings(capped)
+        bounds = {"sizes": sizes, "min_entities": min_entities, "max_relations": max_relations}
+        place = Path(graph)
         with busy.status("calibrating the noise"):
-            plans = [_plan_row(capped, suggestion, target) for target in targets]
+            suggestion = suggest(
+                # The seed is train's default too, so that both meet the same release.
+                found.cap_degrees(max_degree, seed=0),
+                sizes=bounds,
+                targets=targets,
+                folder=place if place.is_dir() else None,
+                release=release,
+            )
     if as_json:
-        settings = None if suggestion is None else {**asdict(suggestion), "plans": plans}
-        click.echo(json.dumps({**report.to_json(), "suggestion": settings}, indent=2))
+        values = None if suggestion is None else suggestion.to_json()
+        click.echo(json.dumps({**report.to_json(), "suggestion": values}, indent=2))
         return
     parts: list[RenderableType] = [_facts(graph, report), _histogram(report), _caps(report)]
     if suggestion is not None:
-        parts.append(_plans(suggestion, plans))
-    footer = "Counted from the data without noise: not private. Keep this page with the data."
+        parts.append(_plans(suggestion))
+    footer = "Counted from the data without noise: sensitive. Keep this page with the data."
     parts.append(Text(f"\n{footer}", style="dim"))
     Console(highlight=False, markup=False).print(Group(*parts))
-
-
-def _plan_row(
-    capped: "CappedGraph", settings: "SuggestedSettings", target: float
-) -> dict[str, Any]:
-    """The noise that a target needs, or why it cannot be met."""
-    from reldp.errors import PlanError
-    from reldp.plan import PrivacyPlan
-
-    try:
-        plan = PrivacyPlan.for_graph(
-            capped,
-            sizes="public",
-            target_epsilon=target,
-            num_negatives=settings.num_negatives,
-            expected_batch_size=settings.expected_batch_size,
-            num_steps=settings.num_steps,
-        )
-    except PlanError as error:
-        return {"target_epsilon": target, "noise_multiplier": None, "reason": str(error)}
-    noise = plan.noise_multiplier
-    return {
-        "target_epsilon": target,
-        "delta": plan.delta,
-        "noise_multiplier": noise,
-        "noise_per_batch": noise / settings.expected_batch_size,
-    }
 
 
 def _facts(name: str, report: "GraphInspection") -> Table:
@@ -205,7 +209,10 @@ def _caps(report: "GraphInspection") -> Group:
     return _section("What capping keeps", body)
 
 
-def _plans(settings: "SuggestedSettings", plans: list[dict[str, Any]]) -> Group:
+def _plans(suggestion: "Suggestion") -> Group:
+    settings, bounds, plans = suggestion.settings, suggestion.bounds, suggestion.plans
+    if settings is None or bounds is None:
+        return _section("A plan to start from", Text(suggestion.note))
     table = _grid("epsilon", "delta", "noise multiplier", "noise / batch")
     for plan in plans:
         if plan["noise_multiplier"] is None:
@@ -222,4 +229,16 @@ def _plans(settings: "SuggestedSettings", plans: list[dict[str, Any]]) -> Group:
         f"batch {settings.expected_batch_size:,}, {settings.num_steps:,} steps"
     )
     reasons = dict.fromkeys(plan["reason"] for plan in plans if "reason" in plan)
-    return _section("A plan to start from", Group(Text(words), table, *map(Text, reasons)))
+    lines = Group(Text(words), Text(_known(bounds)), table, *map(Text, reasons))
+    return _section("A plan to start from", lines)
+
+
+def _known(bounds: "SizeBounds") -> str:
+    """What the plan knows about the sizes, in words."""
+    if bounds.source == "public":
+        return "from exact sizes, taken as public"
+    cost = f", released for epsilon {bounds.epsilon:.2g}" if bounds.source == "private" else ""
+    return (
+        f"from {bounds.source} bounds: at least {bounds.min_entities:,} entities, "
+        f"at most {bounds.max_relations:,} relations{cost}"
+    )

@@ -18,7 +18,8 @@ from reldp.cli.output import print_json
 from reldp.errors import ConfigError
 
 if TYPE_CHECKING:
-    from reldp.training import TrainResult
+    from reldp.training import Trainer, TrainResult
+    from reldp.training.recipe import Recipe
 
 __all__ = ["command"]
 
@@ -33,7 +34,14 @@ _FLAGS: dict[str, tuple[str, Any, str]] = {
     "max_length": ("encoder", Integer(), "Longer texts are cut."),
     "target_epsilon": ("privacy", Number(), "Epsilon that the noise is calibrated to."),
     "noise_multiplier": ("privacy", Number(), "Or the noise itself, over the clip norm."),
-    "delta": ("privacy", Number(), "A tenth of 1/entities unless given."),
+    "delta": ("privacy", Number(), "A tenth of 1/entities (their bound) unless given."),
+    "sizes": (
+        "privacy",
+        Word(["private", "declared", "public"]),
+        "What the plan knows about the numbers of entities and relations.  [default: private]",
+    ),
+    "min_entities": ("privacy", Integer(), "Declared sizes: at least so many entities."),
+    "max_relations": ("privacy", Integer(), "Declared sizes: at most so many relations."),
     "num_steps": ("privacy", Integer(), "Suggested for the graph unless given."),
     "expected_batch_size": ("privacy", Number(), "Suggested for the graph unless given."),
     "num_negatives": ("privacy", Integer(), "Negatives per relation.  [default: 4]"),
@@ -101,8 +109,19 @@ def command(
     given = _given(flags, promise_degrees, no_privacy, changes)
     chosen = Recipe.from_values(given) if recipe is None else Recipe.read(recipe, given)
     with _warnings_as_lines():
-        result = chosen.trainer(show_ids=show_ids).fit(output)
+        trainer = chosen.trainer(show_ids=show_ids)
+        _say_size_cost(chosen, trainer, output)
+        result = trainer.fit(output)
     _show(result, as_json)
+
+
+def _say_size_cost(recipe: "Recipe", trainer: "Trainer", output: Path) -> None:
+    """Tells the cost of private sizes when a run starts."""
+    from reldp.reporting.run_folder import RunFolder
+
+    said = "" if RunFolder(output).has_run else recipe.size_cost(trainer.capped, trainer.plan)
+    if said:
+        click.echo(f"reldp: {said}", err=True)
 
 
 def _given(
@@ -164,6 +183,7 @@ def _show(result: "TrainResult", as_json: bool) -> None:
                 "delta": certificate.delta,
                 "status": certificate.status,
                 "summary": certificate.summary,
+                "sizes": certificate.values["guarantee"]["sizes"],
                 "steps": certificate.values["steps"],
                 "folder": str(result.folder),
             }

@@ -1,7 +1,7 @@
 """What a graph looks like before training: sizes, degrees, what capping keeps, duplicate texts.
 
 Guarantees: nothing but counts and lengths leaves this module, never a text or an id. The counts are
-computed from the data without noise, so they are **not private**: look at them on the side of the
+computed from the data without noise, so they are **sensitive**: look at them on the side of the
 data. Public: :func:`inspect_graph`, :class:`GraphInspection`, :func:`suggest_settings`. theory.md
 section 2.2 says what capping means for the guarantee.
 
@@ -22,7 +22,6 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from reldp.errors import GraphError
-from reldp.graph.capped import CappedGraph
 from reldp.graph.capping import degrees
 from reldp.graph.entity_graph import EntityGraph
 
@@ -117,7 +116,7 @@ class TextSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class GraphInspection:
-    """Everything that an inspection counts; **not private**.
+    """Everything that an inspection counts; sensitive.
 
     Attributes:
         num_entities: Entities.
@@ -141,7 +140,7 @@ class GraphInspection:
 
     def to_json(self) -> dict[str, Any]:
         """The inspection as plain values for ``json.dumps``."""
-        return {**asdict(self), "not_private": True}
+        return {**asdict(self), "sensitive": True}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,21 +235,26 @@ def inspect_graph(graph: EntityGraph, caps: Sequence[int] = CAPS) -> GraphInspec
     )
 
 
-def suggest_settings(capped: CappedGraph) -> SuggestedSettings:
+def suggest_settings(max_degree: int, num_relations: int) -> SuggestedSettings:
     """Settings to start from, by size alone.
 
     Batches hold at most half a percent of the relations (amplification by sampling fades above
     that) and at most 256; the steps make about two and a half passes: with a target of epsilon,
     more steps need more noise.
+
+    Args:
+        max_degree: The bound that the graph is capped at.
+        num_relations: Relations to plan for: a public bound on their number (`SizeBounds`), or the
+            exact number where it is public. Settings that follow from a sensitive number tell it.
     """
-    size = capped.num_relations
-    if not size:
+    size = num_relations
+    if size < 1:
         raise GraphError("The graph must have a relation to plan for, got none.")
     batch = 2 ** int(math.log2(min(max(size / 200, 1), 256)))
     steps = max(1, round(2.5 * size / batch))
     scale = 10 ** max(len(str(steps)) - 2, 0)  # two significant digits
     return SuggestedSettings(
-        max_degree=capped.max_degree,
+        max_degree=max_degree,
         num_negatives=4,
         expected_batch_size=batch,
         num_steps=round(steps / scale) * scale,

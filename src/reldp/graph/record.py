@@ -1,10 +1,11 @@
 """Where a graph comes from and what was left out of it on the way.
 
-The record travels with the graph: into the folder it is written to (``record.json``), through
-splits and capping, and into the certificate. Counts of dropped rows are computed from private data
-without noise, so they are *not private*; sizes are treated as public (theory.md section 2.2).
+The record travels with the graph: into the folder it is written to (``record.json``) and through
+splits and capping. Only its `provenance` (source, version, license) reaches a run's public files.
+Everything else is sensitive: counts of dropped rows, notes that may quote sizes, and hashes of the
+source's files are computed from private data without noise, and stay with the graph.
 
-Public: `GraphRecord`.
+Public: `GraphRecord`, `PROVENANCE`.
 
 >>> record = GraphRecord(source="a shop").with_drops({"self_relations": 2})
 >>> record.with_drops({"self_relations": 1}).drops
@@ -18,7 +19,10 @@ from typing import Any
 
 from reldp.errors import GraphError
 
-__all__ = ["GraphRecord"]
+__all__ = ["PROVENANCE", "GraphRecord"]
+
+PROVENANCE = ("source", "version", "licence")
+"""Fields of a record that may be published."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,12 +30,13 @@ class GraphRecord:
     """Provenance of a graph.
 
     Attributes:
-        source: What the data is, in words; never a path on somebody's machine.
+        source: What the data is, in words; never a path on somebody's machine. Published with
+            every run, like version and license: do not put a number of rows here.
         version: Version of the source.
         licence: Under which terms the source may be used.
-        hashes: sha256 of the source's files, by name.
-        drops: How many rows were left out on request, by kind.
-        notes: What else was done to the data, in order, one sentence each.
+        hashes: sha256 of the source's files, by name; sensitive.
+        drops: How many rows were left out on request, by kind; sensitive.
+        notes: What else was done to the data, in order, one sentence each; sensitive.
         capped_at: The smallest degree bound that relations were dropped for, if any were.
     """
 
@@ -44,7 +49,7 @@ class GraphRecord:
     capped_at: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("source", "version", "licence"):
+        for name in PROVENANCE:
             _require(isinstance(getattr(self, name), str), name, "text", getattr(self, name))
         _require(_is_mapping(self.hashes, str), "hashes", "text by file name", self.hashes)
         _require(_is_mapping(self.drops, int), "drops", "counts by kind", self.drops)
@@ -56,6 +61,11 @@ class GraphRecord:
         # Copies, so that a caller who keeps changing its dict cannot change the record.
         object.__setattr__(self, "hashes", dict(self.hashes))
         object.__setattr__(self, "drops", dict(self.drops))
+
+    @property
+    def provenance(self) -> dict[str, str]:
+        """What a run publishes about the data's origin: nothing that is counted from the data."""
+        return {name: getattr(self, name) for name in PROVENANCE}
 
     def with_drops(self, drops: Mapping[str, int]) -> "GraphRecord":
         """The record with these counts added; kinds with a count of zero are not mentioned."""

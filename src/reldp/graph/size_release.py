@@ -12,7 +12,7 @@ margin plus 1 falls short of the larger neighbor's n with probability below d0 /
 The number of unprotected entities is the same for neighbors and costs nothing. It gets noise all the same, so that no
 exact size is published, and is cut off at the exact number, so that its bound never fails.
 
-Public inside the package: `Release`, `draw_release`, `release_target`, `num_unprotected`.
+Public inside the package: `Release`, `draw_release`, `expected_epsilon`, `release_target`, `num_unprotected`.
 
 >>> release = Release(entities=50_000, relations=90_000, unprotected=0, coarse_rate=10**6, fine_rate=2 * 10**7,
 ...                   failure=1e-9, max_degree=5)
@@ -34,7 +34,7 @@ from reldp.graph.size_store import FILE_NAME
 if TYPE_CHECKING:
     from reldp.graph.capped import CappedGraph
 
-__all__ = ["Release", "draw_release", "num_unprotected", "release_target"]
+__all__ = ["Release", "draw_release", "expected_epsilon", "num_unprotected", "release_target"]
 
 USUAL_TARGET = 1.0  # where no target epsilon is given
 LARGEST_TARGET = 16.0  # a larger target does not make the release more expensive
@@ -140,6 +140,15 @@ def draw_release(capped: "CappedGraph", target: Fraction, delta: float | None) -
         failure=failure,
         max_degree=degree,
     )
+
+
+def expected_epsilon(capped: "CappedGraph", target_epsilon: float | None) -> float:
+    """Return about what a release of a graph would cost; sensitive, it follows from the exact sizes."""
+    target = release_target(target_epsilon)
+    coarse = max(1, math.floor(target * COARSE * BILLION))
+    sizes = capped.num_entities, capped.num_relations
+    fine, _ = _fine_stage(*sizes, capped.max_degree, Fraction(coarse, BILLION), target, None)
+    return _rounded_up(2 * Fraction(coarse + fine, BILLION))
 
 
 def _fine_stage(

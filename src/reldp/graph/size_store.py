@@ -8,7 +8,7 @@ salt inside the file, so that neither file names nor entries identify a graph.
 A lock is held from the first look to the last write, so two processes get one release. A damaged file is refused and
 never replaced: a second release of the same graph would cost epsilon that no certificate counts.
 
-Public: `remembered`, `state_folder`, `FILE_NAME`.
+Public: `remembered`, `is_remembered`, `state_folder`, `FILE_NAME`.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as home:
@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 from reldp.durable import write_durably
 from reldp.errors import GraphError, RunError
 
-__all__ = ["FILE_NAME", "remembered", "state_folder"]
+__all__ = ["FILE_NAME", "is_remembered", "remembered", "state_folder"]
 
 FILE_NAME = "sizes.private.json"
 LOCK_NAME = "sizes.private.lock"
@@ -84,6 +84,11 @@ def remembered(
                     "older one: every further release of the same graph adds its epsilon."
                 )
         return release
+
+
+def is_remembered(fingerprint: str, folders: Sequence[Path]) -> bool:
+    """Return whether a folder holds a release of a graph; nothing is drawn, written or created."""
+    return any(_Store(folder / FILE_NAME).find(fingerprint) is not None for folder in folders)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ shown to others.
 
 `size_release` draws them and states their cost.
 
-Public: `SizeBounds`, `bounds_for`, `SIZES`.
+Public: `SizeBounds`, `bounds_for`, `has_release`, `SIZES`.
 
 >>> bounds = SizeBounds(min_entities=900, max_relations=2000, source="declared")
 >>> bounds.default_delta()[0]
@@ -30,12 +30,12 @@ from typing import TYPE_CHECKING
 
 from reldp.errors import PlanError
 from reldp.graph.size_release import Release, draw_release, num_unprotected, release_target
-from reldp.graph.size_store import remembered, state_folder
+from reldp.graph.size_store import is_remembered, remembered, state_folder
 
 if TYPE_CHECKING:
     from reldp.graph.capped import CappedGraph
 
-__all__ = ["SIZES", "SizeBounds", "bounds_for"]
+__all__ = ["SIZES", "SizeBounds", "bounds_for", "has_release"]
 
 SIZES = ("private", "declared", "public")
 
@@ -144,6 +144,22 @@ def bounds_for(
     return _private(capped, release_target(target_epsilon), delta, unit, folder)
 
 
+def has_release(capped: "CappedGraph", folder: str | PathLike[str] | None = None) -> bool:
+    """Return whether private sizes of a capped graph have been drawn; looking costs nothing.
+
+    Args:
+        capped: The training graph.
+        folder: The folder that the graph was read from.
+    """
+    return is_remembered(capped.fingerprint, _folders(folder))
+
+
+def _folders(folder: str | PathLike[str] | None) -> list[Path]:
+    """Return the places of private sizes: the user's state folder, and the graph's if it has one."""
+    given = [] if folder is None else [Path(folder)]
+    return [state_folder(), *(place for place in given if place.is_dir())]
+
+
 def _outside(name: str, rule: str) -> str:
     """Return the refusal of a graph outside of declared bounds, which is for the owner's eyes only."""
     return (
@@ -177,12 +193,9 @@ def _private(
     unit: str,
     folder: str | PathLike[str] | None,
 ) -> SizeBounds:
-    folders = [state_folder()]
-    if folder is not None and Path(folder).is_dir():
-        folders.append(Path(folder))
     release = remembered(
         capped.fingerprint,
-        folders,
+        _folders(folder),
         Release.parsed,
         lambda: draw_release(capped, target, delta).values(),
     )

@@ -188,6 +188,7 @@ def _guarantee(plan: "PrivacyPlan", record: "LedgerRecord") -> dict[str, Any]:
         "status": plan.status if private else "none",
         "unit": plan.unit,
         "adjacency": wording.adjacency(plan, record.start["graph"]),
+        "sizes": wording.sizes(plan),
         "clipping": plan.rule.summary,
     }
 

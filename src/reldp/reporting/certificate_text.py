@@ -2,7 +2,7 @@
 
 A pure function of the certificate's values, so that `reldp.verify` can make it anew and compare.
 
-Private to the package: `certificate_text`.
+Private to the package: `certificate_text`, `size_rows`, `table`.
 
 >>> table([("epsilon", "4"), ("delta", "1e-06")])
 ['| | |', '|---|---|', '| epsilon | 4 |', '| delta | 1e-06 |']
@@ -11,9 +11,10 @@ Private to the package: `certificate_text`.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from reldp.graph.record import PROVENANCE
 from reldp.reporting.wording import shown, summary
 
-__all__ = ["certificate_text", "table"]
+__all__ = ["certificate_text", "size_rows", "table"]
 
 _Values = Mapping[str, Any]
 
@@ -32,7 +33,7 @@ def certificate_text(values: _Values) -> str:
         ["## What is not promised", "", *_points(values["not_promised"])],
         ["## The plan", "", *table(values["plan"].items())],
         ["## What ran", "", *table(_ran(values))],
-        ["## Data", "", *table(_data(values["data"])), *_not_private(values["data"])],
+        ["## Data", "", *table(_data(values["plan"], values["data"]))],
         ["## Model", "", *table(_flat(values["encoder"])), "", *table(_model(values["model"]))],
         ["## Training", "", *table(_flat(values["training"]))],
         ["## Audits", "", *_audits(values["audits"])],
@@ -55,7 +56,8 @@ def _promise(values: _Values) -> list[tuple[str, object]]:
         ("status", guarantee["status"]),
         ("analysis", guarantee["analysis"]),
         ("unit of privacy", guarantee["unit"]),
-        ("neighbours", guarantee["adjacency"]),
+        ("neighbors", guarantee["adjacency"]),
+        ("sizes", guarantee["sizes"]),
         ("clipping", guarantee["clipping"]),
         ("noise", values["noise"]["description"]),
         ("key", values["key"]),
@@ -74,29 +76,27 @@ def _ran(values: _Values) -> list[tuple[str, object]]:
     ]
 
 
-def _data(data: _Values) -> list[tuple[str, object]]:
-    share = data["num_protected"] / data["num_entities"]
-    rows: list[tuple[str, object]] = [
-        ("entities", f"{data['num_entities']:,}"),
-        ("protected", f"{data['num_protected']:,} ({share:.1%})"),
-        ("relations used", f"{data['num_relations']:,}"),
+def _data(plan: _Values, data: _Values) -> list[tuple[str, object]]:
+    rows = [
+        *size_rows(plan, data),
         ("degree bound", f"{data['max_degree']}, {data['degree_bound']}"),
         ("commitment to the data", data["commitment"]),
     ]
-    for name in ("source", "version", "licence"):
-        if data["record"].get(name):
-            rows.append((name, data["record"][name]))
-    return rows + [("note", note) for note in data["record"].get("notes", [])]
+    record = data["record"]
+    return rows + [(name, record[name]) for name in PROVENANCE if record.get(name)]
 
 
-def _not_private(data: _Values) -> list[str]:
-    """What was dropped, where it may be shown."""
-    found = data.get("not_private")
-    if not found:
-        return []
-    rows = [*_flat(found["capping"]), *(("dropped: " + k, v) for k, v in found["drops"].items())]
-    title = "Counted from the data without noise: **not private**, cut this before publishing."
-    return ["", title, "", *table(rows)]
+def size_rows(plan: _Values, data: _Values) -> list[tuple[str, object]]:
+    """What may be said about the graph's sizes: exact numbers only where they are public."""
+    entities, relations = f"{plan['num_entities']:,}", f"{plan['num_relations']:,}"
+    if plan["sizes"] != "public":
+        kind = f"({plan['sizes']} bound)"
+        entities, relations = f"at least {entities} {kind}", f"at most {relations} {kind}"
+    return [
+        ("entities", entities),
+        ("relations used", relations),
+        ("protected", "every entity" if data["all_protected"] else "some of the entities"),
+    ]
 
 
 def _model(model: _Values) -> list[tuple[str, object]]:

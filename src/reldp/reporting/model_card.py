@@ -53,7 +53,8 @@ def model_card(values: Mapping[str, Any]) -> str:
                 ("delta", shown(guarantee["delta"])),
                 ("status", guarantee["status"]),
                 ("unit of privacy", guarantee["unit"]),
-                ("neighbours", guarantee["adjacency"]),
+                ("neighbors", guarantee["adjacency"]),
+                ("sizes", guarantee["sizes"]),
                 ("steps", values["steps"]["counted"]),
                 ("ledger head", values["ledger"]["head"]),
             ]

@@ -18,6 +18,7 @@ from typing import Any
 
 from reldp.errors import RunError
 from reldp.reporting.certificate import Certificate
+from reldp.reporting.certificate_text import size_rows
 from reldp.reporting.charts import line_chart
 from reldp.reporting.run_folder import RunFolder
 from reldp.reporting.wording import shown
@@ -103,7 +104,8 @@ def _promise(certificate: Certificate) -> str:
         ("epsilon (Renyi)", shown(guarantee["epsilon"]["rdp"])),
         ("delta", shown(guarantee["delta"])),
         ("status", guarantee["status"]),
-        ("neighbours", guarantee["adjacency"]),
+        ("neighbors", guarantee["adjacency"]),
+        ("sizes", guarantee["sizes"]),
         ("clipping", guarantee["clipping"]),
         ("noise", certificate.values["noise"]["description"]),
         ("key", certificate.values["key"]),
@@ -116,8 +118,7 @@ def _run_section(values: _Values) -> str:
     trained = encoder.get("adaptation", {}).get("train", "all layers")
     rows = [
         ("date", values["date"]),
-        ("graph", f"{data['num_entities']:,} entities, {data['num_relations']:,} relations"),
-        ("protected", f"{data['num_protected']:,} entities"),
+        *size_rows(plan, data),
         ("degree bound", f"{data['max_degree']}, {data['degree_bound']}"),
         ("encoder", f"{encoder.get('base_model', 'features')}, trained: {trained}"),
         ("steps", f"{steps['counted']:,} counted of {steps['planned']:,} planned"),

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from reldp.graph.record import PROVENANCE
+
 __all__ = ["CERTIFICATE", "COMPLETION", "START", "SchemaError", "check"]
 
 OPEN = "*"
@@ -63,6 +65,7 @@ COUNT = Rule("a whole number, 0 or more", _is_count)
 SIZE = Rule("a whole number, 1 or more", lambda v: _is_count(v) and v > 0)
 TEXT = Rule("text", lambda v: type(v) is str)
 TEXTS = Rule("a list of texts", lambda v: type(v) is list and all(type(x) is str for x in v))
+TRUTH = Rule("true or false", lambda v: type(v) is bool)
 HASH = Rule("64 hexadecimal digits", _is_hash)
 DATE = Rule("a date such as 2026-01-31", _is_date)
 OBJECT = Rule("an object", lambda v: isinstance(v, Mapping))
@@ -83,15 +86,13 @@ OBJECTS = Rule(
 _NOISE = {"source": TEXT, "description": TEXT, OPEN: True}
 _MODEL = {"files": HASHES}
 _ENCODER = {"kind": TEXT, "base_model?": TEXT, "adaptation?": OBJECT, OPEN: True}
+# Closed: what is counted from the graph must not find a place here.
 _DATA = {
     "commitment": HASH,
-    "num_entities": SIZE,
-    "num_protected": COUNT,
-    "num_relations": COUNT,
     "max_degree": SIZE,
-    "degree_bound": TEXT,
-    "record": {"notes?": TEXTS, OPEN: True},
-    OPEN: True,
+    "degree_bound": _one_of("capped", "promised"),
+    "all_protected": TRUTH,
+    "record": dict.fromkeys(PROVENANCE, TEXT),
 }
 
 START = {
@@ -118,10 +119,14 @@ CERTIFICATE = {
         "status": _one_of("proven", "claimed", "none"),
         "unit": TEXT,
         "adjacency": TEXT,
+        "sizes": TEXT,
         "clipping": TEXT,
         OPEN: True,
     },
     "plan": {
+        "num_entities": SIZE,
+        "num_relations": SIZE,
+        "sizes": _one_of("private", "declared", "public"),
         "max_degree": SIZE,
         "num_negatives": COUNT,
         "num_steps": COUNT,

@@ -3,7 +3,7 @@
 Kept in one place, so that the certificate, the model card and the report say the same, and so that
 a reader can hold each sentence against theory.md (sections are named beside them).
 
-Private to the package: `adjacency`, `assumptions`, `not_promised`, `summary`, `shown`.
+Private to the package: `adjacency`, `assumptions`, `not_promised`, `sizes`, `summary`, `shown`.
 
 >>> shown(0.123412), shown(4.0), shown("Infinity")
 ('0.1235', '4', 'infinite')
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from reldp.plan import PrivacyPlan
 
-__all__ = ["adjacency", "assumptions", "not_promised", "shown", "summary"]
+__all__ = ["adjacency", "assumptions", "not_promised", "shown", "sizes", "summary"]
 
 _Values = Mapping[str, Any]
 
@@ -32,38 +32,76 @@ def shown(value: float | str) -> str:
 
 
 def adjacency(plan: "PrivacyPlan", graph: _Values) -> str:
-    """Which two graphs must be hard to tell apart (theory.md 2, 2.2 and 2.3)."""
+    """Which two graphs must be hard to tell apart (theory.md 2, 2.2, 2.3 and 2.4)."""
     if plan.unit == "relation":
-        return "two graphs are neighbours when one has one relation more than the other"
-    who = (
-        "one entity" if graph["num_protected"] == graph["num_entities"] else "one protected entity"
-    )
+        words = "two graphs are neighbors when one has one relation more than the other"
+        return words + _within(plan)
+    who = "one entity" if graph["all_protected"] else "one protected entity"
     words = (
-        f"two graphs are neighbours when one has {who} more than the other, "
+        f"two graphs are neighbors when one has {who} more than the other, "
         f"with all of its at most {plan.max_degree} relations"
     )
     if graph["degree_bound"] == "capped":
-        return words + "; both are graphs after capping, in which relations beyond it were dropped"
-    return words + "; both obey this bound as they are"
+        words += "; both are graphs after capping, in which relations beyond it were dropped"
+    else:
+        words += "; both obey this bound as they are"
+    return words + _within(plan)
+
+
+def _within(plan: "PrivacyPlan") -> str:
+    """The condition that declared sizes put on both neighbors."""
+    if plan.sizes != "declared":
+        return ""
+    return (
+        f"; both have at least {plan.num_entities:,} entities and at most "
+        f"{plan.num_relations:,} relations"
+    )
+
+
+def sizes(plan: "PrivacyPlan") -> str:
+    """What is known about the numbers of entities and relations (theory.md 2.4)."""
+    bounds = f"at least {plan.num_entities:,} entities and at most {plan.num_relations:,} relations"
+    if plan.sizes == "private":
+        return (
+            "The numbers of entities and relations are not public. Noisy bounds on them "
+            f"({bounds}) were released for epsilon {shown(plan.sizes_epsilon)} and delta "
+            f"{shown(plan.sizes_delta)}, which are included."
+        )
+    if plan.sizes == "declared":
+        return (
+            f"The owner declared {bounds} without looking at the data. The guarantee holds for "
+            "graphs within these bounds; whether a graph meets them must not be shown."
+        )
+    return (
+        f"The exact numbers of entities ({plan.num_entities:,}) and relations "
+        f"({plan.num_relations:,}) are public, although neighbors differ in them."
+    )
 
 
 def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
     """What the number rests on."""
-    said = [
-        "Sizes and settings (numbers of entities and relations, the degree bound, sampling rate, "
-        "noise, steps and delta) are public.",
-        "Every relation enters a batch independently; negatives are drawn without replacement; "
-        "all coins come from AES-256 streams under one secret key from the operating system.",
-        "The starting weights and every setting were chosen without looking at the private graph.",
+    said = [] if plan.sizes == "private" else [sizes(plan)]
+    said += [
+        "All settings (the degree bound, sampling rate, noise, steps and delta) are public, and were "
+        "chosen without looking at the private graph"
+        + (", except at its noisy bounds." if plan.sizes == "private" else "."),
+        "Every relation enters a batch independently; negatives are drawn without replacement; all "
+        "random draws come from AES-256 streams under one secret key from the operating system.",
+        "The starting weights were chosen without looking at the private graph.",
         "The text and features of every entity depend on that entity alone, not on other entities or "
         "on relations: no values averaged over neighbors, no degrees, no embeddings of the graph, no "
         "names of other entities in a text. Otherwise removing one entity changes what others add, "
         "and epsilon does not hold (theory.md 6).",
         "The key was kept secret while the run lasted.",
     ]
+    if plan.negatives == "unprotected":
+        said.append(
+            f"Negatives come from the unprotected entities, at least {plan.pool_size:,} of them. "
+            "Their number is not hidden: neighbors differ in a protected entity, so both have it."
+        )
     if plan.unit == "entity" and start["graph"]["degree_bound"] == "capped":
         said.append(
-            "Capping is part of preparing the data: the promise is about neighbours of the capped "
+            "Capping is part of preparing the data: the promise is about neighbors of the capped "
             "graph, not of the raw one (theory.md 2.2)."
         )
     if start["noise"]["source"] == "fast":
@@ -87,11 +125,11 @@ def not_promised(plan: "PrivacyPlan", start: _Values) -> list[str]:
         "That choosing settings by results on this graph is free: each further run on it costs its "
         "own epsilon, and epsilons of runs on the same data add up.",
         "Privacy for anything shown without noise: losses, norms, batch sizes, counts of dropped "
-        'rows and evaluations on private relations are marked "not private".',
+        'rows and evaluations on private relations are marked "sensitive".',
         "That a text seen by the base model before is forgotten, or that entities which share a "
         "text or a person are protected together.",
     ]
-    if plan.unit == "entity" and start["graph"]["num_protected"] < start["graph"]["num_entities"]:
+    if plan.unit == "entity" and not start["graph"]["all_protected"]:
         said.append("Anything for the entities that were not marked as protected.")
     if plan.unit == "relation":
         said.append("Privacy of entities: only single relations are protected.")
@@ -103,8 +141,7 @@ def summary(values: _Values) -> str:
     guarantee, data = values["guarantee"], values["data"]
     if guarantee["status"] == "none":
         return "No privacy: this model was trained without noise, epsilon is infinite."
-    share = data["num_protected"] / data["num_entities"]
-    who = "every entity" if share == 1 else f"every protected entity ({share:.1%} of all)"
+    who = "every entity" if data["all_protected"] else "every protected entity"
     who = "every single relation" if guarantee["unit"] == "relation" else who
     promise = (
         f"({shown(guarantee['epsilon']['pld'])}, {shown(guarantee['delta'])})-differential privacy "

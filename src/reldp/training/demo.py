@@ -25,7 +25,9 @@ from reldp.errors import MissingDependency
 from reldp.evaluation import EvaluationResult, evaluate
 from reldp.graph import CappedGraph, EntityGraph
 from reldp.graph.bundled import open_graph
+from reldp.graph.sizes import bounds_for
 from reldp.plan import PrivacyPlan
+from reldp.training.size_cost import size_cost
 from reldp.training.trainer import Trainer
 
 if TYPE_CHECKING:
@@ -48,6 +50,8 @@ class DemoSettings:
         poolings: Compared one after the other; the first is the headline.
         target_epsilon: Of the private runs.
         max_degree: Of the training graph.
+        sizes: Whether its sizes are ``"private"``, as those of a graph of yours would be, or
+            ``"public"``.
         num_steps: Steps of every training, by pooling.
         expected_batch_size: Relations per batch.
         num_negatives: Negatives per relation.
@@ -66,6 +70,7 @@ class DemoSettings:
     poolings: tuple[str, ...] = ("cls", "mean")
     target_epsilon: float = 4.0
     max_degree: int = 5
+    sizes: str = "private"
     num_steps: Mapping[str, int] = field(default_factory=lambda: {"cls": 60, "mean": 20})
     expected_batch_size: float = 64.0
     num_negatives: int = 4
@@ -184,7 +189,7 @@ class Demo:
         settings = self._settings
         plan = PrivacyPlan.for_graph(
             self._capped,
-            sizes="public",
+            sizes=settings.sizes,
             target_epsilon=settings.target_epsilon,
             num_negatives=settings.num_negatives,
             expected_batch_size=settings.expected_batch_size,
@@ -195,7 +200,15 @@ class Demo:
             f"{pooling}: epsilon {settings.target_epsilon:g} at delta {plan.delta:.4g} needs a noise "
             f"multiplier of {plan.noise_multiplier:.3f} for {plan.num_steps} steps"
         )
+        self._say_size_cost(plan)
         return plan
+
+    def _say_size_cost(self, plan: PrivacyPlan) -> None:
+        """What private sizes cost; the release is that of the plan, never drawn again."""
+        target = self._settings.target_epsilon
+        if plan.sizes == "private":
+            bounds = bounds_for(self._capped, sizes="private", target_epsilon=target)
+            self._say(size_cost(plan, bounds, target))
 
     def _encoder(self, pooling: str) -> TextEncoder:
         settings = self._settings

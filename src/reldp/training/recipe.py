@@ -33,11 +33,13 @@ from reldp.training.recipe_settings import SECTIONS
 if TYPE_CHECKING:
     from reldp.encoders import Encoder
     from reldp.graph import CappedGraph
+    from reldp.graph.sizes import SizeBounds
     from reldp.plan import PrivacyPlan
     from reldp.training.trainer import Trainer
 
 __all__ = ["Recipe"]
 
+_SIZES = ("sizes", "min_entities", "max_relations")
 _FEATURE_SETTINGS = ("hidden", "dim", "activation", "normalise", "seed")
 _TEXT_SETTINGS = (
     "train",
@@ -119,15 +121,19 @@ class Recipe:
         Args:
             show_ids: Whether errors about the graph may show ids.
         """
+        from reldp.training.config import TrainingConfig
         from reldp.training.trainer import Trainer
 
-        capped = self.capped(show_ids=show_ids)
-        pool = self._pool(show_ids)
-        plan = self.plan(capped, pool)
         settings = {k: v for k, v in self.values["training"].items() if v is not None}
         if not self.values["privacy"]["enabled"]:
             settings["clip"] = False
-        return Trainer(self.encoder(capped), capped, plan, pool=pool, **settings)
+        # Whatever is wrong should be found before sizes are released: that costs epsilon.
+        self._target()
+        TrainingConfig.make(settings)
+        capped = self.capped(show_ids=show_ids)
+        encoder, pool = self.encoder(capped), self._pool(show_ids)
+        plan = self.plan(capped, pool)
+        return Trainer(encoder, capped, plan, pool=pool, **settings)
 
     def capped(self, *, show_ids: bool = False) -> "CappedGraph":
         """The training graph, its degrees bounded; errors show ids only where asked to."""
@@ -148,29 +154,91 @@ class Recipe:
         place = self.values["data"]["public_pool"]
         return None if place is None else open_graph(place, show_ids=show_ids)
 
-    def plan(self, capped: "CappedGraph", pool: Any = None) -> "PrivacyPlan":
-        """The plan for the graph; sizes that were left out are those that inspection suggests."""
-        from reldp.graph.inspection import suggest_settings
-        from reldp.plan import PrivacyPlan
-
-        given = {k: v for k, v in self.values["privacy"].items() if v is not None}
-        enabled, target = given.pop("enabled"), given.pop("target_epsilon", None)
-        if not enabled:
-            target, given["noise_multiplier"] = None, 0.0
-        elif (target is None) == ("noise_multiplier" not in given):
+    def _target(self) -> float | None:
+        """The target epsilon, or None where the noise is given or there is none."""
+        privacy = self.values["privacy"]
+        target = privacy["target_epsilon"]
+        if not privacy["enabled"]:
+            return None
+        if (target is None) == (privacy["noise_multiplier"] is None):
             raise ConfigError(
                 "`target_epsilon` or `noise_multiplier` must be given, and not both. "
                 "Use target_epsilon to have the noise calibrated."
             )
+        return None if target is None else float(target)
+
+    def size_cost(self, capped: "CappedGraph", plan: "PrivacyPlan") -> str:
+        """What private sizes cost the plan, in one sentence; empty where they are not private."""
+        from reldp.training.size_cost import size_cost
+
+        if plan.sizes != "private":
+            return ""
+        return size_cost(plan, self.bounds(capped), self._target())
+
+    def bounds(self, capped: "CappedGraph") -> "SizeBounds":
+        """What the plan may know about the graph's sizes; private ones are drawn once and stored."""
+        from reldp.graph.sizes import bounds_for
+
+        privacy = self.values["privacy"]
+        return bounds_for(
+            capped,
+            target_epsilon=self._target(),
+            delta=privacy["delta"],
+            unit=privacy["unit"],
+            folder=self._folder(),
+            **self._sizes(),
+        )
+
+    def _sizes(self) -> dict[str, Any]:
+        """The mode of sizes and its bounds; a run without privacy hides nothing, so it has none."""
+        privacy = self.values["privacy"]
+        if not privacy["enabled"]:
+            return {"sizes": "public"}
+        return {name: privacy[name] for name in _SIZES}
+
+    def _pool_size(self, pool: Any) -> int | None:
+        """The size of a public pool, or a declared bound on the unprotected entities."""
+        privacy = self.values["privacy"]
+        least: int | None = privacy["min_unprotected"]
         if pool is not None:
-            given["pool_size"] = pool.num_entities
+            return int(pool.num_entities)
+        needed = privacy["negatives"] == "unprotected" and self._sizes()["sizes"] == "declared"
+        if needed == (least is None):
+            raise ConfigError(
+                "`min_unprotected` must be given for declared sizes with negatives = "
+                f"unprotected, and only then, got {least!r}."
+            )
+        return least
+
+    def _folder(self) -> Path | None:
+        """The graph's folder, where private sizes are kept; bundled graphs have none."""
+        place = Path(self.values["data"]["graph"] or "")
+        return place if place.is_dir() else None
+
+    def plan(self, capped: "CappedGraph", pool: Any = None) -> "PrivacyPlan":
+        """The plan for the graph; settings that were left out follow from the bounds on its sizes."""
+        from reldp.graph.inspection import suggest_settings
+        from reldp.plan import PrivacyPlan
+
+        given = {k: v for k, v in self.values["privacy"].items() if v is not None}
+        target = self._target()
+        for name in ("enabled", "target_epsilon", *_SIZES):
+            given.pop(name, None)
+        if not self.values["privacy"]["enabled"]:
+            given["noise_multiplier"] = 0.0
+        pool_size = self._pool_size(pool)
+        given.pop("min_unprotected", None)
+        if pool_size is not None:
+            given["pool_size"] = pool_size
         if {"num_negatives", "num_steps"} - set(given) or not _has_rate(given):
-            found = suggest_settings(capped)
+            found = suggest_settings(capped.max_degree, self.bounds(capped).max_relations)
             given.setdefault("num_negatives", found.num_negatives)
             given.setdefault("num_steps", found.num_steps)
             if not _has_rate(given):
                 given["expected_batch_size"] = float(found.expected_batch_size)
-        return PrivacyPlan.for_graph(capped, sizes="public", target_epsilon=target, **given)
+        return PrivacyPlan.for_graph(
+            capped, target_epsilon=target, sizes_folder=self._folder(), **self._sizes(), **given
+        )
 
     def encoder(self, capped: "CappedGraph") -> "Encoder":
         """The encoder: a text model if one is named, else an MLP on the graph's features."""

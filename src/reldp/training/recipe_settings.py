@@ -157,7 +157,32 @@ SECTIONS: Mapping[str, Mapping[str, Setting]] = {
         "noise_multiplier": Setting(
             "number", None, "Or the noise itself, divided by the clip norm.", "1.0"
         ),
-        "delta": Setting("number", None, "A tenth of 1/entities if left out.", "1e-6"),
+        "delta": Setting(
+            "number", None, "A tenth of 1/entities (their lower bound) if left out.", "1e-6"
+        ),
+        "sizes": Setting(
+            "text",
+            "private",
+            "What a plan knows about the numbers of entities and relations: private (noisy bounds, "
+            "released once per graph for a little epsilon, which is included), declared (bounds of "
+            "yours, known without looking at the data), or public (the exact numbers, which the "
+            "certificate then prints).",
+        ),
+        "min_entities": Setting(
+            "whole number", None, "For declared sizes: the graph has at least so many.", "10000"
+        ),
+        "max_relations": Setting(
+            "whole number",
+            None,
+            "For declared sizes: the graph has at most so many, after capping.",
+            "50000",
+        ),
+        "min_unprotected": Setting(
+            "whole number",
+            None,
+            "For declared sizes and unprotected negatives: at least so many entities are unprotected.",
+            "1000",
+        ),
         "num_steps": Setting(
             "whole number", None, "Steps; suggested for the graph if left out.", "1000"
         ),

@@ -89,26 +89,19 @@ class RunFacts:
         }
 
     def _graph(self, secret: GraphSecret) -> dict[str, Any]:
-        """The data as far as it may be shown; counts of what was dropped are marked."""
-        capped, record = self.capped, self.capped.graph.record
-        facts: dict[str, Any] = {
+        """The data as far as it may be shown: the same for neighboring graphs.
+
+        Whether every entity is protected is, too: neighbors differ in a protected entity. What is
+        known about sizes is in the plan.
+        """
+        capped = self.capped
+        return {
             "commitment": secret.commitment,
-            "num_entities": capped.num_entities,
-            "num_protected": int(capped.protected.sum()),
-            "num_relations": capped.num_relations,
             "max_degree": capped.max_degree,
             "degree_bound": capped.degree_bound,
-            "record": {
-                "source": record.source,
-                "version": record.version,
-                "licence": record.licence,
-                "notes": list(record.notes),
-            },
+            "all_protected": bool(capped.protected.all()),
+            "record": capped.graph.record.provenance,
         }
-        if self.config.log_private:
-            counts = {"capping": capped.report.to_dict(), "drops": dict(record.drops)}
-            facts["not_private"] = counts
-        return facts
 
 
 class Session:

@@ -34,7 +34,6 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
-import numpy as np
 import torch
 
 from reldp.encoders import Encoder
@@ -47,18 +46,18 @@ from reldp.reporting.run_folder import RunFolder
 from reldp.training.advice import PoorPlanWarning, advice
 from reldp.training.checkpoint import Checkpoint
 from reldp.training.config import TrainingConfig
+from reldp.training.fit import check_fit
 from reldp.training.metrics import MetricsLog, ReplayDiffers, progress_bar
 from reldp.training.optimizers import (
     WeightAverage,
     learning_rate,
     load_optimizer_state,
     make_optimizer,
-    optimizer_class,
     optimizer_state,
 )
 from reldp.training.repeatability import is_repeatable, repeatable
 from reldp.training.session import RunFacts, Session, threads_of
-from reldp.training.step import LARGEST_SUM, PrivateStep, relation_loss
+from reldp.training.step import PrivateStep, relation_loss
 
 __all__ = ["TrainResult", "Trainer"]
 
@@ -318,55 +317,6 @@ class _Loop:
             return price(plan, "pld", min(rounded_up, plan.num_steps)).epsilon
 
         return spent
-
-
-def check_fit(capped: CappedGraph, plan: PrivacyPlan, config: TrainingConfig) -> None:
-    """Refuses a plan that is not about this graph, or that this configuration cannot execute."""
-    if not isinstance(capped, CappedGraph):
-        raise ConfigError(
-            f"`capped` must be a CappedGraph, got {type(capped).__name__}. "
-            "Call cap_degrees(max_degree, seed) or promise_degrees(max_degree) on the graph."
-        )
-    pool = {
-        "entities": capped.num_entities,
-        "unprotected": int(np.count_nonzero(~capped.protected)),
-        "public": plan.pool_size,
-    }[plan.negatives]
-    pairs = {
-        "num_entities": capped.num_entities,
-        "num_relations": capped.num_relations,
-        "max_degree": capped.max_degree,
-        "pool_size": pool,
-    }
-    for name, value in pairs.items():
-        if not _fits(plan, name, value):
-            raise ConfigError(
-                f"`{name}` of the plan must be the graph's {value}, got {getattr(plan, name)}. "
-                "Make the plan with PrivacyPlan.for_graph."
-            )
-    if plan.num_negatives < 1:
-        raise ConfigError("`num_negatives` must be at least 1 to learn from, got 0.")
-    if not config.clip and plan.noise_multiplier > 0:
-        raise ConfigError(
-            "`clip` must be true when there is noise, got false. Without clipping, noise promises "
-            "nothing; use noise_multiplier 0 for a run without privacy."
-        )
-    least = 4 * plan.expected_batch_size / LARGEST_SUM
-    if 0 < plan.noise_multiplier < least:
-        raise ConfigError(
-            f"`noise_multiplier` must be at least {least:.2g} for this batch size, "
-            f"got {plan.noise_multiplier!r}. Less hides nothing; 0 says so openly."
-        )
-    relation_loss(config, plan).check_clipping(plan.clipping)
-    optimizer_class(config.optimizer)
-
-
-def _fits(plan: PrivacyPlan, name: str, value: int) -> bool:
-    """Whether a graph's number fits the plan's: equal, or within its bound if sizes are bounds."""
-    stated = getattr(plan, name)
-    if plan.sizes == "public" or name == "max_degree":
-        return bool(stated == value)
-    return bool(stated >= value if name == "num_relations" else stated <= value)
 
 
 def _check_device(device: str) -> None:

@@ -1,0 +1,103 @@
+"""Whether a plan, a graph and a training configuration fit together, before anything is computed.
+
+Where sizes are private or declared, the plan holds bounds (theory.md 2.4): the graph must lie within
+them. A refusal is for the owner's eyes only, since accepting and refusing would bisect the sizes,
+and its message never prints an exact size. Where sizes are public, the plan's are the graph's.
+
+Public inside the package: `check_fit`.
+
+>>> from reldp.graph import EntityGraph
+>>> from reldp.plan import PrivacyPlan
+>>> ring = [(i, (i + 1) % 400) for i in range(400)]
+>>> capped = EntityGraph.from_lists(range(400), ring, text=["x"] * 400).promise_degrees(2)
+>>> plan = PrivacyPlan.for_graph(capped, sizes="public", num_negatives=2, expected_batch_size=10,
+...                              num_steps=3, noise_multiplier=2.0)
+>>> check_fit(capped, plan, TrainingConfig())
+"""
+
+import numpy as np
+
+from reldp.errors import ConfigError
+from reldp.graph import CappedGraph
+from reldp.plan import PrivacyPlan
+from reldp.training.config import TrainingConfig
+from reldp.training.optimizers import optimizer_class
+from reldp.training.step import LARGEST_SUM, relation_loss
+
+__all__ = ["check_fit"]
+
+
+def check_fit(capped: CappedGraph, plan: PrivacyPlan, config: TrainingConfig) -> None:
+    """Refuses a plan that is not about this graph, or that this configuration cannot execute."""
+    if not isinstance(capped, CappedGraph):
+        raise ConfigError(
+            f"`capped` must be a CappedGraph, got {type(capped).__name__}. "
+            "Call cap_degrees(max_degree, seed) or promise_degrees(max_degree) on the graph."
+        )
+    if plan.max_degree != capped.max_degree:
+        raise ConfigError(
+            f"`max_degree` of the plan must be the graph's {capped.max_degree}, "
+            f"got {plan.max_degree}. Make the plan with PrivacyPlan.for_graph."
+        )
+    if plan.sizes == "public":
+        _check_exact_sizes(capped, plan)
+    else:
+        _check_bounds(capped, plan)
+    _check_noise(plan, config)
+    relation_loss(config, plan).check_clipping(plan.clipping)
+    optimizer_class(config.optimizer)
+
+
+def _check_exact_sizes(capped: CappedGraph, plan: PrivacyPlan) -> None:
+    """Public sizes of the plan are those of the graph."""
+    sizes = {"num_entities": capped.num_entities, "num_relations": capped.num_relations}
+    if plan.negatives == "entities":
+        sizes["pool_size"] = capped.num_entities
+    if plan.negatives == "unprotected":
+        sizes["pool_size"] = _num_unprotected(capped)
+    for name, value in sizes.items():
+        if getattr(plan, name) != value:
+            raise ConfigError(
+                f"`{name}` of the plan must be the graph's {value}, got {getattr(plan, name)}. "
+                "Make the plan with PrivacyPlan.for_graph."
+            )
+
+
+def _check_bounds(capped: CappedGraph, plan: PrivacyPlan) -> None:
+    """The graph lies within private or declared bounds; no message holds an exact size."""
+    refused = None
+    if capped.num_entities < plan.num_entities:
+        refused = "`num_entities` of the plan must be a lower bound, got a graph with fewer."
+    elif capped.num_relations > plan.num_relations:
+        refused = "`num_relations` of the plan must be an upper bound, got a graph with more."
+    elif plan.negatives == "unprotected" and _num_unprotected(capped) < plan.pool_size:
+        refused = (
+            "`pool_size` of the plan must be a lower bound on unprotected entities, got fewer."
+        )
+    if refused is not None:
+        raise ConfigError(
+            f"{refused} Make the plan with PrivacyPlan.for_graph, or declare wider bounds. Show this "
+            "message to nobody: it depends on the exact sizes."
+        )
+
+
+def _num_unprotected(capped: CappedGraph) -> int:
+    """Return the number of unprotected entities: the same for neighbors."""
+    return int(np.count_nonzero(~capped.protected))
+
+
+def _check_noise(plan: PrivacyPlan, config: TrainingConfig) -> None:
+    """Noise that can be added, to something that can be learned from."""
+    if plan.num_negatives < 1:
+        raise ConfigError("`num_negatives` must be at least 1 to learn from, got 0.")
+    if not config.clip and plan.noise_multiplier > 0:
+        raise ConfigError(
+            "`clip` must be true when there is noise, got false. Without clipping, noise promises "
+            "nothing; use noise_multiplier 0 for a run without privacy."
+        )
+    least = 4 * plan.expected_batch_size / LARGEST_SUM
+    if 0 < plan.noise_multiplier < least:
+        raise ConfigError(
+            f"`noise_multiplier` must be at least {least:.2g} for this batch size, "
+            f"got {plan.noise_multiplier!r}. Less hides nothing; 0 says so openly."
+        )

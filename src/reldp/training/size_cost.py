@@ -1,0 +1,80 @@
+"""What private sizes cost, in words, computed from the release alone.
+
+The comparison with public sizes needs the exact sizes, which are sensitive. The release holds
+unbiased noisy numbers without their margins, so the comparison is made with those instead: it is
+post-processing of what has been paid for, and off by no more than the noise of the release (theory.md
+2.4).
+
+Public inside the package: `noise_increase`, `size_cost`.
+
+>>> from reldp.graph.sizes import SizeBounds
+>>> size_cost(None, SizeBounds(min_entities=10, max_relations=20, source="declared"), None)
+''
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reldp.graph.sizes import SizeBounds
+    from reldp.plan import PrivacyPlan
+
+__all__ = ["noise_increase", "size_cost"]
+
+
+def noise_increase(
+    plan: "PrivacyPlan", bounds: "SizeBounds", target_epsilon: float
+) -> float | None:
+    """How much more noise there is over the signal than with public sizes; 0.07 is 7 %.
+
+    Args:
+        plan: A plan whose noise was calibrated to the target.
+        bounds: The bounds that it was made with.
+        target_epsilon: The target.
+
+    Returns:
+        None where the sizes are not private.
+    """
+    if plan.sizes != "private":
+        return None
+    public = _with_public_sizes(plan, bounds).calibrate(target_epsilon)
+    # The rate is b over the upper bound on relations, so a batch holds fewer than b on average.
+    missing = plan.num_relations / public.num_relations
+    return plan.noise_multiplier / public.noise_multiplier * missing - 1
+
+
+def size_cost(
+    plan: "PrivacyPlan | None", bounds: "SizeBounds", target_epsilon: float | None
+) -> str:
+    """One sentence about the release and what it costs; empty where sizes are not private."""
+    if plan is None or plan.sizes != "private":
+        return ""
+    said = (
+        f"sizes are private: the plan knows that there are at least {plan.num_entities:,} entities "
+        f"and at most {plan.num_relations:,} relations, released once for epsilon "
+        f"{plan.sizes_epsilon:.2g}, which is included"
+    )
+    if target_epsilon is not None:
+        increase = noise_increase(plan, bounds, target_epsilon)
+        return f"{said}; noise is about {increase:.0%} higher than with public sizes."
+    public = _with_public_sizes(plan, bounds)
+    return f"{said}; with public sizes epsilon would be about {public.epsilon():.3g}."
+
+
+def _with_public_sizes(plan: "PrivacyPlan", bounds: "SizeBounds") -> "PrivacyPlan":
+    """The same plan for a graph whose sizes are public and those of the release, without margins."""
+    entities, relations = bounds.expected_entities, bounds.expected_relations
+    assert entities is not None, "private bounds have it"
+    assert relations is not None, "private bounds have it"
+    same_batch: dict[str, Any] = {"sample_rate": None}  # so the rate is another
+    return replace(
+        plan,
+        num_entities=entities,
+        num_relations=relations,
+        pool_size=entities if plan.negatives == "entities" else plan.pool_size,
+        expected_batch_size=plan.expected_batch_size,
+        sizes="public",
+        sizes_epsilon=0.0,
+        sizes_delta=0.0,
+        **same_batch,
+    )

@@ -1,0 +1,71 @@
+"""A plan is executed on a graph that it covers, and a refusal does not print exact sizes."""
+
+from dataclasses import replace
+
+import pytest
+
+from reldp.errors import ConfigError
+from reldp.training.config import TrainingConfig
+from reldp.training.fit import check_fit
+from tests.training.small import small_graph, small_plan
+
+CAPPED = small_graph().promise_degrees(4)
+BOUNDS = {"sizes": "declared", "min_entities": 250, "max_relations": 700}
+MARKED = small_graph(protected=[i % 2 == 0 for i in range(300)]).promise_degrees(4)
+
+
+def refusal(capped, plan, **settings):
+    with pytest.raises(ConfigError) as caught:
+        check_fit(capped, plan, TrainingConfig(**settings))
+    return str(caught.value)
+
+
+def test_public_sizes_are_exactly_the_graph_s():
+    plan = small_plan(CAPPED)
+    check_fit(CAPPED, plan, TrainingConfig())
+    for name, wrong in (("num_entities", 299), ("num_relations", 601)):
+        other = replace(plan, **{name: wrong}, pool_size=None, sample_rate=None)
+        assert f"`{name}` of the plan must be the graph's {wrong + 1 - 2 * (wrong > 600)}" in (
+            refusal(CAPPED, other)
+        )
+
+
+def test_a_graph_within_its_bounds_fits():
+    check_fit(CAPPED, small_plan(CAPPED, **BOUNDS), TrainingConfig())
+    exact = {**BOUNDS, "min_entities": 300, "max_relations": 600}
+    check_fit(CAPPED, small_plan(CAPPED, **exact), TrainingConfig())
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "words"),
+    [("num_entities", 301, "lower bound"), ("num_relations", 599, "upper bound")],
+)
+@pytest.mark.parametrize("sizes", ["declared", "private"])
+def test_a_graph_outside_its_bounds_is_refused_without_exact_sizes(name, wrong, words, sizes):
+    plan = small_plan(CAPPED, **BOUNDS)
+    changed = {name: wrong, "pool_size": None, "sample_rate": None, "sizes": sizes}
+    if sizes == "private":
+        changed |= {"sizes_epsilon": 0.1, "sizes_delta": 1e-6}
+    said = refusal(CAPPED, replace(plan, **changed))
+    assert words in said
+    assert "to nobody" in said
+    assert not any(number in said for number in ("300", "301", "599", "600"))
+
+
+def test_a_pool_of_unprotected_entities_is_exact_or_a_lower_bound():
+    settings = {"negatives": "unprotected", "expected_batch_size": 8.0}
+    public = small_plan(MARKED, **settings)
+    assert public.pool_size == 150
+    assert "`pool_size`" in refusal(MARKED, replace(public, pool_size=149))
+    declared = small_plan(MARKED, **BOUNDS, **settings, pool_size=140)
+    check_fit(MARKED, declared, TrainingConfig())
+    assert "150" not in refusal(MARKED, replace(declared, pool_size=151))
+
+
+def test_other_degrees_no_negatives_and_noise_without_clipping_are_refused():
+    plan = small_plan(CAPPED)
+    assert "`max_degree`" in refusal(small_graph().cap_degrees(3, seed=0), plan)
+    assert "must be a CappedGraph" in refusal(CAPPED.graph, plan)
+    assert "`num_negatives`" in refusal(CAPPED, replace(plan, num_negatives=0))
+    assert "`clip`" in refusal(CAPPED, plan, clip=False)
+    assert "`noise_multiplier`" in refusal(CAPPED, replace(plan, noise_multiplier=1e-9))
