@@ -122,6 +122,11 @@ def test_formulas_are_closed_and_avoid_what_github_cannot_show():
         assert paragraph.count("$") % 2 == 0, paragraph
     formulas = re.findall(r"\$\$?([^$]+)\$\$?", PAGE)
     assert len(formulas) > 200
+    for formula in formulas:
+        assert formula.count("{") == formula.count("}"), formula
+        assert len(re.findall(r"\\left\b", formula)) == len(re.findall(r"\\right\b", formula)), (
+            formula
+        )
     # Markdown eats a backslash before punctuation inside of formulas.
     assert [f for f in formulas if re.search(r"\\[^A-Za-z ]", f)] == []
 
