@@ -10,6 +10,8 @@ from reldp.graph import EntityGraph
 from reldp.plan import PrivacyPlan
 from reldp.training import Trainer
 from reldp.training.advice import PoorPlanWarning
+from reldp.training.config import TrainingConfig
+from reldp.training.fit import check_fit
 
 RING = [(i, (i + 1) % 300) for i in range(300)]
 FEATURES = np.random.default_rng(0).normal(size=(300, 32)).astype(np.float32)
@@ -48,6 +50,34 @@ def test_a_run_that_memorises_is_refuted():
     assert audit.claimed > audit.curve_epsilon > audit.epsilon > 2
     assert audit.right == audit.guesses
     assert audit.verdict.startswith("REFUTED: one run with 200 canaries")
+
+
+def test_what_is_recorded_follows_from_bounds_and_not_from_exact_sizes():
+    """Two graphs within the same bounds, one larger, leave the same record."""
+    larger = [*RING, (300, 0), (300, 5)]
+    features = np.concatenate([FEATURES, FEATURES[:1] + 1])
+    neighbor = EntityGraph.from_lists(list(range(301)), larger, features=features)
+    bounds = {"sizes": "declared", "num_entities": 250, "num_relations": 400}
+    records, plans = [], []
+    for graph in (CAPPED.graph, neighbor):
+
+        def train(with_canaries, copy):
+            plans.append(copy)
+            check_fit(with_canaries, copy, TrainingConfig())
+            return untrained
+
+        audit = audit_training(
+            graph.promise_degrees(4),
+            plan_of(**bounds, max_degree=4),
+            train,
+            reference=untrained,
+            num_canaries=60,
+            degree=3,
+        )
+        records.append(audit.to_record())
+    assert plans[0] == plans[1]
+    assert plans[0].num_relations == 400 + 60 * 3
+    assert records[0] == records[1]
 
 
 def test_a_run_that_learns_nothing_shows_nothing():

@@ -6,6 +6,7 @@ dates (`public_files` says what is masked). Controls put leaks of 0.3.0 back and
 """
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,8 +17,9 @@ import pytest
 import torch
 
 from reldp.encoders import FeatureEncoder, TextEncoder
-from reldp.graph import EntityGraph
+from reldp.graph import EntityGraph, sizes
 from reldp.graph.record import GraphRecord
+from reldp.graph.size_release import Release
 from reldp.noise.streams import KEY_BYTES
 from reldp.plan import PrivacyPlan
 from reldp.reporting import verify
@@ -145,6 +147,28 @@ def compared(case: Case, home: Path, model: Path, patch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("name", CASES)
 def test_neighbors_leave_the_same_public_files(name, tmp_path, model, monkeypatch):
     assert compared(CASES[name], tmp_path, model, monkeypatch) == []
+
+
+def test_neighbors_with_the_same_noisy_sizes_leave_the_same_public_files(
+    tmp_path, model, monkeypatch
+):
+    """Private sizes, drawn alike for both: what follows from the release is all that is shown."""
+    drawn = Release(
+        entities=60,
+        relations=70,
+        unprotected=0,
+        coarse_rate=1,
+        fine_rate=5 * 10**9,
+        failure=1e-4,
+        max_degree=9,
+    )
+    monkeypatch.setattr(sizes, "draw_release", lambda *given: drawn)
+    private = {"sizes": "private", "min_entities": None, "max_relations": None}
+    case = Case(plan={**private, "expected_batch_size": 3.0})
+    assert compared(case, tmp_path, model, monkeypatch) == []
+    plan = json.loads((tmp_path / "a" / "run" / "plan.json").read_text())
+    assert plan["sizes_epsilon"] > 10
+    assert plan["num_entities"] < SIZE
 
 
 def test_the_weights_do_differ_and_are_all_that_does(tmp_path, model, monkeypatch):

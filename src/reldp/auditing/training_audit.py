@@ -125,7 +125,8 @@ def audit_training(
 
     Args:
         capped: The training graph.
-        plan: The plan to audit; sizes are those of the graph with canaries, everything else is kept.
+        plan: The plan to audit. Public sizes become those of the graph with canaries, bounds are widened by the
+            largest number of relations that canaries add, and everything else is kept.
         train: Trains on a graph as a plan says, and returns how to embed with what came out.
         reference: Embeds with an encoder that has not seen the data, such as the starting point.
         num_canaries: Coins to throw.
@@ -148,14 +149,21 @@ def audit_training(
         capped.to_graph(), num_canaries=num_canaries, degree=chosen, seed=seed
     )
     with_canaries = canaries.graph.promise_degrees(plan.max_degree)
-    copy = _copy_of(plan, with_canaries)
+    copy = _copy_of(plan, with_canaries, num_canaries * chosen)
     embed = train(with_canaries, copy)
     scores = margins(canaries, embed) - margins(canaries, reference)
     return _judged(scores, canaries.included, copy, confidence, started)
 
 
-def _copy_of(plan: PrivacyPlan, capped: CappedGraph) -> PrivacyPlan:
-    """The plan with the sizes of the graph with canaries."""
+def _copy_of(plan: PrivacyPlan, capped: CappedGraph, more_relations: int) -> PrivacyPlan:
+    """The plan with the sizes of the graph with canaries.
+
+    Where the plan holds bounds, so does the copy: its epsilon goes into the ledger, so it must not follow from exact
+    sizes. Canaries only add entities, and at most `more_relations`.
+    """
+    if plan.sizes != "public":
+        wider = {"num_relations": plan.num_relations + more_relations}
+        return PrivacyPlan.from_dict({**plan.to_dict(), **wider})
     sizes: dict[str, Any] = {
         "num_entities": capped.num_entities,
         "num_relations": capped.num_relations,
