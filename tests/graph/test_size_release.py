@@ -22,7 +22,8 @@ RELEASE = Release(
     relations=90_000,
     unprotected=30_000,
     coarse_rate=10**6,
-    fine_rate=2 * 10**7,
+    entity_rate=2 * 10**7,
+    relation_rate=2 * 10**7,
     failure=1e-9,
     max_degree=5,
 )
@@ -65,6 +66,7 @@ def test_the_unprotected_bound_is_never_above_the_exact_number_or_the_entities()
 
 def test_an_entity_pays_for_both_numbers_and_a_relation_for_its_part_of_one():
     assert RELEASE.epsilon("entity") == pytest.approx(2 * 0.021)
+    assert replace(RELEASE, entity_rate=10**7).epsilon("entity") == pytest.approx(0.032)
     assert RELEASE.epsilon("relation") == pytest.approx(0.021 / 5)
     assert Fraction(RELEASE.epsilon("relation")) >= Fraction(21, 5000)
     assert RELEASE.delta == 2e-9
@@ -85,7 +87,8 @@ def test_noise_as_large_as_the_sizes_is_refused_by_the_noisy_numbers(changes):
         {"entities": 1.0},
         {"entities": True},
         {"relations": None},
-        {"fine_rate": 0},
+        {"entity_rate": 0},
+        {"relation_rate": 0},
         {"coarse_rate": -1},
         {"max_degree": 0},
         {"failure": 0.0},
@@ -104,19 +107,20 @@ def test_stored_values_are_read_strictly(changes):
         Release.parsed(values)
 
 
-def test_the_coarse_stage_costs_its_share_and_decides_the_fine_one():
+def test_the_coarse_stage_decides_the_fine_one():
     rate = Fraction(1, 1000)
-    fine, failure = _fine_stage(82_115, 58_131, 5, rate, Fraction(1), None)
-    assert 0.01 < fine / BILLION < 0.05
-    assert failure == pytest.approx(0.005 * 0.1 / (82_115 + 10_000))
-    assert _fine_stage(82_115, 58_131, 5, rate, Fraction(4), None)[0] > 1.9 * fine
-    assert _fine_stage(10**8, 10**8, 5, rate, Fraction(1), None)[0] < 0.04 * fine
-    assert _fine_stage(-500, -500, 5, rate, Fraction(1), None)[0] == BILLION // 8
+    nouns = _fine_stage(82_115, 58_131, 5, rate, Fraction(1), None)
+    assert nouns[0] / BILLION == pytest.approx(0.0122, abs=1e-4)
+    assert nouns[1] / BILLION == pytest.approx(0.0324, abs=1e-4)
+    assert nouns[2] == pytest.approx(0.005 * 0.1 / (82_115 + 10_000))
+    assert _fine_stage(82_115, 58_131, 5, rate, Fraction(4), None)[1] == pytest.approx(2 * nouns[1])
+    assert _fine_stage(10**8, 10**8, 5, rate, Fraction(1), None)[0] < 0.04 * nouns[0]
+    assert _fine_stage(-500, -500, 5, Fraction(1, 50), Fraction(1), None)[:2] == (BILLION // 8,) * 2
 
 
 def test_a_delta_that_was_chosen_before_makes_failures_rarer():
     arguments = (82_115, 58_131, 5, Fraction(1, 1000), Fraction(1))
-    assert _fine_stage(*arguments, 1e-9)[1] == pytest.approx(0.005 * 1e-9)
+    assert _fine_stage(*arguments, 1e-9)[2] == pytest.approx(0.005 * 1e-9, rel=1e-9, abs=0)
     assert _fine_stage(*arguments, 0.1) == _fine_stage(*arguments, None)
 
 
@@ -125,11 +129,10 @@ def test_a_release_is_near_the_sizes_and_differs_every_time():
     found = [draw_release(capped, Fraction(8), None) for _ in range(5)]
     for release in found:
         assert release.coarse_rate == int(8 * COARSE * BILLION)
-        rate = release.fine_rate / BILLION
         # Each is off by more than 40 scales with probability below 1e-17.
-        assert abs(release.entities - 20_000) < 40 / rate
-        assert abs(release.relations - 20_000) < 80 / rate
-        assert abs(release.unprotected - 500) < 40 / rate
+        assert abs(release.entities - 20_000) * release.entity_rate < 40 * BILLION
+        assert abs(release.relations - 20_000) * release.relation_rate < 80 * BILLION
+        assert abs(release.unprotected - 500) * release.entity_rate < 40 * BILLION
     assert len({release.entities for release in found}) > 1
 
 
@@ -137,8 +140,8 @@ def test_noise_has_the_scale_of_the_rate_and_the_degree():
     """Mean absolute noise over its expectation; beyond 1 +- 0.2 with probability below 1e-9 for 1,000 draws."""
     capped = ring(2_000, degree=4)
     found = [draw_release(capped, Fraction(16), None) for _ in range(1_000)]
-    entities = [abs(r.entities - 2_000) * r.fine_rate / BILLION for r in found]
-    relations = [abs(r.relations - 2_000) * r.fine_rate / BILLION for r in found]
+    entities = [abs(r.entities - 2_000) * r.entity_rate / BILLION for r in found]
+    relations = [abs(r.relations - 2_000) * r.relation_rate / BILLION for r in found]
     assert 0.8 < np.mean(entities) < 1.2
     assert 0.8 < np.mean(relations) / 4 < 1.2
 

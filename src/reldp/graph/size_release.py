@@ -1,12 +1,12 @@
 """One private release of a graph's sizes: two stages, exact noise, and what they cost (theory.md 2.4).
 
-Stage 1, coarse, costs `COARSE` of the target epsilon for each of n and m. It decides e0 and d0, so that neither
-depends on anything that was not paid for. Stage 2 releases the noisy sizes at e0 each:
+Stage 1, coarse, costs e_c = `COARSE` of the target epsilon for each of n and m. It decides e_n, e_m and d0, so that
+none of them depends on anything that was not paid for. Stage 2 releases the noisy sizes:
 
-    n_low  = n + dLap(1 / e0) - ceil(ln(1 / d0) / e0)         m_high = m + dLap(K / e0) + ceil(K ln(1 / d0) / e0)
+    n_low  = n + dLap(1 / e_n) - ceil(ln(1 / d0) / e_n)       m_high = m + dLap(K / e_m) + ceil(K ln(1 / d0) / e_m)
 
-An entity changes n by 1 and m by at most K, so both stages together cost epsilon 2 (e_coarse + e0). A relation changes
-m by 1 and n not at all: (e_coarse + e0) / K. Each bound fails with probability below d0 / 2, and n_low plus twice its
+An entity changes n by 1 and m by at most K, so both stages together cost epsilon 2 e_c + e_n + e_m. A relation changes
+m by 1 and n not at all: (e_c + e_m) / K. Each bound fails with probability below d0 / 2, and n_low plus twice its
 margin plus 1 falls short of the larger neighbor's n with probability below d0 / 2; delta 2 d0 covers all three.
 
 The number of unprotected entities is the same for neighbors and costs nothing. It gets noise all the same, so that no
@@ -14,8 +14,8 @@ exact size is published, and is cut off at the exact number, so that its bound n
 
 Public inside the package: `Release`, `draw_release`, `expected_epsilon`, `release_target`, `num_unprotected`.
 
->>> release = Release(entities=50_000, relations=90_000, unprotected=0, coarse_rate=10**6, fine_rate=2 * 10**7,
-...                   failure=1e-9, max_degree=5)
+>>> release = Release(entities=50_000, relations=90_000, unprotected=0, coarse_rate=10**6,
+...                   entity_rate=2 * 10**7, relation_rate=2 * 10**7, failure=1e-9, max_degree=5)
 >>> release.bounds(0)
 (48963, 95181, 0)
 >>> release.epsilon("entity"), release.delta
@@ -40,8 +40,9 @@ USUAL_TARGET = 1.0  # where no target epsilon is given
 LARGEST_TARGET = 16.0  # a larger target does not make the release more expensive
 COARSE = Fraction(1, 1000)  # share of the target that each of the two coarse numbers costs
 LARGEST_SHARE = 0.125  # of the target that each of the two fine numbers may cost
-BALANCE = 0.7  # e0 over sqrt(target * margins); the cost is flat around it
+BALANCE = 0.8  # e over sqrt(target * e * relative margin), measured; the cost is flat around it
 DELTA_SHARE = 0.005  # of the default delta that each of the two bounds may fail with
+_POSITIVE = ("coarse_rate", "entity_rate", "relation_rate", "max_degree")
 BILLION = 10**9  # rates are whole billionths, so that the noise is exact
 
 
@@ -53,7 +54,8 @@ class Release:
     relations: int
     unprotected: int
     coarse_rate: int
-    fine_rate: int
+    entity_rate: int
+    relation_rate: int
     failure: float
     max_degree: int
 
@@ -71,15 +73,17 @@ class Release:
             or any(type(values[name]) is not int for name in whole)
             or type(values["failure"]) is not float
             or not 0 < values["failure"] < 0.1
-            or min(values[name] for name in ("coarse_rate", "fine_rate", "max_degree")) < 1
+            or min(values[name] for name in _POSITIVE) < 1
         ):
             raise GraphError(f"{FILE_NAME} must hold complete releases. Restore it from a backup.")
         return cls(**values)
 
     def epsilon(self, unit: str) -> float:
         """Return the privacy cost of both stages for a unit of privacy."""
-        one = Fraction(self.coarse_rate + self.fine_rate, BILLION)
-        return _rounded_up(one / self.max_degree if unit == "relation" else 2 * one)
+        relations = Fraction(self.coarse_rate + self.relation_rate, BILLION)
+        if unit == "relation":
+            return _rounded_up(relations / self.max_degree)
+        return _rounded_up(relations + Fraction(self.coarse_rate + self.entity_rate, BILLION))
 
     @property
     def delta(self) -> float:
@@ -92,9 +96,9 @@ class Release:
         Raises:
             PlanError: The noise is as large as the sizes. Noisy numbers decide, so the refusal is private too.
         """
-        rate = Fraction(self.fine_rate, BILLION)
-        margin = tail_margin(rate, self.failure)
-        wide = tail_margin(rate / self.max_degree, self.failure)
+        margin = tail_margin(Fraction(self.entity_rate, BILLION), self.failure)
+        per_relation = Fraction(self.relation_rate, BILLION * self.max_degree)
+        wide = tail_margin(per_relation, self.failure)
         if 2 * margin > self.entities or 2 * wide > self.relations:
             raise PlanError(
                 "`sizes` must not be private for a graph this small: the noise that hides its sizes is as "
@@ -129,14 +133,15 @@ def draw_release(capped: "CappedGraph", target: Fraction, delta: float | None) -
     rate = Fraction(coarse, BILLION)
     about_n = n + discrete_laplace(rate)
     about_m = m + discrete_laplace(rate / degree)
-    fine, failure = _fine_stage(about_n, about_m, degree, rate, target, delta)
-    rate = Fraction(fine, BILLION)
+    rate_n, rate_m, failure = _fine_stage(about_n, about_m, degree, rate, target, delta)
+    per_entity, per_relation = Fraction(rate_n, BILLION), Fraction(rate_m, BILLION * degree)
     return Release(
-        entities=n + discrete_laplace(rate),
-        relations=m + discrete_laplace(rate / degree),
-        unprotected=num_unprotected(capped) + discrete_laplace(rate),
+        entities=n + discrete_laplace(per_entity),
+        relations=m + discrete_laplace(per_relation),
+        unprotected=num_unprotected(capped) + discrete_laplace(per_entity),
         coarse_rate=coarse,
-        fine_rate=fine,
+        entity_rate=rate_n,
+        relation_rate=rate_m,
         failure=failure,
         max_degree=degree,
     )
@@ -153,19 +158,22 @@ def expected_epsilon(capped: "CappedGraph", target_epsilon: float | None) -> flo
 
 def _fine_stage(
     about_n: int, about_m: int, degree: int, rate: Fraction, target: Fraction, delta: float | None
-) -> tuple[int, float]:
-    """Return e0 in billionths and d0, from the coarse release alone.
+) -> tuple[int, int, float]:
+    """Return e_n and e_m in billionths, and d0, from the coarse release alone.
 
-    Noise rises about in proportion to 2 e0 / target and to the relative margins ln(1/d0) / e0 (1/n + K/m); their sum is
-    least where they are about equal.
+    Noise rises about in proportion to e / target and to the relative margin K ln(1/d0) / (e m) (1 instead of K and n
+    instead of m for entities). The sum is least where both are about equal: e^2 = target K ln(1/d0) / m.
     """
     scale = 1 / float(rate)
     usual = 0.1 / (max(about_n, 0) + 10 * scale)
     failure = DELTA_SHARE * min(usual, usual if delta is None else delta)
-    sizes = 1 / max(about_n, scale) + degree / max(about_m, degree * scale)
-    best = BALANCE * math.sqrt(float(target) * math.log(1 / failure) * sizes)
-    share = min(best, LARGEST_SHARE * float(target))
-    return max(1, math.floor(share * BILLION)), failure
+
+    def best(relative: float) -> int:
+        wanted = BALANCE * math.sqrt(float(target) * math.log(1 / failure) * relative)
+        return max(1, math.floor(min(wanted, LARGEST_SHARE * float(target)) * BILLION))
+
+    # A number below the scale of its own noise says nothing.
+    return best(1 / max(about_n, scale)), best(degree / max(about_m, degree * scale)), failure
 
 
 def _rounded_up(value: Fraction) -> float:

@@ -11,7 +11,7 @@ both lie within the bounds. Whether a graph is accepted depends on the data, so 
 shown to others.
 *private*: noisy bounds, drawn once per capped graph from the operating system's entropy and stored (`size_store`):
 
-    n_low  = n + dLap(1 / e0) - ceil(ln(1 / d0) / e0)         m_high = m + dLap(K / e0) + ceil(K ln(1 / d0) / e0)
+    n_low  = n + dLap(1 / e_n) - ceil(ln(1 / d0) / e_n)       m_high = m + dLap(K / e_m) + ceil(K ln(1 / d0) / e_m)
 
 `size_release` draws them and states their cost.
 
