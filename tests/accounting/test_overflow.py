@@ -20,12 +20,21 @@ def priced(epsilon_at):
     return price, calls
 
 
-@pytest.mark.parametrize("pool", [80, 90, 120, 400])
-def test_the_bound_is_above_both_neighbours_probabilities(pool):
+@pytest.mark.parametrize("pool", [90, 91, 92, 120])
+def test_the_bound_is_above_the_larger_graphs_batches_in_the_smaller_ones_pool(pool):
     step = small_step(pool_size=pool)
     bound = math.exp(log_overflow(step))
-    assert bound >= binom.sf(math.floor(pool / 3), 2003, 0.01)
-    assert bound >= binom.sf(math.floor((pool - 1) / 3), 2000, 0.01)
+    proven = binom.sf((pool - 1) // 3, 2003, 0.01)
+    assert proven <= bound <= 20 * proven + 1e-300  # Chernoff's inequality is that loose
+
+
+def test_where_k_divides_n_the_smaller_pool_counts():
+    """0.3.0 charged P[Bin(m + K) > n/k] and P[Bin(m) > (n - 1)/k], which is less than what is proven."""
+    step = small_step(pool_size=150)
+    old = max(binom.sf(50, 2003, 0.01), binom.sf(49, 2000, 0.01))
+    assert binom.sf(49, 2003, 0.01) > old * 1.02
+    assert log_overflow(step) == log_overflow(replace(step, pool_size=148))
+    assert log_overflow(step) > log_overflow(replace(step, pool_size=151))
 
 
 def test_a_pool_that_does_not_shrink_is_the_same_for_both():
@@ -57,6 +66,21 @@ def test_the_share_covers_both_neighbours_at_the_epsilon_returned():
     needed = steps * (1 + math.exp(found.epsilon)) * math.exp(log_overflow(step))
     assert 1e-9 * delta < needed <= delta - calls[-1]
     assert found.epsilon == math.log(1 / calls[-1])
+
+
+@pytest.mark.parametrize(("excess", "num_calls"), [(0.4, 2), (0.9, 2), (1.1, 1)])
+def test_the_component_kept_at_the_largest_batch_is_charged(excess, num_calls):
+    """theory.md 2.4: the e^epsilon part counts times c = (1 + k/n) (1 + p k/n)^T, here a little more than 1.02."""
+    step, steps, delta = small_step(pool_size=150), 10, 0.5
+    chance = math.exp(log_overflow(step))
+    kept = (1 + 3 / 150) * (1 + chance * 3 / 150) ** steps
+    # The share that is always set aside would do for e^epsilon times kept^excess.
+    epsilon = math.log(1e-3 * delta / (steps * chance) - 1) - excess * math.log(kept)
+    price, calls = priced(lambda d: epsilon)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("reldp.accounting.overflow.LEAST", 1e-3)
+        price_with_overflow(step * steps, delta, price)
+    assert len(calls) == num_calls
 
 
 def test_a_share_that_only_a_large_epsilon_makes_large_is_an_infinite_price():

@@ -37,7 +37,7 @@ REACH = 12.0  # standard deviations of noise kept above the farthest peak
 MAX_CELLS = 5e6  # points of the first grid times nodes times components
 AGREED = 1e-7  # relative difference of two sums at which halving stops
 ROUNDING = 1e-11  # relative, of one sum in double precision
-LOG_TAIL = -100.0
+LOG_TAIL = -600.0  # cut so far out that high orders do not see it; the smallest double is exp(-744)
 LOG_CUT = -90.0
 
 
