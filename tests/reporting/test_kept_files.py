@@ -28,5 +28,15 @@ def test_the_named_checkpoint_is_fine_and_nothing_else(tmp_path):
     assert "not the file that the ledger names" in next(checkpoint_differences(run, NAMED))
     path.rename(run.checkpoints / "step-000000004.safetensors")
     assert "is not named" in next(checkpoint_differences(run, NAMED))
-    path.symlink_to("step-000000004.safetensors")
-    assert len(list(checkpoint_differences(run, NAMED))) == 1
+
+
+def test_a_link_or_a_folder_of_its_name_is_no_checkpoint(tmp_path):
+    run = RunFolder(tmp_path)
+    run.checkpoints.mkdir()
+    path = run.checkpoints / "step-000000005.safetensors"
+    path.mkdir()
+    assert "is no checkpoint" in next(checkpoint_differences(run, NAMED))
+    path.rmdir()
+    (tmp_path / "weights").write_bytes(b"weights")
+    path.symlink_to(tmp_path / "weights")
+    assert "is no checkpoint" in next(checkpoint_differences(run, NAMED))

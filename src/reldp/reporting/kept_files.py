@@ -31,8 +31,10 @@ def checkpoint_differences(run: RunFolder, named: Mapping[str, Any] | None) -> I
         return
     listing = list_plain(run.checkpoints)
     expected = None if named is None else f"step-{named['step']:09d}.safetensors"
-    for name in (*listing.odd, *listing.empty, *listing.files):
+    for name in (*listing.odd, *listing.empty):
+        yield f"checkpoints/{name} is no checkpoint."
+    for name in listing.files:
         if name != expected or named is None:
             yield f"checkpoints/{name} is not named in the ledger."
-        elif name in listing.files and hash_plain(run.checkpoints / name) != named["sha256"]:
+        elif hash_plain(run.checkpoints / name) != named["sha256"]:
             yield f"checkpoints/{name} is not the file that the ledger names."
