@@ -158,7 +158,8 @@ def test_neighbors_with_the_same_noisy_sizes_leave_the_same_public_files(
         relations=70,
         unprotected=0,
         coarse_rate=1,
-        fine_rate=5 * 10**9,
+        entity_rate=5 * 10**9,
+        relation_rate=5 * 10**9,
         failure=1e-4,
         max_degree=9,
     )

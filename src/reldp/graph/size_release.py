@@ -152,8 +152,9 @@ def expected_epsilon(capped: "CappedGraph", target_epsilon: float | None) -> flo
     target = release_target(target_epsilon)
     coarse = max(1, math.floor(target * COARSE * BILLION))
     sizes = capped.num_entities, capped.num_relations
-    fine, _ = _fine_stage(*sizes, capped.max_degree, Fraction(coarse, BILLION), target, None)
-    return _rounded_up(2 * Fraction(coarse + fine, BILLION))
+    rate = Fraction(coarse, BILLION)
+    rate_n, rate_m, _ = _fine_stage(*sizes, capped.max_degree, rate, target, None)
+    return _rounded_up(Fraction(2 * coarse + rate_n + rate_m, BILLION))
 
 
 def _fine_stage(
