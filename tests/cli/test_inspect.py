@@ -138,3 +138,16 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(
     assert printed.out == ""
     assert words in printed.err
     assert printed.err.count("\n") == 1
+
+
+def test_texts_that_name_others_are_warned_of_and_named_only_where_asked_for(tmp_path, capsys):
+    rows = "".join(f"user-{i},friend of user-{i + 1}\n" for i in range(9))
+    (tmp_path / "entities.csv").write_text(f"id,text\n{rows}user-9,alone\n")
+    (tmp_path / "relations.csv").write_text("source,target\nuser-0,user-1\n")
+    assert main(["inspect", "--no-plan", str(tmp_path)]) == 0
+    page = " ".join(capsys.readouterr().out.split())
+    assert "must be an entity's own" in page
+    assert "9 texts contain the id of another entity (row 1, row 2" in page
+    assert "user-" not in page
+    assert main(["inspect", "--no-plan", "--show-ids", str(tmp_path)]) == 0
+    assert "'user-0' mentions 'user-1'" in " ".join(capsys.readouterr().out.split())

@@ -113,3 +113,22 @@ def test_suggested_settings_follow_the_size(num_relations: int, batch: int, step
     assert (suggested.max_degree, suggested.num_negatives) == (2, 4)
     assert suggested.expected_batch_size == batch
     assert suggested.num_steps == steps
+
+
+def test_what_speaks_against_own_texts_and_features_becomes_a_warning() -> None:
+    ring = [(f"node-{i}", f"node-{(i + 1) % 60}") for i in range(60)]
+    ids = [f"node-{i}" for i in range(60)]
+    texts = ["about trees"] * 60
+    quiet = inspect_graph(EntityGraph.from_lists(ids, ring, text=texts))
+    assert quiet.warnings == ()
+    texts[7] = "friend of node-8"
+    own = np.random.default_rng(0).normal(size=(60, 4))
+    averaged = (own + np.roll(own, 1, axis=0) + np.roll(own, -1, axis=0)) / 3
+    graph = EntityGraph.from_lists(ids, ring, text=texts, features=averaged)
+    report = inspect_graph(graph)
+    assert len(report.warnings) == 2
+    assert report.warnings[0].startswith("1 text contains the id of another entity (row 8).")
+    assert "alike among related entities" in report.warnings[1]
+    assert "node-8" not in json.dumps(report.to_json())
+    assert "'node-7' mentions 'node-8'" in inspect_graph(graph, show_ids=True).warnings[0]
+    assert report.to_json()["warnings"] == list(report.warnings)

@@ -92,7 +92,7 @@ def command(
     busy = Console(stderr=True)
     with busy.status("reading and counting"):
         found = open_graph(graph, drop=drop, show_ids=show_ids)
-        report = inspect_graph(found)
+        report = inspect_graph(found, show_ids=show_ids)
     suggestion = None
     if with_plan and found.num_relations:
         bounds = {"sizes": sizes, "min_entities": min_entities, "max_relations": max_relations}
@@ -113,6 +113,8 @@ def command(
     parts: list[RenderableType] = [_facts(graph, report), _histogram(report), _caps(report)]
     if suggestion is not None:
         parts.append(_plans(suggestion))
+    if report.warnings:
+        parts.append(_warnings(report))
     footer = "Counted from the data without noise: sensitive. Keep this page with the data."
     parts.append(Text(f"\n{footer}", style="dim"))
     Console(highlight=False, markup=False).print(Group(*parts))
@@ -181,6 +183,12 @@ def _histogram(report: "GraphInspection") -> Group:
         f"largest {degrees.largest:,}"
     )
     return _section(title, table)
+
+
+def _warnings(report: "GraphInspection") -> Group:
+    """What speaks against an assumption of the guarantee; docs/graphs.md says how it is found."""
+    lines = [Text(f"! {line}", style="yellow") for line in report.warnings]
+    return _section("Texts and features must be an entity's own", Group(*lines))
 
 
 def _grid(*headers: str) -> Table:

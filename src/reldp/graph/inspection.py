@@ -1,9 +1,9 @@
-"""What a graph looks like before training: sizes, degrees, what capping keeps, duplicate texts.
+"""What a graph looks like before training: sizes, degrees, what capping keeps, what to worry about.
 
-Guarantees: nothing but counts and lengths leaves this module, never a text or an id. The counts are
-computed from the data without noise, so they are **sensitive**: look at them on the side of the
-data. Public: :func:`inspect_graph`, :class:`GraphInspection`, :func:`suggest_settings`. theory.md
-section 2.2 says what capping means for the guarantee.
+Guarantees: nothing but counts and lengths leaves this module, never a text, and an id only where
+asked for. The counts are computed from the data without noise, so they are **sensitive**: look at
+them on the side of the data. Public: :func:`inspect_graph`, :class:`GraphInspection`,
+:func:`suggest_settings`. theory.md section 2.2 says what capping means for the guarantee.
 
 >>> from reldp.graph import EntityGraph
 >>> star = EntityGraph.from_lists("abcd", [("a", "b"), ("a", "c"), ("a", "d")], text=["x"] * 4)
@@ -23,7 +23,9 @@ import pyarrow.compute as pc
 
 from reldp.errors import GraphError
 from reldp.graph.capping import degrees
+from reldp.graph.derivation import DerivedFeatures, find_derived
 from reldp.graph.entity_graph import EntityGraph
+from reldp.graph.mentions import MentionSummary, find_mentions
 
 __all__ = [
     "CAPS",
@@ -116,7 +118,7 @@ class TextSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class GraphInspection:
-    """Everything that an inspection counts; sensitive.
+    """Everything that an inspection counts; **sensitive**.
 
     Attributes:
         num_entities: Entities.
@@ -126,6 +128,8 @@ class GraphInspection:
         degrees: Summary and histogram of the degrees.
         caps: What capping keeps, by bound.
         texts: Lengths and duplicates, or None without texts.
+        mentions: Texts that contain another entity's id, or None without texts.
+        derived: Signs that features were derived from relations, or None without features.
         record: The graph's record, as plain values.
     """
 
@@ -136,11 +140,18 @@ class GraphInspection:
     degrees: DegreeSummary
     caps: tuple[CapPreview, ...]
     texts: TextSummary | None
+    mentions: MentionSummary | None
+    derived: DerivedFeatures | None
     record: dict[str, Any]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What speaks against the assumption that texts and features are an entity's own."""
+        return (*_mention_words(self.mentions), *_derived_words(self.derived))
 
     def to_json(self) -> dict[str, Any]:
         """The inspection as plain values for ``json.dumps``."""
-        return {**asdict(self), "sensitive": True}
+        return {**asdict(self), "warnings": list(self.warnings), "sensitive": True}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,12 +222,58 @@ def _text_summary(graph: EntityGraph) -> TextSummary:
     )
 
 
-def inspect_graph(graph: EntityGraph, caps: Sequence[int] = CAPS) -> GraphInspection:
+def _mention_words(found: MentionSummary | None) -> tuple[str, ...]:
+    """The warning about texts that contain ids of others, if there are any."""
+    if found is None or not found.num_texts:
+        return ()
+    rows = ", ".join(f"row {row}" for row in found.rows)
+    if found.shown:
+        rows = ", ".join(f"{own!r} mentions {other!r}" for own, other in found.shown)
+    more = ", ..." if found.num_texts > len(found.rows) else ""
+    return (
+        f"{found.num_texts:,} {'text contains' if found.num_texts == 1 else 'texts contain'} the id of "
+        f"another entity ({rows}{more}). The guarantee "
+        "assumes that a text depends on its own entity alone: take the mentions out.",
+    )
+
+
+def _derived_words(found: DerivedFeatures | None) -> tuple[str, ...]:
+    """One warning for each sign that features were derived from relations."""
+    if found is None:
+        return ()
+    words = {
+        "degree": f"follow from the number of relations ({_columns(found.degree_columns)})",
+        "pooled": f"are pooled over related entities ({_columns(found.pooled_columns)})",
+        "twins": f"are the same for {found.twin_share:.0%} of the entities with the same relations",
+        "spread": f"spread by degree as averages or sums over related entities do "
+        f"(slope {found.spread_slope:+.2f}; {_columns(found.spread_columns)})",
+        "alike": f"are as alike among related entities as averages over them (correlation "
+        f"{found.alike:.2f}; {_columns(found.alike_columns)})",
+    }
+    fix = (
+        "The guarantee assumes that features depend on their own entity alone: if these were "
+        "computed from relations, use others."
+    )
+    return tuple(f"Features {words[sign]}. {fix}" for sign in found.signs)
+
+
+def _columns(numbers: tuple[int, ...]) -> str:
+    """The first few columns in words."""
+    if not numbers:
+        return "all columns together"
+    shown = ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")
+    return f"column{'s' if len(numbers) > 1 else ''} {shown}"
+
+
+def inspect_graph(
+    graph: EntityGraph, caps: Sequence[int] = CAPS, *, show_ids: bool = False
+) -> GraphInspection:
     """Counts what there is to know before training.
 
     Args:
         graph: The graph, not capped.
         caps: Degree bounds to try.
+        show_ids: Whether warnings may show ids.
 
     Raises:
         GraphError: The graph has no entity.
@@ -231,6 +288,8 @@ def inspect_graph(graph: EntityGraph, caps: Sequence[int] = CAPS) -> GraphInspec
         degrees=_degree_summary(graph),
         caps=tuple(_cap_preview(graph, max_degree) for max_degree in caps),
         texts=_text_summary(graph) if graph.has_text else None,
+        mentions=find_mentions(graph, show_ids=show_ids) if graph.has_text else None,
+        derived=None if graph.features is None else find_derived(graph),
         record=asdict(graph.record),
     )
 

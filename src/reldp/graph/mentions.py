@@ -1,0 +1,160 @@
+"""Texts that contain the id of another entity, counted.
+
+Such a text depends on that other entity, which the guarantee assumes it does not (theory.md section
+6). An id is found as a whole run of words: both sides are lowered, everything that is no letter or
+digit separates words, and "bob@example.com" is the three words "bob example com" wherever they stand.
+
+Which ids are looked for: those of at least `MIN_LETTERS` letters and digits; numbers of at least
+`MIN_DIGITS`. An id of letters alone may be an ordinary word, so such ids are left out where more than
+`COMMON_SHARE` of the texts contain them, and counted. No id and no text leaves this module unless
+asked for. Everything counted here is **sensitive**.
+
+Public: `find_mentions`, `MentionSummary`.
+
+>>> from reldp.graph import EntityGraph
+>>> graph = EntityGraph.from_lists(["alice", "user-17"], [], text=["likes tea", "friend of Alice"])
+>>> find_mentions(graph).num_texts
+1
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reldp.graph.entity_graph import EntityGraph
+
+__all__ = ["COMMON_SHARE", "MIN_DIGITS", "MIN_LETTERS", "MentionSummary", "find_mentions"]
+
+MIN_LETTERS = 4
+MIN_DIGITS = 6
+COMMON_SHARE = 0.001
+_LONGEST = 8  # words of an id: longer ones are not looked for
+_COMMON_LEAST = 20  # texts: a word in so few is not common in a small graph either
+_AT_ONCE = 200_000  # texts looked at in one go
+_EXAMPLES = 5
+_SPACE = pa.scalar(" ", pa.large_string())
+
+_Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MentionSummary:
+    """How many texts contain another entity's id; sensitive.
+
+    Attributes:
+        num_texts: Texts with the id of another entity.
+        num_ids: Distinct ids found in texts of others.
+        num_searched: Ids that were looked for.
+        num_short: Ids that are too short to tell from ordinary words and numbers, or too long.
+        num_common: Ids left out because so many texts contain them that they are ordinary words.
+        rows: The first rows (from 1) whose texts contain another's id.
+        shown: The ids of these rows and the ids that they mention, where asked for.
+    """
+
+    num_texts: int
+    num_ids: int
+    num_searched: int
+    num_short: int
+    num_common: int
+    rows: tuple[int, ...] = ()
+    shown: tuple[tuple[str, str], ...] = ()
+
+
+def find_mentions(graph: EntityGraph, *, show_ids: bool = False) -> MentionSummary:
+    """Counts the texts of a graph that contain the id of another entity.
+
+    Args:
+        graph: A graph with texts.
+        show_ids: Whether to return a few of the ids.
+    """
+    words = _words(graph.ids.cast(pa.large_string()))
+    own, names, wanted = _searched(words)
+    found = np.concatenate(
+        [np.empty((0, 2), np.int64), *_matches(graph, names.filter(pa.array(wanted)))]
+    )  # (mentions, 2): text, place in the filtered names
+    place = np.flatnonzero(wanted)
+    found[:, 1] = place[found[:, 1]]
+    found = np.unique(found[found[:, 1] != own[found[:, 0]]], axis=0)  # its own id is its own
+    common = _common(found[:, 1], names, graph.num_entities)
+    found = found[~common[found[:, 1]]]
+    texts = np.unique(found[:, 0])
+    first = found[np.unique(found[:, 0], return_index=True)[1]][:_EXAMPLES]
+    by_name = _first_rows(own, len(names))
+    return MentionSummary(
+        num_texts=len(texts),
+        num_ids=len(np.unique(found[:, 1])),
+        num_searched=int(wanted.sum() - common.sum()),
+        num_short=int(len(wanted) - wanted.sum()),
+        num_common=int(common.sum()),
+        rows=tuple(int(row) + 1 for row in first[:, 0]),
+        shown=tuple(
+            (str(graph.ids[int(text)].as_py()), str(graph.ids[int(by_name[name])].as_py()))
+            for text, name in first
+            if show_ids
+        ),
+    )
+
+
+def _words(texts: Any) -> Any:
+    """Texts as lowered words with one space between them."""
+    plain = pc.replace_substring_regex(pc.utf8_lower(texts), r"[^\pL\pN]+", " ")
+    return pc.utf8_trim_whitespace(plain)
+
+
+def _searched(words: Any) -> tuple[_Rows, Any, npt.NDArray[np.bool_]]:
+    """The code of each entity's name, the distinct names, and which are looked for."""
+    encoded = words.dictionary_encode()
+    names = encoded.dictionary
+    size = pc.utf8_length(pc.replace_substring(names, " ", "")).to_numpy(zero_copy_only=False)
+    digits = pc.match_substring_regex(names, r"^[\pN ]*$").to_numpy(zero_copy_only=False)
+    parts = 1 + pc.count_substring(names, " ").to_numpy(zero_copy_only=False)
+    wanted = (size >= np.where(digits, MIN_DIGITS, MIN_LETTERS)) & (parts <= _LONGEST)
+    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), names, wanted
+
+
+def _matches(graph: EntityGraph, names: Any) -> Iterator[_Rows]:
+    """Pairs of a text and a name that it contains, a bounded number of texts at a time."""
+    if not len(names):
+        return
+    parts = 1 + pc.count_substring(names, " ").to_numpy(zero_copy_only=False)
+    texts = graph.entities.column("text")
+    for start in range(0, graph.num_entities, _AT_ONCE):
+        some = texts.slice(start, _AT_ONCE).combine_chunks().cast(pa.large_string())
+        split = pc.split_pattern(_words(some), " ")
+        flat, parent = split.flatten(), pc.list_parent_indices(split).to_numpy()
+        for length in np.unique(parts).tolist():
+            runs, rows = _runs(flat, parent, int(length))
+            code = pc.fill_null(pc.index_in(runs, value_set=names), -1)
+            hits = code.to_numpy(zero_copy_only=False)
+            at = np.flatnonzero(hits >= 0)
+            yield np.stack([rows[at] + start, hits[at]], axis=1).astype(np.int64)
+
+
+def _runs(flat: Any, parent: npt.NDArray[Any], length: int) -> tuple[Any, npt.NDArray[Any]]:
+    """All runs of so many words inside one text, and the text of each."""
+    count = len(flat) - length + 1
+    if count <= 0:
+        return flat.slice(0, 0), parent[:0]
+    pieces = [flat.slice(offset, count) for offset in range(length)]
+    inside = parent[:count] == parent[length - 1 :]
+    runs = pieces[0] if length == 1 else pc.binary_join_element_wise(*pieces, _SPACE)
+    return runs.filter(pa.array(inside)), parent[:count][inside]
+
+
+def _common(mentioned: _Rows, names: Any, num_texts: int) -> npt.NDArray[np.bool_]:
+    """Which names are ordinary words: letters alone, and in many texts."""
+    letters = pc.match_substring_regex(names, r"^\pL+$").to_numpy(zero_copy_only=False)
+    count = np.bincount(mentioned, minlength=len(names))
+    return np.asarray(letters & (count > max(_COMMON_LEAST, COMMON_SHARE * num_texts)))
+
+
+def _first_rows(codes: _Rows, num_names: int) -> _Rows:
+    """The first row of each name."""
+    rows = np.zeros(num_names, dtype=np.int64)
+    rows[codes[::-1]] = np.arange(len(codes))[::-1]
+    return rows
