@@ -11,7 +11,7 @@ import pytest
 REPOSITORY = Path(__file__).parents[1]
 SOURCE = REPOSITORY / "src"
 
-WITHOUT_TORCH = ("graph", "sampling", "accounting", "noise")
+WITHOUT_TORCH = ("graph", "sampling", "accounting", "noise", "runs")
 STRANGERS = ("sampling", "clipping", "accounting", "gradients")
 AFTER_TRAINING = ("evaluation", "auditing", "reporting")
 BUILT_ON_TORCH = {
@@ -183,7 +183,7 @@ def test_what_follows_training_does_not_import_it():
 
 
 def test_only_plan_and_what_uses_plans_join_the_parts():
-    below = ("graph", "noise", *STRANGERS)
+    below = ("graph", "noise", "runs", *STRANGERS)
     joined = breaks(IMPORTS, below, lambda i: part(i.imported) in ("plan", "training", "cli"))
     assert joined == []
 
@@ -224,7 +224,9 @@ def test_importing_reldp_is_cheap():
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("module", ["reldp.plan", "reldp.graph", "reldp.sampling", "reldp.noise"])
+@pytest.mark.parametrize(
+    "module", ["reldp.plan", "reldp.graph", "reldp.sampling", "reldp.noise", "reldp.runs"]
+)
 def test_parts_without_torch_load_nothing_heavy(module):
     code = f"import sys, {module}; print('\\n'.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -114,9 +114,7 @@ def test_with_hardly_any_noise_the_attack_recognises_canaries(tmp_path, monkeypa
     monkeypatch.setattr("reldp.training.key.new_key", lambda: bytes(31) + b"\1")  # fixed coins
 
     def train(capped, plan):
-        trainer = Trainer(
-            FeatureEncoder(32), capped, plan, learning_rate=0.1, progress=False, log_private=False
-        )
+        trainer = Trainer(FeatureEncoder(32), capped, plan, learning_rate=0.1, progress=False)
         return trainer.fit(tmp_path / "run").encoder.encode_graph
 
     settings = plan_of(noise_multiplier=0.2, sample_rate=0.2, num_negatives=1, num_steps=40)

@@ -10,7 +10,7 @@ from reldp.errors import EncoderError
 from reldp.evaluation import evaluate
 from reldp.gradients import PerUnitGradients
 from reldp.graph import EntityGraph
-from tests.encoders.tiny import TEXTS, suited
+from tests.encoders.tiny import TEXTS, suited, write_model
 
 
 def make_graph(texts=TEXTS):
@@ -250,3 +250,33 @@ def test_minilm_really_loads_and_knows_what_is_alike():
     )
     cat, kitten, tax = encoder.encode(["a cat", "a kitten", "income tax law"])
     assert cat @ kitten > 0.7 > 0.3 > cat @ tax
+
+
+def test_encoders_that_tokenise_alike_share_the_table_while_it_is_in_use(tmp_path):
+    folder = write_model("bert", tmp_path / "model")
+    graph = EntityGraph.from_lists(range(len(TEXTS)), [(0, 1)], text=TEXTS)
+    one, two = (TextEncoder.load(folder, pooling=pooling) for pooling in ("mean", "cls"))
+    table = one.table(graph)
+    one.encode(TEXTS[:2])
+    assert two.table(graph) is table
+    assert one.table(graph) is table
+    with pytest.raises(ValueError, match="read-only"):
+        table.ids[0] = 3
+
+
+@pytest.mark.parametrize("change", ["length", "side", "rules", "text"])
+def test_encoders_that_tokenise_otherwise_do_not_share_it(tmp_path, change):
+    folder = write_model("bert", tmp_path / "model")
+    graph = EntityGraph.from_lists(range(len(TEXTS)), [(0, 1)], text=TEXTS)
+    one = TextEncoder.load(folder, max_length=6)
+    two = TextEncoder.load(folder, max_length=5 if change == "length" else 6)
+    table = one.table(graph)
+    if change == "side":
+        two.tokeniser.truncation_side = "left"
+    if change == "rules":
+        two.tokeniser.add_tokens(["the red"])
+    if change == "text":
+        graph = EntityGraph.from_lists(range(len(TEXTS)), [(0, 1)], text=TEXTS[::-1])
+    other = two.table(graph)
+    assert len(other) == len(table)
+    assert other.ids.tolist() != table.ids.tolist()

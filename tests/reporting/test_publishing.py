@@ -19,7 +19,7 @@ torch.set_num_threads(1)
 
 @pytest.fixture
 def run(tmp_path):
-    Trainer(*small_parts()).fit(tmp_path / "run")
+    Trainer(*small_parts(), log_sensitive=True).fit(tmp_path / "run")
     return RunFolder(tmp_path / "run")
 
 

@@ -18,7 +18,7 @@ torch.set_num_threads(1)
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "run"
-    Trainer(*small_parts()).fit(folder)
+    Trainer(*small_parts(), log_sensitive=True).fit(folder)
     line = {
         "graph": "<b>verbs</b>",
         "candidates": 256,

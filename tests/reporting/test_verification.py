@@ -21,7 +21,7 @@ torch.set_num_threads(1)
 @pytest.fixture(scope="module")
 def good(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "run"
-    Trainer(*small_parts(), checkpoint_every=5).fit(folder)
+    Trainer(*small_parts(), checkpoint_every=5, log_sensitive=True).fit(folder)
     return folder
 
 

@@ -7,11 +7,12 @@ import pytest
 import torch
 
 import reldp
+from reldp.accounting.ledger import read_ledger
 from reldp.encoders import FeatureEncoder, TextEncoder
-from reldp.errors import ResumeError
 from reldp.graph import EntityGraph
 from reldp.noise import Streams
 from reldp.training import Trainer
+from reldp.training.changes import newest_branch
 from reldp.training.config import TrainingConfig
 from reldp.training.frames import Shapes
 from reldp.training.step import PrivateStep
@@ -94,7 +95,7 @@ def test_fillers_of_a_unit_that_is_not_finite_leave_no_trace_in_a_large_layer():
     assert torch.equal(found.factors[~hit], whole.factors[~hit])
 
 
-def test_a_run_of_another_version_is_refused(tmp_path, monkeypatch):
+def test_a_run_of_another_version_goes_on_with_fresh_noise(tmp_path, monkeypatch):
     """Bits differ between versions: the same noise must not meet the sums of both."""
 
     def stop(*_args):
@@ -105,5 +106,7 @@ def test_a_run_of_another_version_is_refused(tmp_path, monkeypatch):
         older.setattr(PrivateStep, "draw", stop)
         with pytest.raises(KeyboardInterrupt):
             Trainer(*small_parts()).fit(tmp_path / "run")
-    with pytest.raises(ResumeError, match=r"versions\.reldp was '0\.1\.0'"):
-        Trainer(*small_parts()).fit(tmp_path / "run")
+    Trainer(*small_parts()).fit(tmp_path / "run")
+    opened = newest_branch(read_ledger(tmp_path / "run" / "ledger.jsonl"))
+    assert "versions.reldp was '0.1.0'" in opened["reason"]
+    assert opened["stream_number"] > 0

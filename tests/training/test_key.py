@@ -1,12 +1,11 @@
 """The key is its owner's alone, and gone when the run is over."""
 
-import os
 import stat
 
 import pytest
 
 from reldp.errors import ResumeError
-from reldp.training.key import GraphSecret, destroy_key, make_key, read_key
+from reldp.training.key import bound_key, destroy_key, make_key, read_key
 
 
 def test_a_key_is_read_back_and_readable_by_its_owner_only(tmp_path):
@@ -44,18 +43,8 @@ def test_a_missing_or_damaged_key_is_a_clear_error(tmp_path, content):
         read_key(tmp_path / "key")
 
 
-def test_a_commitment_binds_to_the_graph_and_needs_the_salt(tmp_path):
-    secret = GraphSecret.of("ab" * 32)
-    same = GraphSecret(fingerprint="ab" * 32, salt=secret.salt)
-    assert same.commitment == secret.commitment
-    assert GraphSecret(fingerprint="ac" * 32, salt=secret.salt).commitment != secret.commitment
-    assert GraphSecret.of("ab" * 32).commitment != secret.commitment
-    secret.write(tmp_path / "private.json")
-    assert GraphSecret.read(tmp_path / "private.json") == secret
-    assert stat.S_IMODE(os.stat(tmp_path / "private.json").st_mode) == 0o600
-
-
-def test_a_damaged_secret_is_a_clear_error(tmp_path):
-    (tmp_path / "private.json").write_text('{"salt": "00"}')
-    with pytest.raises(ResumeError, match=r"private\.json"):
-        GraphSecret.read(tmp_path / "private.json")
+def test_what_is_computed_decides_the_key_of_the_noise():
+    key = bytes(range(32))
+    assert bound_key(key, "a") == bound_key(key, "a")
+    assert len({bound_key(key, "a"), bound_key(key, "b"), bound_key(bytes(32), "a"), key}) == 4
+    assert len(bound_key(key, "a" * 10_000)) == 32

@@ -1,14 +1,11 @@
-"""Lines of metrics: marked, replaced on replay, compared with what they replace."""
+"""Lines of metrics: nothing sensitive unless asked for, compared with what they replace."""
 
-import json
 import math
-import sys
-from types import SimpleNamespace
+from dataclasses import replace
 
 import pytest
 import torch
 
-from reldp.errors import MissingDependency
 from reldp.reporting.run_folder import RunFolder
 from reldp.training.config import TrainingConfig
 from reldp.training.metrics import MetricsLog, ReplayDiffers, progress_bar
@@ -28,12 +25,39 @@ def weights(value=1.0):
     return {"w": torch.tensor([value])}
 
 
-def test_numbers_that_are_none_are_left_out_and_the_rest_is_marked(tmp_path):
+SENSITIVE = TrainingConfig(log_sensitive=True)
+
+
+def test_by_default_a_line_holds_nothing_that_depends_on_the_data_without_noise(tmp_path):
     run = RunFolder(tmp_path)
     with MetricsLog(run, TrainingConfig(), 0, 0) as log:
         log.write(0, 0.1, REPORT, weights())
+    (line,) = run.read_lines(run.metrics)
+    assert set(line) == {"step", "branch", "learning_rate", "weights"}
+
+
+def test_what_is_written_does_not_depend_on_report_or_time(tmp_path, monkeypatch):
+    """Byte for byte the same file, whatever the step met and however long it took."""
+    files = []
+    for index, report in enumerate((REPORT, replace(REPORT, num_tuples=9, loss=7.0))):
+        run = RunFolder(tmp_path / str(index))
+        run.path.mkdir()
+        clock = iter(float(index + 3 * tick) for tick in range(100))
+        monkeypatch.setattr("reldp.training.metrics.time.perf_counter", lambda c=clock: next(c))
+        with MetricsLog(run, TrainingConfig(), 0, 0) as log:
+            log.write(0, 0.1, report, weights())
+        files.append(run.metrics.read_bytes())
+    assert files[0] == files[1]
+
+
+def test_asked_for_sensitive_values_are_marked_and_what_is_no_number_is_left_out(tmp_path, capsys):
+    run = RunFolder(tmp_path)
+    with MetricsLog(run, SENSITIVE, 0, 0) as log:
+        assert "log_sensitive is on" in capsys.readouterr().err.splitlines()[0]
+        log.write(0, 0.1, REPORT, weights())
     line = run.read_lines(run.metrics)[0]
-    assert line["not_private"] == {
+    assert line["sensitive"].pop("seconds") >= 0
+    assert line["sensitive"] == {
         "num_tuples": 3,
         "overflow": False,
         "loss": 0.5,
@@ -110,26 +134,3 @@ def test_an_infinite_epsilon_is_shown_as_such(capsys):
     with progress_bar(True, 0, 1, lambda step: math.inf) as advance:
         advance(1)
     assert "∞" in capsys.readouterr().err
-
-
-def test_weights_and_biases_gets_the_same_numbers_under_marked_names(tmp_path, monkeypatch):
-    logged = []
-    started = SimpleNamespace(log=lambda values, step: logged.append((step, values)))
-    fake = SimpleNamespace(init=lambda **settings: started)
-    monkeypatch.setitem(sys.modules, "wandb", fake)
-    with MetricsLog(RunFolder(tmp_path), TrainingConfig(wandb_project="p"), 0, 0) as log:
-        log.write(0, 0.1, REPORT, weights())
-    assert logged[0][0] == 0
-    assert logged[0][1]["learning_rate"] == 0.1
-    assert logged[0][1]["not_private/loss"] == 0.5
-
-
-@pytest.mark.parametrize(
-    ("module", "settings"),
-    [("wandb", {"wandb_project": "p"}), ("torch.utils.tensorboard", {"tensorboard": True})],
-)
-def test_a_logger_that_is_not_installed_is_named(tmp_path, monkeypatch, module, settings):
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingDependency, match="must be installed"):
-        MetricsLog(RunFolder(tmp_path), TrainingConfig(**settings), 0, 0)
-    json.dumps(settings)

@@ -24,6 +24,7 @@ from reldp.noise.streams import KEY_BYTES
 from reldp.plan import PrivacyPlan
 from reldp.reporting import verify
 from reldp.reporting.publishing import write_report
+from reldp.runs import private_file
 from reldp.training import Trainer, key, session
 from tests.encoders.tiny import TEXTS, write_model
 from tests.training.public_files import Shown, differences, shown
@@ -137,7 +138,7 @@ def compared(case: Case, home: Path, model: Path, patch: pytest.MonkeyPatch) -> 
     for name, larger, number in (("a", False, 1), ("b", True, 1), ("c", False, 2)):
         patch.setattr(key, "new_key", lambda number=number: bytes([number]) * KEY_BYTES)
         patch.setattr(
-            key.secrets, "token_hex", lambda count, number=number: f"{number:02x}" * count
+            private_file.secrets, "token_hex", lambda count, number=number: f"{number:02x}" * count
         )
         (home / name).mkdir(parents=True)
         runs.append(case.train(home / name / "run", model, larger))

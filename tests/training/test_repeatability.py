@@ -1,5 +1,8 @@
 """Deterministic inside, as before outside; machines and versions told apart."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -49,3 +52,44 @@ def test_deterministic_products_repeat_to_the_bit():
     with repeatable("cpu", 2):
         first = a @ b
         assert all(torch.equal(first, a @ b) for _ in range(5))
+
+
+def test_settings_of_numerical_libraries_are_part_of_the_machine(monkeypatch):
+    monkeypatch.delenv("MKL_CBWR", raising=False)
+    before = machine("cpu", 1)
+    monkeypatch.setenv("MKL_CBWR", "AVX2")
+    assert machine("cpu", 1) == before | {"environment.MKL_CBWR": "AVX2"}
+    monkeypatch.delenv("MKL_CBWR")
+    precision = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        assert machine("cpu", 1) != before
+    finally:
+        torch.set_float32_matmul_precision(precision)
+    assert machine("cpu", 1) == before
+
+
+def test_a_setting_that_nobody_listed_changes_the_probe():
+    with repeatable("cpu", 1):
+        before = machine("cpu", 1)
+        assert machine("cpu", 1) == before
+        torch.set_flush_denormal(True)
+        try:
+            after = machine("cpu", 1)
+        finally:
+            torch.set_flush_denormal(False)
+    assert {name for name in before if before[name] != after[name]} == {"probe_sha256"}
+
+
+def test_the_probe_is_the_same_in_another_process():
+    code = (
+        "import torch; torch.set_num_threads(1)\n"
+        "from reldp.training.repeatability import machine; print(machine('cpu', 1)['probe_sha256'])"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        for _ in range(2)
+    }
+    assert len(found) == 1

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-import reldp.training.session as session_module
+from reldp.accounting.ledger import LedgerRecord
 from reldp.clipping import ClipUnits
 from reldp.encoders import TextEncoder
 from reldp.errors import InputError
 from reldp.graph import EntityGraph
 from reldp.noise import Streams
+from reldp.training.changes import why_new_branch
 from reldp.training.config import PERFORMANCE, TrainingConfig
 from reldp.training.frames import Frame, Shapes, Summed
 from reldp.training.replay import Replay, ReplayWarning
@@ -388,7 +389,19 @@ def test_a_run_that_is_replayed_otherwise_is_not_taken_to_repeat():
     """Bits differ between a replayed sum and a plain one, so the same noise must not meet both."""
     assert "replay" in PERFORMANCE
     encoder, capped, plan = small_parts()
-    facts = RunFacts(encoder=encoder, capped=capped, plan=plan, config=TrainingConfig(), threads=1)
-    assert session_module._why_not_repeatable(facts, facts.machine) is None
+    facts = RunFacts(
+        encoder=encoder,
+        capped=capped,
+        plan=plan,
+        config=TrainingConfig(),
+        threads=1,
+        make_table=lambda: encoder.table(capped),
+    )
+
+    def record(machine):
+        start = {"kind": "start", "format": 2, "num_steps": 9, "machine": machine}
+        return LedgerRecord.check([start], "")
+
+    assert why_new_branch(facts, record(facts.machine)) is None
     was = facts.machine | {"replay": True}
-    assert session_module._why_not_repeatable(facts, was) == "replay was True, is False"
+    assert why_new_branch(facts, record(was)) == "replay was True, is False"

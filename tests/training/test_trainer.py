@@ -1,6 +1,6 @@
 """The trainer executes the plan, and nothing else."""
 
-import json
+import re
 import stat
 
 import numpy as np
@@ -96,9 +96,9 @@ def oracle(encoder, capped, plan, key, *, rate, clip=True):
     ("noise", "clip", "clip_norm"), [(2.0, True, 0.7), (0.0, True, 0.7), (0.0, False, 1.0)]
 )
 def test_training_is_the_algorithm_of_the_theory(tmp_path, monkeypatch, noise, clip, clip_norm):
-    """Oracle: theory.md section 1 as a slow loop with the same coins and noise."""
+    """Oracle: theory.md section 1 as a slow loop with the same random draws and noise."""
     key = bytes(range(32))
-    monkeypatch.setattr("reldp.training.key.new_key", lambda: key)
+    monkeypatch.setattr("reldp.training.session.bound_key", lambda own, identity: key)
     encoder, capped, plan = small_parts(
         noise_multiplier=noise, clip_norm=clip_norm, num_steps=6, expected_batch_size=15.0
     )
@@ -150,12 +150,48 @@ def test_steps_are_counted_before_they_run(tmp_path, monkeypatch):
     assert counted == [5] * 5 + [10] * 5 + [12] * 2
 
 
-def test_what_is_not_private_is_marked_and_can_be_left_out(tmp_path):
-    shown = Trainer(*small_parts()).fit(tmp_path / "shown")
-    assert {"loss", "num_tuples", "median_norm"} <= set(shown.metrics[0]["not_private"])
-    hidden = Trainer(*small_parts(), log_private=False).fit(tmp_path / "hidden")
-    assert set(hidden.metrics[0]) == {"step", "branch", "learning_rate", "weights", "seconds"}
-    assert "not_private" not in json.dumps(hidden.certificate.values)
+def test_sensitive_values_are_written_only_when_asked_for_and_marked(tmp_path, capsys):
+    hidden = Trainer(*small_parts()).fit(tmp_path / "hidden")
+    assert set(hidden.metrics[0]) == {"step", "branch", "learning_rate", "weights"}
+    assert "log_sensitive" not in capsys.readouterr().err
+    shown = Trainer(*small_parts(), log_sensitive=True).fit(tmp_path / "shown")
+    known = {"loss", "num_tuples", "median_norm", "seconds"}
+    assert known <= set(shown.metrics[0]["sensitive"])
+    assert "log_sensitive is on" in capsys.readouterr().err.splitlines()[0]
+
+
+def test_no_public_file_holds_a_time_of_day(tmp_path):
+    """How long steps take depends on how many tuples are drawn."""
+    Trainer(*small_parts()).fit(tmp_path / "run")
+    for place in (tmp_path / "run").rglob("*"):
+        if place.suffix in (".json", ".jsonl", ".md"):
+            found = re.search(r"\d\d:\d\d|seconds|\b1[78]\d{8}\b", place.read_text())
+            assert found is None, (place.name, found)
+
+
+def test_the_old_name_of_the_setting_is_refused_with_the_new_one():
+    with pytest.raises(ConfigError, match="`log_private` must be written log_sensitive"):
+        Trainer(*small_parts(), log_private=True)
+
+
+def test_rows_cannot_be_handed_in(tmp_path):
+    """On 0.3.0 a table of other features was trained on, and the certificate named the graph."""
+    encoder, capped, plan = small_parts()
+    with pytest.raises(ConfigError, match="`table` must be a training setting"):
+        Trainer(encoder, capped, plan, table=encoder.table(capped))
+
+
+def test_an_encoder_that_draws_random_numbers_is_refused(tmp_path):
+    """Its steps could not be repeated: the same noise would meet other sums."""
+
+    class Noisy(torch.nn.Module):
+        def forward(self, features):
+            return torch.nn.functional.dropout(features, 0.5, training=True)
+
+    encoder, capped, plan = small_parts()
+    encoder.module.activation = Noisy()
+    with pytest.raises(ConfigError, match="draws random numbers"):
+        Trainer(encoder, capped, plan).fit(tmp_path / "run")
 
 
 def test_the_graph_s_fingerprint_is_in_no_public_file(tmp_path):
@@ -198,9 +234,9 @@ def test_training_learns_something(tmp_path, pairing, share):
     encoder, capped, plan = small_parts(
         noise_multiplier=0.0, num_steps=150, expected_batch_size=40.0
     )
-    settings = {"clip": False, "learning_rate": 0.01, "pairing": pairing}
+    settings = {"clip": False, "learning_rate": 0.01, "pairing": pairing, "log_sensitive": True}
     result = Trainer(encoder, capped, plan, **settings).fit(tmp_path / "run")
-    losses = [line["not_private"]["loss"] for line in result.metrics]
+    losses = [line["sensitive"]["loss"] for line in result.metrics]
     assert np.mean(losses[-20:]) < share * np.mean(losses[:20])
 
 

@@ -256,7 +256,7 @@ def _settings(training: dict[str, Any]) -> dict[str, Any]:
 
     A ledger that says nothing about pairs is of a version that compared a negative with one end.
     """
-    return {"pairing": "one", **training, "log_private": False}
+    return {"pairing": "one", **training, "log_sensitive": False}
 
 
 def _encoder(described: dict[str, Any], model: str | None) -> "Encoder":

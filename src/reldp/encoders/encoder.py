@@ -39,9 +39,12 @@ class Encoder(ABC):
 
     Attributes:
         module: The torch module that `embed` runs.
+        table_is_exact: Whether a table holds the graph's data as it is. What a model computed from
+            it may differ in the last bits on another machine.
     """
 
     module: nn.Module
+    table_is_exact = True
 
     @property
     @abstractmethod
@@ -99,6 +102,11 @@ class Encoder(ABC):
         """
         refuse_non_finite(dict(self.module.named_parameters()))
         refuse_non_finite_rows(self.public_embeddings())
+
+    def eval(self) -> Self:
+        """Switch dropout and the like off, in every module that `table` and `embed` run."""
+        self.module.eval()
+        return self
 
     @property
     def device(self) -> torch.device:

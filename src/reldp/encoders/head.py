@@ -35,7 +35,10 @@ class HeadEncoder(TextEncoder):
 
     Attributes:
         module: The head alone.
+        table_is_exact: False, because a table holds what the frozen model computed.
     """
+
+    table_is_exact = False
 
     def __init__(
         self,
@@ -79,6 +82,11 @@ class HeadEncoder(TextEncoder):
         super().to(device)
         self._text.to(device)
         return self
+
+    def eval(self) -> Self:
+        """Switch dropout off, in the head and in the frozen model."""
+        self._text.eval()
+        return super().eval()
 
     def table(
         self,

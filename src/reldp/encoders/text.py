@@ -41,7 +41,13 @@ from reldp.encoders.prefix import HiddenTable
 from reldp.encoders.saving import write_text_folder
 from reldp.encoders.soundness import PUBLIC_TEXTS, refuse_non_finite
 from reldp.encoders.text_module import TextModule
-from reldp.encoders.tokens import TokenTable, checked_indices, chunk_sizes, tokenise
+from reldp.encoders.tokens import (
+    TokenTable,
+    checked_indices,
+    chunk_sizes,
+    shared_table,
+    tokenise,
+)
 from reldp.errors import EncoderError
 
 if TYPE_CHECKING:
@@ -379,7 +385,9 @@ class TextEncoder(Encoder):
         count = entities.num_entities
         chosen = np.arange(count) if indices is None else checked_indices(indices, count)
         batches = (entities.text(chosen[i]) for i in _slices(len(chosen)))
-        return tokenise(self.tokeniser, batches, self.max_length)
+        if indices is not None:
+            return tokenise(self.tokeniser, batches, self.max_length)
+        return shared_table(entities.fingerprint, self.tokeniser, batches, self.max_length)
 
 
 def _slices(count: int) -> Iterator[slice]:

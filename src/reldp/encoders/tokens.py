@@ -5,7 +5,7 @@ right, for every architecture, and no wider than the longest row asked for: a te
 not depend on the company it is encoded in, beyond rounding (theory.md section 2 needs units that
 depend on themselves alone).
 
-Public: `TokenTable`, `tokenise`. Needs numpy only; the tokeniser is handed in.
+Public: `TokenTable`, `tokenise`, `shared_table`. Needs numpy only; the tokeniser is handed in.
 
 >>> table = TokenTable(ids=np.array([7, 8, 9, 5]), offsets=np.array([0, 3, 4]), pad_id=0)
 >>> table.rows([1, 0])[0]
@@ -13,18 +13,23 @@ array([[5, 0, 0],
        [7, 8, 9]])
 """
 
+import hashlib
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from reldp.errors import EncoderError
 
-__all__ = ["RowTable", "TokenTable", "chunk_sizes", "tokenise"]
+__all__ = ["RowTable", "TokenTable", "chunk_sizes", "shared_table", "tokenise"]
 
+# Tables in use, by graph, rules of the tokenizer and length.
+_TABLES: "WeakValueDictionary[tuple[str, str, str, int], TokenTable]" = WeakValueDictionary()
 _Indices = Sequence[int] | npt.NDArray[np.integer[Any]]
 
 
@@ -129,7 +134,33 @@ def tokenise(tokeniser: Any, batches: Iterable[Sequence[str]], max_length: int) 
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     flat = np.concatenate([np.zeros(0, np.int32), *ids])
+    for shared in (flat, offsets):
+        shared.flags.writeable = False
     return TokenTable(ids=flat, offsets=offsets, pad_id=int(tokeniser.pad_token_id))
+
+
+def shared_table(
+    fingerprint: str, tokeniser: Any, batches: Iterable[Sequence[str]], max_length: int
+) -> TokenTable:
+    """The token table of a graph; encoders that tokenize alike share it while it is in use.
+
+    Args:
+        fingerprint: The graph's, which stands for its texts.
+        tokeniser: A Hugging Face tokenizer with a padding token.
+        batches: All texts of the graph, in order.
+        max_length: Longer texts are cut.
+    """
+    if not tokeniser.is_fast:  # its rules cannot be read
+        return tokenise(tokeniser, batches, max_length)
+    rules = json.loads(tokeniser.backend_tokenizer.to_str())
+    # Every call sets these anew, from the length and from the side, which repr tells.
+    kept = {name: value for name, value in rules.items() if name not in ("truncation", "padding")}
+    digest = hashlib.sha256(json.dumps(kept).encode()).hexdigest()
+    key = (fingerprint, digest, repr(tokeniser), max_length)
+    found = _TABLES.get(key)
+    if found is None:
+        found = _TABLES[key] = tokenise(tokeniser, batches, max_length)
+    return found
 
 
 def chunk_sizes(lengths: npt.NDArray[np.int64], max_tokens: int) -> list[int]:

@@ -41,7 +41,7 @@ svg { width: 100%; font-size: 11px; fill: currentColor; } figure { margin: 1rem 
 figcaption, footer { font-size: 0.85rem; opacity: 0.75; }
 """.strip()
 
-_MARK = "not_private"
+_MARK = "sensitive"
 _CURVES = (
     ("loss", "mean loss of a tuple"),
     ("median_norm", "median gradient norm before clipping"),

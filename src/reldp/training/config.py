@@ -8,7 +8,7 @@ change (theory.md section 6):
 * *performance* settings decide how it is computed, so bits may differ: a change opens a new branch;
 * the others, such as how often to log, may change freely.
 
-Public: `TrainingConfig`, `LEARNING`, `PERFORMANCE`.
+Public: `TrainingConfig`, `LEARNING`, `PERFORMANCE`; inside the package `refuse_old_names`.
 
 >>> TrainingConfig(learning_rate=1e-3, schedule="cosine").optimizer
 'adam'
@@ -18,14 +18,14 @@ reldp.errors.ConfigError: `learnin_rate` must be a training setting. Did you mea
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any
 
 from reldp.errors import ConfigError
 
-__all__ = ["LEARNING", "PERFORMANCE", "TrainingConfig"]
+__all__ = ["LEARNING", "PERFORMANCE", "TrainingConfig", "refuse_old_names"]
 
 LEARNING = (
     "loss",
@@ -77,11 +77,12 @@ class TrainingConfig:
         threads: Of the CPU; as many as torch has unless given.
         checkpoint_every: Steps between checkpoints.
         progress: Whether to show a progress bar; on a terminal unless given.
-        log_private: Whether values computed from private data without noise (losses, batch sizes,
-            norms, what was dropped) are written down, marked "not private".
+        log_sensitive: Whether sensitive values (losses, batch sizes, norms, times) are written to
+            metrics.jsonl and to every other logger that is on. No guarantee covers them.
         log_every: Steps between lines of metrics.
         tensorboard: Whether to write TensorBoard events as well.
-        wandb_project: Weights & Biases project to log to as well.
+        wandb_project: Weights & Biases project to log to as well. Without `log_sensitive` it gets
+            learning rates only, when training stops.
     """
 
     loss: str = "infonce"
@@ -104,7 +105,7 @@ class TrainingConfig:
     threads: int | None = None
     checkpoint_every: int = 100
     progress: bool | None = None
-    log_private: bool = True
+    log_sensitive: bool = False
     log_every: int = 1
     tensorboard: bool = False
     wandb_project: str | None = None
@@ -124,7 +125,7 @@ class TrainingConfig:
         _require_one_of("schedule", self.schedule, SCHEDULES)
         _require_one_of("precision", self.precision, PRECISIONS)
         _require_one_of("noise", self.noise, NOISES)
-        for name in ("clip", "log_private", "replay", "tensorboard"):
+        for name in ("clip", "log_sensitive", "replay", "tensorboard"):
             _require(isinstance(getattr(self, name), bool), name, "true or false", None)
         _require(isinstance(self.optimizer, str), "optimizer", "a name", self.optimizer)
         options = self.optimizer_options
@@ -141,6 +142,7 @@ class TrainingConfig:
     def make(cls, settings: Mapping[str, Any]) -> "TrainingConfig":
         """The configuration of some settings; a misspelt name is refused with the nearest one."""
         known = [item.name for item in fields(cls)]
+        refuse_old_names(settings)
         for name in settings:
             if name not in known:
                 near = get_close_matches(name, known, n=1)
@@ -156,6 +158,15 @@ class TrainingConfig:
         """Some settings, by name: see `LEARNING` and `PERFORMANCE`."""
         values = self.to_dict()
         return {name: values[name] for name in names}
+
+
+def refuse_old_names(settings: Iterable[str]) -> None:
+    """Name the setting that took the place of one of an earlier version."""
+    if "log_private" in settings:
+        raise ConfigError(
+            "`log_private` must be written log_sensitive: the setting was renamed, and is off unless "
+            "asked for. It writes down losses, batch sizes, norms and times, which are sensitive."
+        )
 
 
 def _is_number(value: object) -> bool:

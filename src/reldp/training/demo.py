@@ -222,14 +222,12 @@ class Demo:
 
     def _trainer(self, pooling: str, plan: PrivacyPlan) -> Trainer:
         encoder = self._encoder(pooling)
-        if self._table is None:
-            # The same tokens for every pooling.
-            self._table = encoder.table(self._capped)
+        # Kept, so that every other encoder shares it: the tokens are the same for every pooling.
+        self._table = encoder.table(self._capped)
         return Trainer(
             encoder,
             self._capped,
             plan,
-            table=self._table,
             learning_rate=self._settings.learning_rate[pooling],
             clip=plan.noise_multiplier > 0,
             checkpoint_every=20,

@@ -1,24 +1,20 @@
-"""The run's secret files: the key, and what ties the ledger to the graph without giving it away.
+"""The run's secret key: made, read, bound to what a run computes, destroyed.
 
 Whoever holds the key can subtract the noise (theory.md section 6), so it is a file that only its
 owner can read, made before the first step and destroyed when no more noise is needed.
 
-A graph's fingerprint would let somebody who knows all of the graph but one entity confirm a guess
-about that entity. So the ledger and the certificate hold a commitment instead: a keyed hash of the
-fingerprint, whose key (the salt) stays in ``private.json`` with the data's owner.
+The key is never used by itself. Random draws and noise come from a key that is derived from it and
+from everything that decides a step's bits, so that two copies of a run folder which compute
+different things cannot draw the same noise, whatever their other files say.
 
-Public inside the package: `make_key`, `read_key`, `destroy_key`, `GraphSecret`.
+Public inside the package: `make_key`, `read_key`, `bound_key`, `destroy_key`.
 
->>> GraphSecret(fingerprint="ab", salt="00" * 32).commitment[:8]
-'d6b79ceb'
+>>> bound_key(bytes(32), "one graph") == bound_key(bytes(32), "another graph")
+False
 """
 
 import hashlib
-import hmac
-import json
 import os
-import secrets
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from reldp.durable import disk_errors, remove_durably, write_durably
@@ -26,47 +22,10 @@ from reldp.errors import ResumeError
 from reldp.noise import new_key
 from reldp.noise.streams import KEY_BYTES
 
-__all__ = ["GraphSecret", "destroy_key", "make_key", "read_key"]
+__all__ = ["bound_key", "destroy_key", "make_key", "read_key"]
 
 _OWNER_ONLY = 0o600
-
-
-@dataclass(frozen=True, kw_only=True)
-class GraphSecret:
-    """Which graph a run is about, for its owner's eyes.
-
-    Attributes:
-        fingerprint: SHA-256 over the capped graph's content; *not private*.
-        salt: 32 random bytes in hexadecimal digits.
-    """
-
-    fingerprint: str
-    salt: str
-
-    @classmethod
-    def of(cls, fingerprint: str) -> "GraphSecret":
-        """A new secret for a graph."""
-        return cls(fingerprint=fingerprint, salt=secrets.token_hex(32))
-
-    @property
-    def commitment(self) -> str:
-        """What may be shown: it binds to the graph and says nothing about it."""
-        salt = bytes.fromhex(self.salt)
-        return hmac.new(salt, self.fingerprint.encode(), hashlib.sha256).hexdigest()
-
-    def write(self, path: Path) -> None:
-        """Writes a file that only its owner can read."""
-        write_durably(path, (json.dumps(asdict(self), indent=2) + "\n").encode(), mode=_OWNER_ONLY)
-
-    @classmethod
-    def read(cls, path: Path) -> "GraphSecret":
-        """The secret that `write` wrote."""
-        try:
-            return cls(**json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            raise ResumeError(
-                f"{path.name} must be in the run folder, whole; it ties the run to its graph."
-            ) from None
+_PERSON = b"reldp run key 2"
 
 
 def make_key(path: Path) -> bytes:
@@ -88,6 +47,17 @@ def read_key(path: Path) -> bytes:
             "since the checkpoint cannot be repeated; start a new run in another folder."
         )
     return key
+
+
+def bound_key(key: bytes, identity: str) -> bytes:
+    """Return the key of a run's random draws and noise.
+
+    Args:
+        key: The run's secret key.
+        identity: A text of everything that decides what steps compute.
+    """
+    content = hashlib.sha256(identity.encode()).digest()
+    return hashlib.blake2b(content, digest_size=KEY_BYTES, key=key, person=_PERSON).digest()
 
 
 def destroy_key(path: Path) -> None:

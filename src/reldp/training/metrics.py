@@ -1,11 +1,13 @@
-"""What a run tells while it runs: a progress bar, metrics.jsonl, TensorBoard, Weights & Biases.
+"""What a run tells while it runs: metrics.jsonl, other loggers, a progress bar.
 
-A line of metrics holds the step, its branch, the learning rate and, under ``not_private``, what was
-computed from private data without noise; that part is left out with ``log_private=False``. The file
-is readable by its owner only. On a CPU a line also holds a hash of the weights after the step: lines
-of steps that are repeated after a crash replace the old ones, and their hashes tell whether the
-repetition is bitwise identical. If it is not, the same noise has met another sum, and the branch
-must be left (theory.md section 6).
+A line of metrics holds the step, its branch and the learning rate. With ``log_sensitive=True`` it
+also holds, under ``sensitive``, what was computed from private data without noise, and the time:
+nothing of that is written anywhere without it. The file is readable by its owner only. On a CPU a
+line also holds a hash of the noisy weights after the step: lines of steps that are repeated after a
+crash replace the old ones, and their hashes tell whether the repetition has the same bits. If it has
+not, the same noise has met another sum, and the branch must be left (theory.md section 6).
+
+The progress bar shows rate and time left, which are sensitive too: it is for the owner's terminal.
 
 Public inside the package: `MetricsLog`, `ReplayDiffers`, `progress_bar`.
 
@@ -26,8 +28,8 @@ from torch import Tensor
 
 from reldp.durable import disk_errors, write_durably
 from reldp.encoders.folders import state_hash
-from reldp.errors import MissingDependency
 from reldp.reporting.run_folder import RunFolder
+from reldp.training.loggers import SENSITIVE, WARNING, make_loggers
 from reldp.training.repeatability import is_repeatable
 
 if TYPE_CHECKING:
@@ -36,11 +38,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MetricsLog", "ReplayDiffers", "progress_bar"]
 
-_MARK = "not_private"
 
-
-class ReplayDiffers(Exception):  # a turn that training takes, no error of anybody's
-    """A repeated step did not give the bits that it gave before."""
+class ReplayDiffers(Exception):
+    """Control-flow signal, caught in `Trainer`: a repeated step did not give the same bits."""
 
 
 class MetricsLog:
@@ -51,7 +51,9 @@ class MetricsLog:
     ) -> None:
         """Opens the log of a run that goes on with a step; later lines are dropped."""
         self._path, self._config, self._branch = run.metrics, config, branch
-        self._others = _other_writers(run, config)
+        self._others = make_loggers(run, config)
+        if config.log_sensitive:
+            _warn(config)
         found = run.read_lines(run.metrics)
         kept = [line for line in found if line["step"] < first_step]
         self._before = {
@@ -81,20 +83,25 @@ class MetricsLog:
             "branch": self._branch,
             "learning_rate": rate,
             "weights": digest,
-            "seconds": round(time.perf_counter() - self._began, 3),
         }
-        if self._config.log_private:
-            facts = asdict(report).items()
-            line[_MARK] = {k: v for k, v in facts if not (isinstance(v, float) and math.isnan(v))}
+        if self._config.log_sensitive:
+            line[SENSITIVE] = self._sensitive(report)
         with disk_errors(self._path):
             self._file.write(json.dumps(line) + "\n")
             self._file.flush()
-        for write in self._others:
-            write(step, line)
+        for other in self._others:
+            other.write(step, line)
+
+    def _sensitive(self, report: "StepReport") -> dict[str, Any]:
+        """What the step met, and when; values that are not numbers are left out."""
+        facts = {**asdict(report), "seconds": round(time.perf_counter() - self._began, 3)}
+        return {k: v for k, v in facts.items() if not (isinstance(v, float) and math.isnan(v))}
 
     def close(self) -> None:
-        """Closes the file."""
+        """Closes the file and the other loggers."""
         self._file.close()
+        for other in self._others:
+            other.close()
 
     def __enter__(self) -> "MetricsLog":
         return self
@@ -103,55 +110,19 @@ class MetricsLog:
         self.close()
 
 
-def _other_writers(
-    run: RunFolder, config: "TrainingConfig"
-) -> list[Callable[[int, dict[str, Any]], None]]:
-    """TensorBoard and Weights & Biases, where asked for."""
-    writers: list[Callable[[int, dict[str, Any]], None]] = []
-    if config.tensorboard:
-        writers.append(_tensorboard(run))
+def _warn(config: "TrainingConfig") -> None:
+    """Says where sensitive values go, before the first of them does."""
+    places = ["metrics.jsonl", *(["TensorBoard"] if config.tensorboard else [])]
     if config.wandb_project is not None:
-        writers.append(_wandb(config.wandb_project, run.path.name))
-    return writers
-
-
-def _tensorboard(run: RunFolder) -> Callable[[int, dict[str, Any]], None]:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise MissingDependency("`tensorboard` must be installed to log to it.") from error
-    make: Any = SummaryWriter
-    events = make(run.path / "tensorboard")
-
-    def write(step: int, line: dict[str, Any]) -> None:
-        for name, value in _scalars(line):
-            events.add_scalar(name, value, step)
-        events.flush()
-
-    return write
-
-
-def _wandb(project: str, name: str) -> Callable[[int, dict[str, Any]], None]:
-    try:
-        import wandb
-    except ImportError as error:
-        raise MissingDependency("`wandb` must be installed to log to it.") from error
-    started = wandb.init(project=project, name=name)
-    return lambda step, line: started.log(dict(_scalars(line)), step=step)
-
-
-def _scalars(line: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    """The numbers of a line; those that are not private say so in their name."""
-    yield "learning_rate", line["learning_rate"]
-    for name, value in line.get(_MARK, {}).items():
-        yield f"{_MARK}/{name}", float(value)
+        places.append(f"the Weights & Biases project {config.wandb_project!r}, off this machine")
+    print(f"Warning: {WARNING}. They go to {', '.join(places)}.", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def progress_bar(
     shown: bool | None, first: int, stop: int, spent: Callable[[int], float]
 ) -> Iterator[Callable[[int], None]]:
-    """Shows steps, epsilon spent so far, rate and time left; hands out what advances it.
+    """Shows steps, epsilon spent so far, rate and time left (sensitive); returns what advances it.
 
     Args:
         shown: Whether to show it; on a terminal, if None.

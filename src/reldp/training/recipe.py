@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reldp.errors import ConfigError
+from reldp.training.config import refuse_old_names
 from reldp.training.recipe_settings import SECTIONS
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class Recipe:
             _require_name(section, SECTIONS, "a section of the recipe")
             if not isinstance(settings, Mapping):
                 raise ConfigError(f"`{section}` must be a section, got {settings!r}.")
+            refuse_old_names(settings)
             for name, value in settings.items():
                 _require_name(name, SECTIONS[section], f"a setting of [{section}]")
                 SECTIONS[section][name].check(name, value)

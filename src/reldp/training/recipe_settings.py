@@ -245,10 +245,11 @@ SECTIONS: Mapping[str, Mapping[str, Setting]] = {
         "progress": Setting(
             "true or false", None, "Show a progress bar; on a terminal if left out.", "true"
         ),
-        "log_private": Setting(
+        "log_sensitive": Setting(
             "true or false",
-            True,
-            "Write down losses, batch sizes, norms and what was dropped. They are not private.",
+            False,
+            "Write down losses, batch sizes, norms and times. They are sensitive: no guarantee "
+            "covers them, and they go wherever metrics go.",
         ),
         "log_every": Setting("whole number", 1, "Steps between lines of metrics."),
         "tensorboard": Setting("true or false", False, "Write TensorBoard events too."),

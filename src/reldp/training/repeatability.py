@@ -1,15 +1,19 @@
 """Whether a step can be repeated bit for bit, and what has to be the same for it.
 
-On a CPU it can, if deterministic algorithms are on, the number of threads is fixed and machine and
-libraries are the same: then a resumed run keeps its branch. On a GPU, or where anything of this
-differs, it goes on in a new branch with fresh coins and noise (theory.md section 6).
+On a CPU it can, if deterministic algorithms are on, the number of threads is fixed and machine,
+libraries and their settings are the same: then a resumed run keeps its branch. On a GPU, or where
+anything of this differs, it goes on in a new branch with fresh random draws and noise (theory.md
+section 6). Because no list of settings is ever complete, a small public computation is hashed too:
+whatever changes its bits is taken for another machine.
 
-Public inside the package: `repeatable`, `is_repeatable`, `machine`, `versions`.
+Public inside the package: `repeatable`, `no_random_numbers`, `is_repeatable`, `machine`, `versions`.
 
->>> sorted(machine("cpu", 2))
-['capability', 'device', 'processor', 'threads']
+>>> machine("cpu", 2)["threads"]
+2
 """
 
+import hashlib
+import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,12 +22,22 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn import functional
 
 import reldp
+from reldp.errors import ConfigError
 
-__all__ = ["is_repeatable", "machine", "repeatable", "versions"]
+__all__ = ["is_repeatable", "machine", "no_random_numbers", "repeatable", "versions"]
 
 _LIBRARIES = ("torch", "numpy", "transformers", "peft")
+# Settings of numerical libraries that change bits, where they are set.
+_VARIABLES = (
+    *("MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "MKL_NUM_THREADS", "MKL_DYNAMIC"),
+    *("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "OMP_DYNAMIC", "OMP_SCHEDULE"),
+    *("ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE", "OPENBLAS_CORETYPE"),
+    *("CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"),
+)
+_PROBED = ((1, 7, 5), (5, 33, 8), (48, 384, 64), (130, 65, 257))  # rows, inner, columns
 
 
 @contextmanager
@@ -47,22 +61,63 @@ def repeatable(device: str, threads: int) -> Iterator[None]:
         settings.fill_uninitialized_memory = fill
 
 
+@contextmanager
+def no_random_numbers() -> Iterator[None]:
+    """Refuse an encoder that draws random numbers of its own: its steps cannot be repeated."""
+    before = torch.get_rng_state()
+    yield
+    if not torch.equal(before, torch.get_rng_state()):
+        raise ConfigError(
+            "`encoder` must compute the same for the same rows, got one that draws random numbers "
+            "in evaluation mode. Remove dropout and the like from its forward."
+        )
+
+
 def is_repeatable(device: str) -> bool:
     """Whether steps on this device repeat bit for bit on the same machine."""
     return device.partition(":")[0] == "cpu"
 
 
 def machine(device: str, threads: int) -> dict[str, Any]:
-    """What must be the same for bits to be the same, besides `versions`."""
-    if is_repeatable(device):
-        capability = torch.backends.cpu.get_cpu_capability()
-        return {
-            "device": "cpu",
-            "processor": _processor(),
-            "capability": capability,
-            "threads": threads,
-        }
-    return {"device": device, "processor": torch.cuda.get_device_name(device), "threads": threads}
+    """What must be the same for bits to be the same: public values by name."""
+    found: dict[str, Any] = {f"versions.{name}": value for name, value in versions().items()}
+    found |= {f"environment.{name}": os.environ[name] for name in _VARIABLES if name in os.environ}
+    found |= {"threads": threads, "matmul": torch.get_float32_matmul_precision()}
+    if not is_repeatable(device):
+        return found | {"device": device, "processor": torch.cuda.get_device_name(device)}
+    return found | {
+        "device": "cpu",
+        "processor": _processor(),
+        "capability": torch.backends.cpu.get_cpu_capability(),
+        "mkldnn": bool(torch.backends.mkldnn.enabled),
+        "default_dtype": str(torch.get_default_dtype()),
+        "probe_sha256": _probe(),
+    }
+
+
+def _probe() -> str:
+    """The hash of a public computation: products, sums and functions that encoders are made of.
+
+    Fixed inputs of several shapes, down to numbers that are flushed to zero on some settings.
+    """
+    digest = hashlib.sha256()
+    with torch.no_grad():
+        for rows, inner, columns in _PROBED:
+            left = torch.arange(rows * inner, dtype=torch.float32).view(rows, inner).sin()
+            right = torch.arange(inner * columns, dtype=torch.float32).view(inner, columns).cos()
+            product = left @ right
+            values = (
+                product,
+                (left.bfloat16() @ right.bfloat16()).float(),
+                functional.layer_norm(product, (columns,)),
+                functional.gelu(product).softmax(-1),
+                torch.einsum("ri,ic->c", left.double(), right.double()).float(),
+                product.exp().sum(0).rsqrt(),
+                product * 1e-44,
+            )
+            for value in values:
+                digest.update(value.contiguous().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def versions() -> dict[str, str]:

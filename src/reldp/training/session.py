@@ -5,8 +5,8 @@ What `fit` finds in a folder decides what happens:
 * no ledger: a new run. Plan, secret files and the checkpoint before step 0 are written first, the
   ledger last; what a crash leaves before that is started over, because nothing has run yet;
 * a ledger without an end: the run goes on from its newest checkpoint, in the same branch if steps
-  repeat bit for bit, in a new one if not (theory.md section 6). Another graph, plan, encoder,
-  learning setting or library version is refused, with everything that differs;
+  repeat bit for bit, in a new one if not (theory.md section 6). Other data or another objective is
+  refused, with everything that differs (`reldp.training.changes`);
 * a ledger with its end: nothing runs any more.
 
 At the end the model is written first, then the key is destroyed, then the ledger is closed: each of
@@ -14,15 +14,16 @@ these can be repeated.
 
 Public inside the package: `Session`, `RunFacts`, `threads_of`.
 
->>> _changes("plan.", {"num_steps": 5}, {"num_steps": 6})
-['plan.num_steps was 5, is 6']
+>>> RunFacts.__dataclass_fields__["pool"].default is None
+True
 """
 
 import json
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from reldp.accounting.ledger import Ledger
@@ -32,6 +33,8 @@ from reldp.errors import ConfigError, ResumeError
 from reldp.noise import Streams
 from reldp.plan import PrivacyPlan
 from reldp.reporting.run_folder import RunFolder, file_hashes
+from reldp.runs import PrivateRecord
+from reldp.training.changes import newest_branch, refuse_changes, why_new_branch
 from reldp.training.checkpoint import (
     Checkpoint,
     keep_only,
@@ -39,8 +42,9 @@ from reldp.training.checkpoint import (
     save_checkpoint,
 )
 from reldp.training.config import LEARNING, PERFORMANCE, TrainingConfig
-from reldp.training.key import GraphSecret, destroy_key, make_key, read_key
-from reldp.training.repeatability import is_repeatable, machine, versions
+from reldp.training.identity import attention_of, encoder_sha256, pool_sha256, table_sha256
+from reldp.training.key import bound_key, destroy_key, make_key, read_key
+from reldp.training.repeatability import machine, versions
 
 if TYPE_CHECKING:
     from reldp.encoders import Encoder
@@ -59,27 +63,89 @@ _OWN_NAMES = ("plan.json", "key", "private.json", "checkpoints", "ledger.jsonl")
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """What a run is, apart from what it learns."""
+    """What a run is, apart from what it learns.
+
+    Attributes:
+        encoder: What is trained, as it is in memory.
+        capped: The training graph.
+        plan: The privacy plan.
+        config: How the plan is executed.
+        threads: Number of CPU threads.
+        make_table: Returns the rows that steps use; called only where steps are left.
+        pool: Public entities that negatives are drawn from.
+    """
 
     encoder: "Encoder"
     capped: "CappedGraph"
     plan: PrivacyPlan
     config: TrainingConfig
     threads: int
+    make_table: Callable[[], Any]
+    pool: Any = None
+
+    @cached_property
+    def machine(self) -> dict[str, Any]:
+        """What must be the same for repeated steps to have the same bits."""
+        here = machine(self.config.device, self.threads)
+        here |= self.config.part(PERFORMANCE) | {"threads": self.threads}
+        return here | {"attention": attention_of(self.encoder)}
+
+    def inputs(self, private: PrivateRecord) -> dict[str, Any]:
+        """Hashes of what steps compute with; the sensitive one as a commitment."""
+        return {
+            "table_commitment": private.commit("table", self._table_sha256),
+            "pool_sha256": self._pool_sha256,
+            "encoder_sha256": self._encoder_sha256,
+        }
 
     @property
-    def machine(self) -> dict[str, Any]:
-        """What must be the same for replay to be bitwise identical."""
-        here = machine(self.config.device, self.threads)
-        return here | self.config.part(PERFORMANCE) | {"threads": self.threads}
+    def identity(self) -> str:
+        """Data and objective as text, to bind the key of the noise to; sensitive.
 
-    def start(self, secret: GraphSecret) -> dict[str, Any]:
-        """The facts of the ledger's first entry."""
+        The machine is left out: where it differs, a branch has a random number of its own.
+        """
+        parts = {
+            "plan": self.plan.hash,
+            "graph": self.capped.fingerprint,
+            "table": self._table_sha256 if self.encoder.table_is_exact else None,
+            "pool": self._pool_sha256,
+            "encoder": [self.encoder.describe(), self._encoder_sha256],
+            "training": self.config.part(LEARNING),
+        }
+        return json.dumps(parts, sort_keys=True)
+
+    @property
+    def sensitive(self) -> dict[str, Any]:
+        """Exact counts, for private.json only: no noise was added to them."""
+        capped, record = self.capped, self.capped.graph.record
+        return {
+            "num_entities": capped.num_entities,
+            "num_protected": int(capped.protected.sum()),
+            "num_relations": capped.num_relations,
+            "capping": capped.report.to_dict(),
+            "drops": dict(record.drops),
+            "notes": list(record.notes),
+        }
+
+    @cached_property
+    def _table_sha256(self) -> str:
+        return table_sha256(self.make_table(), self.capped)
+
+    @cached_property
+    def _pool_sha256(self) -> str | None:
+        return pool_sha256(self.pool)
+
+    @cached_property
+    def _encoder_sha256(self) -> str:
+        return encoder_sha256(self.encoder)
+
+    def start(self, private: PrivateRecord) -> dict[str, Any]:
+        """The facts of the ledger's first entry, apart from `inputs`."""
         noise = "none" if self.plan.noise_multiplier == 0 else self.config.noise
         return {
             "num_steps": self.plan.num_steps,
             "plan_hash": self.plan.hash,
-            "graph": self._graph(secret),
+            "graph": self._graph(private),
             "encoder": self.encoder.describe()
             | {"start_sha256": state_hash(self.encoder.trainable())},
             "training": self.config.part(LEARNING),
@@ -88,7 +154,7 @@ class RunFacts:
             "machine": self.machine,
         }
 
-    def _graph(self, secret: GraphSecret) -> dict[str, Any]:
+    def _graph(self, private: PrivateRecord) -> dict[str, Any]:
         """The data as far as it may be shown: the same for neighboring graphs.
 
         Whether every entity is protected is, too: neighbors differ in a protected entity. What is
@@ -96,7 +162,7 @@ class RunFacts:
         """
         capped = self.capped
         return {
-            "commitment": secret.commitment,
+            "commitment": private.commitment,
             "max_degree": capped.max_degree,
             "degree_bound": capped.degree_bound,
             "all_protected": bool(capped.protected.all()),
@@ -111,7 +177,7 @@ class Session:
         run: The folder.
         ledger: What has been counted.
         checkpoint: Where to go on from.
-        streams: Coins and noise; None when no step is left.
+        streams: Random draws and noise; None when no step is left.
     """
 
     def __init__(
@@ -119,12 +185,13 @@ class Session:
         run: RunFolder,
         facts: RunFacts,
         ledger: Ledger,
+        private: PrivateRecord,
         checkpoint: Checkpoint,
         streams: Streams | None,
     ) -> None:
         """Takes over an open ledger; use `open`."""
         self.run, self.ledger, self.checkpoint, self.streams = run, ledger, checkpoint, streams
-        self._facts = facts
+        self._facts, self._private = facts, private
 
     @classmethod
     def open(cls, run: RunFolder, facts: RunFacts, first: Checkpoint) -> "Session":
@@ -142,33 +209,34 @@ class Session:
     def _start(cls, run: RunFolder, facts: RunFacts, first: Checkpoint) -> "Session":
         _clear(run)
         write_durably(run.plan, (facts.plan.to_json() + "\n").encode())
-        secret = GraphSecret.of(facts.capped.fingerprint)
-        secret.write(run.private)
-        streams = Streams(make_key(run.key))
+        private = PrivateRecord.new(facts.capped.fingerprint, facts.sensitive)
+        private.write(run.private)
+        streams = Streams(bound_key(make_key(run.key), facts.identity))
         named = {"step": first.step, "sha256": save_checkpoint(run.checkpoints, first)}
-        ledger = Ledger.create(run.ledger, facts.start(secret) | {"checkpoint": named})
-        return cls(run, facts, ledger, first, streams)
+        start = facts.start(private) | {"inputs": facts.inputs(private), "checkpoint": named}
+        return cls(run, facts, Ledger.create(run.ledger, start), private, first, streams)
 
     @classmethod
     def _resume(cls, run: RunFolder, facts: RunFacts, ledger: Ledger) -> "Session":
-        _refuse_changes(run, facts, ledger.record.start)
+        private = refuse_changes(run, facts, ledger.record)
         checkpoint = _named_checkpoint(run, ledger)
         if ledger.record.completion is not None:
-            return cls(run, facts, ledger, checkpoint, None)
-        reason = _why_not_repeatable(facts, _newest_branch(ledger)["machine"])
+            return cls(run, facts, ledger, private, checkpoint, None)
+        reason = why_new_branch(facts, ledger.record)
         stop = ledger.record.branches[-1].stop
         last = checkpoint.step == stop and ledger.num_left == 0
         if last and not run.key.exists():
-            return cls(run, facts, ledger, checkpoint, None)
-        streams = Streams(read_key(run.key))
+            return cls(run, facts, ledger, private, checkpoint, None)
+        streams = Streams(bound_key(read_key(run.key), facts.identity))
+        session = cls(run, facts, ledger, private, checkpoint, streams)
         if checkpoint.step < stop or ledger.num_left:
-            ledger.resume(checkpoint.step, new_branch=reason, facts=_branch_facts(facts, reason))
-        return cls(run, facts, ledger, checkpoint, streams)
+            session._go_on(reason)
+        return session
 
     @property
-    def coins(self) -> int:
-        """The number that addresses coins and noise of the newest branch; 0 for the first."""
-        return int(_newest_branch(self.ledger).get("coins", 0))
+    def stream_number(self) -> int:
+        """The number that addresses draws and noise of the newest branch; 0 for the first."""
+        return int(newest_branch(self.ledger.record).get("stream_number", 0))
 
     @property
     def stop(self) -> int:
@@ -181,8 +249,17 @@ class Session:
         return self.ledger.record.completion is not None
 
     def open_branch(self, reason: str) -> None:
-        """Goes on from the newest checkpoint with fresh coins and noise."""
-        facts = _branch_facts(self._facts, reason)
+        """Goes on from the newest checkpoint with fresh random draws and noise."""
+        self._go_on(reason)
+
+    def _go_on(self, reason: str | None) -> None:
+        """Says in the ledger that the run goes on, in a new branch if there is a reason for one."""
+        facts: dict[str, Any] = {"machine": self._facts.machine}
+        if reason is not None:
+            # A random number: two copies of a run folder, resumed on two machines, must not draw
+            # the same noise for different sums.
+            facts["stream_number"] = 1 + secrets.randbelow(2**63 - 1)
+            facts["inputs"] = self._facts.inputs(self._private)
         self.ledger.resume(self.checkpoint.step, new_branch=reason, facts=facts)
 
     def save(self, checkpoint: Checkpoint) -> None:
@@ -222,7 +299,7 @@ class Session:
 def threads_of(run: RunFolder) -> int:
     """How many threads the run in a folder was started with."""
     with Ledger.open(run.ledger) as ledger:
-        return int(_newest_branch(ledger)["machine"]["threads"])
+        return int(newest_branch(ledger.record)["machine"]["threads"])
 
 
 def _clear(run: RunFolder) -> None:
@@ -243,25 +320,6 @@ def _clear(run: RunFolder) -> None:
                 place.unlink()
 
 
-def _refuse_changes(run: RunFolder, facts: RunFacts, start: Mapping[str, Any]) -> None:
-    """Names everything in which what is asked for differs from the run in the folder."""
-    secret = GraphSecret.read(run.private)
-    # Through JSON, as what was read: a tuple there is a list here.
-    now = json.loads(json.dumps(facts.start(secret)))
-    changes = _changes("plan.", _plan_of(run), facts.plan.to_dict())
-    if facts.capped.fingerprint != secret.fingerprint:
-        changes.append("the graph is another")
-    for part in ("encoder", "training", "versions"):
-        # The starting weights are in the checkpoint; an encoder that was trained on is no other.
-        was, is_now = ({**x[part], "start_sha256": ""} for x in (start, now))
-        changes += _changes(f"{part}.", was, is_now)
-    if changes:
-        raise ResumeError(
-            f"The run in {run.path.name!r} must be resumed as it was started, got: "
-            f"{'; '.join(changes)}. Use what it was started with, or another folder."
-        )
-
-
 def _named_checkpoint(run: RunFolder, ledger: Ledger) -> Checkpoint:
     """The checkpoint that the ledger names; what a crash left beside it is removed."""
     named = ledger.record.checkpoint
@@ -270,45 +328,3 @@ def _named_checkpoint(run: RunFolder, ledger: Ledger) -> Checkpoint:
     checkpoint = read_checkpoint(run.checkpoints, int(named["step"]), str(named["sha256"]))
     keep_only(run.checkpoints, checkpoint.step)
     return checkpoint
-
-
-def _plan_of(run: RunFolder) -> dict[str, Any]:
-    try:
-        return PrivacyPlan.from_json(run.plan.read_text(encoding="utf-8")).to_dict()
-    except OSError as error:
-        raise ResumeError(f"plan.json must be in the run folder: {error.strerror}.") from None
-
-
-def _changes(before: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Names, old and new values of entries that differ."""
-    names = sorted({*was, *now})
-    return [
-        f"{before}{name} was {was.get(name)!r}, is {now.get(name)!r}"
-        for name in names
-        if was.get(name) != now.get(name)
-    ]
-
-
-def _newest_branch(ledger: Ledger) -> Mapping[str, Any]:
-    """The entry that opened the newest branch."""
-    opened = ledger.record.start
-    for entry in ledger.record.entries:
-        if entry["kind"] == "resume" and "reason" in entry:
-            opened = entry
-    return opened
-
-
-def _branch_facts(facts: RunFacts, reason: str | None) -> dict[str, Any]:
-    """What a resumption says of the machine and, for a new branch, of its coins and noise."""
-    found: dict[str, Any] = {"machine": facts.machine}
-    # A random number: two copies of a run folder, resumed on two machines, must not draw the same
-    # noise for different sums.
-    return found if reason is None else found | {"coins": 1 + secrets.randbelow(2**63 - 1)}
-
-
-def _why_not_repeatable(facts: RunFacts, was: Mapping[str, Any]) -> str | None:
-    """Why replay would not be bitwise identical, or None if it will be."""
-    if not is_repeatable(facts.config.device):
-        return "steps on this device do not repeat bit for bit"
-    changes = _changes("", was, facts.machine)
-    return "; ".join(changes) or None

@@ -94,6 +94,7 @@ class PrivateStep:
         """
         self._encoder, self._capped, self._plan, self._config = encoder, capped, plan, config
         self._loss = relation_loss(config, plan)
+        self._modules = tuple(encoder.eval().module.modules())
         self.parameters: dict[str, nn.Parameter] = encoder.trainable()
         if not self.parameters:
             raise ConfigError("`encoder` must have something to train, got none. Load it to train.")
@@ -171,6 +172,8 @@ class PrivateStep:
 
     def run(self, batch: "Batch", step: int, branch: int) -> StepReport:
         """Leaves the step's noisy gradient in ``grad`` of every trainable parameter."""
+        if any(module.training for module in self._modules):
+            self._encoder.eval()  # dropout would give the same noise another sum on resuming
         found = self._sum(batch)
         total = found.total
         deviation = self._plan.noise_multiplier * self._plan.clip_norm

@@ -24,11 +24,8 @@ Public: `Trainer`, `TrainResult`.
 3
 """
 
-import signal
-import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -48,6 +45,7 @@ from reldp.training.checkpoint import Checkpoint
 from reldp.training.config import TrainingConfig
 from reldp.training.fit import check_fit
 from reldp.training.metrics import MetricsLog, ReplayDiffers, progress_bar
+from reldp.training.nonfinite import NonfiniteWatch
 from reldp.training.optimizers import (
     WeightAverage,
     learning_rate,
@@ -55,9 +53,10 @@ from reldp.training.optimizers import (
     make_optimizer,
     optimizer_state,
 )
-from reldp.training.repeatability import is_repeatable, repeatable
+from reldp.training.repeatability import is_repeatable, no_random_numbers, repeatable
 from reldp.training.session import RunFacts, Session, threads_of
 from reldp.training.step import PrivateStep, relation_loss
+from reldp.training.stopping import stop_requests
 
 __all__ = ["TrainResult", "Trainer"]
 
@@ -76,7 +75,7 @@ class TrainResult:
         certificate: What is promised.
         encoder: The trained encoder.
         folder: The run folder.
-        metrics: Lines of metrics.jsonl; *not private*.
+        metrics: Lines of metrics.jsonl.
     """
 
     certificate: Certificate
@@ -93,8 +92,6 @@ class Trainer:
         capped: The training graph.
         plan: What is promised; must fit the graph.
         pool: Public entities for ``negatives="public"``: another graph, texts or features.
-        table: What ``encoder.table(capped, pool=pool)`` gives, if it is known already: texts are
-            then not tokenised again.
         **settings: Fields of `TrainingConfig`.
     """
 
@@ -105,7 +102,6 @@ class Trainer:
         plan: PrivacyPlan,
         *,
         pool: Any = None,
-        table: Any = None,
         **settings: Any,
     ) -> None:
         """Checks that everything fits together, before anything is computed."""
@@ -120,7 +116,8 @@ class Trainer:
                 "`pool` must be given with negatives='public' and only then, "
                 f"got {'none' if pool is None else 'one'} with {plan.negatives!r}."
             )
-        self._pool, self._table = pool, table
+        self._pool = pool
+        self._table: Any = None
         self._step: PrivateStep | None = None
 
     def fit(self, folder: str | Path) -> TrainResult:
@@ -136,14 +133,9 @@ class Trainer:
             self._warn()
         threads = self._threads(run)
         with repeatable(self.config.device, threads):
-            self.encoder.to(self.config.device).check_finite()
-            facts = RunFacts(
-                encoder=self.encoder,
-                capped=self.capped,
-                plan=self.plan,
-                config=self.config,
-                threads=threads,
-            )
+            # Before anything is computed: dropout would give other sums every time.
+            self.encoder.to(self.config.device).eval().check_finite()
+            facts = self._facts(threads)
             with Session.open(run, facts, self._first_checkpoint()) as session:
                 _TRAINED.add(self.encoder)
                 if not session.is_complete:
@@ -166,6 +158,24 @@ class Trainer:
         if run.has_run:
             return threads_of(run)
         return torch.get_num_threads()
+
+    def _facts(self, threads: int) -> RunFacts:
+        """What the run is."""
+        return RunFacts(
+            encoder=self.encoder,
+            capped=self.capped,
+            plan=self.plan,
+            config=self.config,
+            threads=threads,
+            make_table=self._rows,
+            pool=self._pool,
+        )
+
+    def _rows(self) -> Any:
+        """The rows that steps use, made once."""
+        if self._table is None:
+            self._table = self.encoder.table(self.capped, pool=self._pool)
+        return self._table
 
     def _first_checkpoint(self) -> Checkpoint:
         weights = {n: p.detach().clone() for n, p in self.encoder.trainable().items()}
@@ -195,7 +205,7 @@ class Trainer:
                 self.plan,
                 self.config,
                 pool=self._pool,
-                table=self._table,
+                table=self._rows(),
             )
         return self._step
 
@@ -224,13 +234,14 @@ class _Loop:
         self._plan, self._config = trainer.plan, trainer.config
         self._encoder, self._session, self._step = trainer.encoder, session, step
         self._names = list(step.parameters)
-        self._coins = session.coins
+        self._stream = session.stream_number
         self._optimizer = make_optimizer(
             self._config.optimizer,
             step.parameters.values(),
             self._config.learning_rate,
             self._config.optimizer_options,
         )
+        self._watch = NonfiniteWatch(self._plan, clip=self._config.clip)
         self._average: WeightAverage | None = None
         self._restore(session.checkpoint)
 
@@ -254,7 +265,7 @@ class _Loop:
         with (
             MetricsLog(self._session.run, config, first, branch) as log,
             progress_bar(config.progress, first, stop, self._spent()) as advance,
-            _stop_requests() as asked_to_stop,
+            stop_requests() as asked_to_stop,
         ):
             for step in range(first, stop):
                 self._reserve(step, stop)
@@ -277,10 +288,12 @@ class _Loop:
 
     def _take(self, step: int, branch: int) -> tuple[float, Any]:
         """One step: batch, noisy gradient, optimizer."""
-        batch = self._step.draw(step, self._coins)
+        batch = self._step.draw(step, self._stream)
         if batch.overflow:
             self._session.ledger.overflow(step)
-        report = self._step.run(batch, step, self._coins)
+        with no_random_numbers():
+            report = self._step.run(batch, step, self._stream)
+        self._watch.see(report)
         config = self._config
         rate = learning_rate(
             config.schedule, config.learning_rate, step, self._plan.num_steps, config.warmup_steps
@@ -330,23 +343,3 @@ def _check_device(device: str) -> None:
             f"`device` must exist here, got {device}: "
             f"{count or 'no'} CUDA device{'s' if count > 1 else ''} found. Use cpu."
         )
-
-
-@contextmanager
-def _stop_requests() -> Iterator[Callable[[], bool]]:
-    """Lets the first Ctrl-C wait for the end of a step; the second stops at once."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
-
-    def ask(number: int, frame: Any) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-
-    before = signal.signal(signal.SIGINT, ask)
-    try:
-        yield asked.is_set
-    finally:
-        signal.signal(signal.SIGINT, before)

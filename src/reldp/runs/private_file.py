@@ -1,0 +1,135 @@
+"""``private.json``: what ties a run to its data, for the owner's eyes only.
+
+A hash of private data would let somebody who knows everything but one entity confirm a guess about
+that entity. So the public ledger holds a *commitment* instead: a keyed hash of the whole record,
+whose key (the salt) never leaves this file. The commitment binds the owner to the record and says
+nothing about it; a changed record no longer belongs to the ledger.
+
+Everything in the file is sensitive.
+
+Public inside the package: `PrivateRecord`, `check_private_file`.
+
+>>> PrivateRecord(salt="00" * 32, fingerprint="ab" * 32).commitment[:8]
+'e0d66edc'
+"""
+
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from reldp.durable import write_durably
+from reldp.errors import RunError
+
+__all__ = ["PrivateRecord", "check_private_file"]
+
+_OWNER_ONLY = 0o600
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateRecord:
+    """Which data a run is about.
+
+    Attributes:
+        salt: 32 random bytes in hexadecimal digits: the key of the commitment.
+        fingerprint: SHA-256 over the capped graph's content.
+        sensitive: Counts and the like, computed from the data without noise, as JSON values.
+    """
+
+    salt: str
+    fingerprint: str
+    sensitive: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("salt", "fingerprint"):
+            if not _is_sha256(getattr(self, name)):
+                raise RunError(f"`{name}` of private.json must be 64 hexadecimal digits.")
+        if not isinstance(self.sensitive, Mapping):
+            raise RunError("`sensitive` of private.json must be a table of values.")
+
+    @classmethod
+    def new(cls, fingerprint: str, sensitive: Mapping[str, Any] | None = None) -> "PrivateRecord":
+        """Return the record of a new run, with a salt of its own."""
+        salt = secrets.token_hex(32)
+        return cls(salt=salt, fingerprint=fingerprint, sensitive=dict(sensitive or {}))
+
+    @property
+    def commitment(self) -> str:
+        """What may be shown of this record: it binds to all of it and says nothing about it."""
+        values = asdict(self)
+        del values["salt"]
+        return self._keyed_hash("record", json.dumps(values, sort_keys=True, allow_nan=False))
+
+    def commit(self, name: str, sha256: str) -> str:
+        """Return a commitment to a sensitive hash that is not part of the record.
+
+        Args:
+            name: What is hashed; commitments of different names cannot be exchanged.
+            sha256: The hash, which must not be shown.
+        """
+        return self._keyed_hash(f"commit {name}", sha256)
+
+    def _keyed_hash(self, purpose: str, text: str) -> str:
+        message = f"reldp private 2 {purpose}\n{text}".encode()
+        return hmac.new(bytes.fromhex(self.salt), message, hashlib.sha256).hexdigest()
+
+    def write(self, path: Path) -> None:
+        """Write a file that only its owner can read."""
+        write_durably(path, (json.dumps(asdict(self), indent=2) + "\n").encode(), mode=_OWNER_ONLY)
+
+    @classmethod
+    def read(cls, path: Path) -> "PrivateRecord":
+        """Return the record that `write` wrote.
+
+        Raises:
+            RunError: The file is missing, or is no such record.
+        """
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once)
+            known = {item.name for item in fields(cls)}
+            if not isinstance(values, dict) or set(values) != known:
+                raise ValueError
+        except OSError as error:
+            raise RunError(
+                f"{path.name} must be in the run folder, it ties the run to its data: "
+                f"{error.strerror}."
+            ) from None
+        except (ValueError, RecursionError):
+            raise RunError(f"{path.name} must hold a run's private record, got damage.") from None
+        return cls(**values)
+
+
+def check_private_file(path: Path, commitment: str) -> PrivateRecord:
+    """Return the record in a file, if it is the one that the ledger commits to.
+
+    Args:
+        path: The run's private.json.
+        commitment: ``graph.commitment`` of the ledger's start.
+
+    Raises:
+        RunError: The file is missing, damaged, or belongs to another run.
+    """
+    record = PrivateRecord.read(path)
+    if not hmac.compare_digest(record.commitment, str(commitment)):
+        raise RunError(
+            f"{path.name} must be the record that the ledger commits to, got another. It was "
+            "changed, or belongs to another run."
+        )
+    return record
+
+
+def _is_sha256(value: object) -> bool:
+    digits = set("0123456789abcdef")
+    return isinstance(value, str) and len(value) == 64 and set(value) <= digits
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of some pairs; a name that comes twice is damage."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError
+    return found

@@ -1,0 +1,121 @@
+"""TensorBoard and Weights & Biases: what else receives the lines of metrics.jsonl.
+
+Sensitive values, and the times at which lines are written, go there only with
+``log_sensitive=True``: how long a step takes tells how many tuples it drew. Without it TensorBoard
+events carry the step as their time, and Weights & Biases, which stamps whatever it receives, gets
+all lines at once when training stops.
+
+Public inside the package: `Logger`, `make_loggers`, `WARNING`, `SENSITIVE`.
+
+>>> dict(_scalars({"learning_rate": 0.1, "sensitive": {"loss": 2}}))
+{'learning_rate': 0.1, 'sensitive/loss': 2.0}
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from reldp.errors import MissingDependency
+
+if TYPE_CHECKING:
+    from reldp.reporting.run_folder import RunFolder
+    from reldp.training.config import TrainingConfig
+
+__all__ = ["SENSITIVE", "WARNING", "Logger", "make_loggers"]
+
+SENSITIVE = "sensitive"
+WARNING = (
+    "log_sensitive is on: losses, gradient norms, batch sizes and times are computed from private "
+    "data without noise, and no guarantee covers them"
+)
+_Line = Mapping[str, Any]
+
+
+class Logger(Protocol):
+    """Receives lines of metrics."""
+
+    def write(self, step: int, line: _Line) -> None:
+        """Take a step's line."""
+
+    def close(self) -> None:
+        """Take no more lines."""
+
+
+def make_loggers(run: "RunFolder", config: "TrainingConfig") -> list[Logger]:
+    """Return the loggers that a configuration asks for."""
+    loggers: list[Logger] = []
+    if config.tensorboard:
+        loggers.append(_TensorBoard(run, config.log_sensitive))
+    if config.wandb_project is not None:
+        kind = _WandbAtOnce if config.log_sensitive else _WandbAtTheEnd
+        loggers.append(kind(config.wandb_project, run.path.name))
+    return loggers
+
+
+class _TensorBoard:
+    """Event files in the run folder."""
+
+    def __init__(self, run: "RunFolder", sensitive: bool) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise MissingDependency("`tensorboard` must be installed to log to it.") from error
+        make: Any = SummaryWriter
+        self._events = make(run.path / "tensorboard")
+        self._sensitive = sensitive
+        if sensitive:
+            self._events.add_text(SENSITIVE, WARNING, 0)
+
+    def write(self, step: int, line: _Line) -> None:
+        when = None if self._sensitive else float(step)
+        for name, value in _scalars(line):
+            self._events.add_scalar(name, value, step, walltime=when)
+        self._events.flush()
+
+    def close(self) -> None:
+        self._events.close()
+
+
+class _WandbAtOnce:
+    """A Weights & Biases run that says first what it holds."""
+
+    def __init__(self, project: str, name: str) -> None:
+        self._run = _wandb().init(project=project, name=name, notes=WARNING)
+
+    def write(self, step: int, line: _Line) -> None:
+        self._run.log(dict(_scalars(line)), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class _WandbAtTheEnd:
+    """A Weights & Biases run that is made when the last line is known."""
+
+    def __init__(self, project: str, name: str) -> None:
+        self._wandb = _wandb()
+        self._settings = {"project": project, "name": name}
+        self._lines: list[tuple[int, dict[str, float]]] = []
+
+    def write(self, step: int, line: _Line) -> None:
+        self._lines.append((step, dict(_scalars(line))))
+
+    def close(self) -> None:
+        run = self._wandb.init(**self._settings)
+        for step, values in self._lines:
+            run.log(values, step=step)
+        run.finish()
+
+
+def _wandb() -> Any:
+    try:
+        import wandb
+    except ImportError as error:
+        raise MissingDependency("`wandb` must be installed to log to it.") from error
+    return wandb
+
+
+def _scalars(line: _Line) -> Iterator[tuple[str, float]]:
+    """The numbers of a line; sensitive ones say so in their name."""
+    yield "learning_rate", line["learning_rate"]
+    for name, value in line.get(SENSITIVE, {}).items():
+        yield f"{SENSITIVE}/{name}", float(value)

@@ -1,0 +1,415 @@
+"""Two copies of a run never use the same noise for different sums.
+
+Each test stops a run, copies its folder, and resumes the copy with something changed: it must be
+refused, or go on with fresh random draws.
+"""
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+import reldp.training.trainer as trainer_module
+from reldp.accounting.ledger import _FIRST_LINK, _line, read_ledger
+from reldp.encoders import FeatureEncoder, TextEncoder
+from reldp.encoders.features import FeatureTable
+from reldp.encoders.folders import state_hash
+from reldp.errors import ResumeError
+from reldp.graph import EntityGraph
+from reldp.noise import Streams
+from reldp.plan import PrivacyPlan
+from reldp.reporting import verify
+from reldp.training import Trainer
+from reldp.training.changes import changes, newest_branch
+from tests.encoders.tiny import TEXTS, write_model
+from tests.training.small import (
+    DIM,
+    NUM_ENTITIES,
+    small_encoder,
+    small_graph,
+    small_parts,
+    small_plan,
+)
+
+torch.set_num_threads(1)
+SETTINGS = {"checkpoint_every": 4}
+_TAKE = trainer_module._Loop._take
+
+
+class Stopped(Exception):
+    """The machine stopped."""
+
+
+def stopped(monkeypatch, folder, *parts, at=6, **settings):
+    """A run in a folder that stopped before a step."""
+
+    def dying(self, step, branch):
+        if step == at:
+            raise Stopped
+        return _TAKE(self, step, branch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer_module._Loop, "_take", dying)
+        with pytest.raises(Stopped):
+            Trainer(*parts, **SETTINGS, **settings).fit(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    return stopped(monkeypatch, tmp_path / "run", *small_parts())
+
+
+@pytest.fixture
+def addresses(monkeypatch):
+    """(key, branch, step) of every noise stream that is asked for."""
+    seen = set()
+    stream = Streams.stream
+
+    def watched(self, purpose, branch, step, lane=0):
+        if "noise" in purpose or "gauss" in purpose:
+            seen.add((self._key, branch, step))
+        return stream(self, purpose, branch, step, lane)
+
+    monkeypatch.setattr(Streams, "stream", watched)
+    return seen
+
+
+def resumed(folder, *parts, settings=None, **more):
+    chosen = SETTINGS if settings is None else settings
+    return Trainer(*(parts or small_parts()), **chosen, **more).fit(folder)
+
+
+def copied(folder, name="copy"):
+    return shutil.copytree(folder, folder.with_name(name))
+
+
+def test_copies_resumed_alike_release_the_same(folder):
+    one, two = resumed(copied(folder)), resumed(folder)
+    assert state_hash(one.encoder.trainable()) == state_hash(two.encoder.trainable())
+    assert two.certificate.values["steps"]["branches"] == 1
+    assert verify(folder)
+
+
+def pool_parts(seed):
+    capped = small_graph().promise_degrees(4)
+    pool = np.random.default_rng(seed).normal(size=(400, DIM)).astype(np.float32)
+    return (small_encoder(), capped, small_plan(capped, negatives="public", pool_size=400)), pool
+
+
+def test_another_public_pool_is_refused(tmp_path, monkeypatch):
+    """On 0.3.0 both copies were finished: their difference was free of noise."""
+    parts, pool = pool_parts(1)
+    folder = stopped(monkeypatch, tmp_path / "run", *parts, pool=pool)
+    parts, other = pool_parts(2)
+    with pytest.raises(ResumeError, match="the public pool is another"):
+        resumed(folder, *parts, pool=other)
+    one_number = pool.copy()
+    one_number[7, 3] += 1e-3
+    with pytest.raises(ResumeError, match="the public pool is another"):
+        resumed(folder, *pool_parts(1)[0], pool=one_number)
+    assert resumed(folder, *pool_parts(1)[0], pool=pool.copy()).certificate.epsilon > 0
+
+
+def test_rows_other_than_those_of_the_start_are_refused(folder, monkeypatch):
+    """Whatever makes them others: here an encoder whose table is not the graph's."""
+    encoder, capped, plan = small_parts()
+    features = encoder.table(capped).features.copy()
+    features[5, 0] += 1.0
+    table = FeatureTable(features=features)
+    monkeypatch.setattr(encoder, "table", lambda graph, pool=None: table)
+    with pytest.raises(ResumeError, match="texts, features or relations are others"):
+        resumed(folder, encoder, capped, plan)
+
+
+def switch_normalization(encoder):
+    encoder.module.normalise = not encoder.module.normalise
+
+
+def change_the_activation(encoder):
+    encoder.module.activation = torch.nn.Tanh()
+
+
+def hook_into_the_output(encoder):
+    encoder.module.layers[0].register_forward_hook(_double)
+
+
+def _double(module, inputs, output):
+    return 2 * output
+
+
+def freeze_a_layer(encoder):
+    encoder.layers[0].weight.requires_grad_(False)
+
+
+@pytest.mark.parametrize(
+    "change", [switch_normalization, change_the_activation, hook_into_the_output, freeze_a_layer]
+)
+def test_a_module_that_was_changed_after_loading_is_refused(folder, change):
+    encoder, capped, plan = small_parts()
+    change(encoder)
+    before = (folder / "ledger.jsonl").read_bytes()
+    with pytest.raises(ResumeError, match="the encoder computes something else"):
+        resumed(folder, encoder, capped, plan)
+    assert (folder / "ledger.jsonl").read_bytes() == before
+
+
+def test_other_frozen_weights_are_refused(tmp_path, monkeypatch):
+    def parts(value):
+        encoder, capped, plan = small_parts()
+        freeze_a_layer(encoder)
+        with torch.no_grad():
+            encoder.layers[0].weight[0, 0] = value
+        return encoder, capped, plan
+
+    folder = stopped(monkeypatch, tmp_path / "run", *parts(0.25))
+    with pytest.raises(ResumeError, match="the encoder computes something else"):
+        resumed(folder, *parts(0.5))
+    assert resumed(folder, *parts(0.25)).certificate.epsilon > 0
+
+
+def test_training_mode_changes_nothing(tmp_path, monkeypatch):
+    """On 0.3.0 dropout was on in one copy and off in the other: sums 3.2 C apart."""
+
+    def parts():
+        encoder, capped, plan = small_parts()
+        encoder.module.activation = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Dropout(0.5))
+        return encoder, capped, plan
+
+    folder = stopped(monkeypatch, tmp_path / "run", *parts())
+    one = resumed(copied(folder), *parts())
+    encoder, capped, plan = parts()
+    encoder.module.train()
+
+    def into_training(self, step, branch):
+        encoder.module.train()  # and again, before every step
+        return _TAKE(self, step, branch)
+
+    monkeypatch.setattr(trainer_module._Loop, "_take", into_training)
+    two = resumed(folder, encoder, capped, plan)
+    assert state_hash(one.encoder.trainable()) == state_hash(two.encoder.trainable())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"versions.torch": "2.0"}, "versions.torch was"),
+        ({"versions.numpy": "1.0"}, "versions.numpy was"),
+        ({"probe_sha256": "another"}, "probe_sha256 was"),
+        ({"environment.MKL_CBWR": "AVX2"}, "environment.MKL_CBWR was None"),
+        ({"matmul": "medium"}, "matmul was 'highest'"),
+        ({"processor": "another"}, "processor was"),
+    ],
+)
+def test_other_bits_open_a_branch_with_fresh_draws(folder, monkeypatch, addresses, change, words):
+    from reldp.training import session
+
+    resumed(copied(folder))
+    first = set(addresses)
+    addresses.clear()
+    machine = session.machine
+    monkeypatch.setattr(session, "machine", lambda *given: machine(*given) | change)
+    result = resumed(folder)
+    steps = result.certificate.values["steps"]
+    assert (steps["branches"], steps["abandoned"], steps["counted"]) == (2, 4, 12)
+    opened = newest_branch(read_ledger(folder / "ledger.jsonl"))
+    assert words in opened["reason"]
+    assert opened["stream_number"] > 0
+    assert first
+    assert addresses
+    assert not first & addresses
+    assert verify(folder)
+
+
+def test_after_other_versions_a_changed_module_is_refused_again(folder, monkeypatch):
+    """What is compared is the newest branch, not the start alone."""
+    from reldp.training import session
+
+    machine = session.machine
+    other = {"versions.torch": "2.0"}
+    monkeypatch.setattr(session, "machine", lambda *given: machine(*given) | other)
+    stopped(monkeypatch, folder, *small_parts(), at=5)
+    encoder, capped, plan = small_parts()
+    switch_normalization(encoder)
+    with pytest.raises(ResumeError, match="the encoder computes something else"):
+        resumed(folder, encoder, capped, plan)
+
+
+@pytest.mark.parametrize("name", ["normalise", "bias", "activation"])
+def test_other_settings_of_the_encoder_are_refused(folder, name):
+    other = {"normalise": True, "bias": False, "activation": "tanh"}[name]
+    _, capped, plan = small_parts()
+    with pytest.raises(ResumeError, match=rf"encoder\.{name} was"):
+        resumed(folder, small_encoder(**{name: other}), capped, plan)
+
+
+def test_an_edited_private_file_is_refused(folder):
+    place = folder / "private.json"
+    values = json.loads(place.read_text())
+    other = small_graph(seed=1).promise_degrees(4)
+    place.write_text(json.dumps(values | {"fingerprint": other.fingerprint}))
+    with pytest.raises(ResumeError, match="the ledger commits to"):
+        resumed(folder, small_encoder(), other, small_plan(other))
+
+
+def test_an_edited_plan_is_refused(folder):
+    """On 0.3.0 plan.json was compared with the plan asked for, and neither with the ledger."""
+    encoder, capped, _ = small_parts()
+    other = small_plan(capped, noise_multiplier=1.0)
+    (folder / "plan.json").write_text(other.to_json())
+    with pytest.raises(ResumeError, match="not the one that the ledger names"):
+        resumed(folder, encoder, capped, other)
+
+
+def another_run(tmp_path, monkeypatch):
+    """The checkpoint, at the same step, of a run without noise."""
+    parts = small_parts(noise_multiplier=0.0)
+    return stopped(monkeypatch, tmp_path / "other", *parts)
+
+
+def test_a_checkpoint_of_another_run_is_refused(folder, tmp_path, monkeypatch):
+    other = another_run(tmp_path, monkeypatch)
+    name = "step-000000004.safetensors"
+    shutil.copy(other / "checkpoints" / name, folder / "checkpoints" / name)
+    with pytest.raises(ResumeError, match="belongs to another run"):
+        resumed(folder)
+
+
+def test_a_later_checkpoint_that_the_ledger_does_not_name_is_not_used(folder, monkeypatch):
+    """Not even one of the same run: a crash may have left it before it was named."""
+    whole = resumed(copied(folder))
+    name = "step-000000008.safetensors"
+    shutil.copy(
+        folder / "checkpoints" / "step-000000004.safetensors", folder / "checkpoints" / name
+    )
+    result = resumed(folder)
+    assert state_hash(result.encoder.trainable()) == state_hash(whole.encoder.trainable())
+    assert os.listdir(folder / "checkpoints") == ["step-000000012.safetensors"]
+
+
+def test_without_its_metrics_a_run_still_repeats_or_is_refused(folder):
+    whole = resumed(copied(folder))
+    (folder / "metrics.jsonl").unlink()
+    encoder, capped, plan = small_parts()
+    switch_normalization(encoder)
+    with pytest.raises(ResumeError):
+        resumed(folder, encoder, capped, plan)
+    result = resumed(folder)
+    assert state_hash(result.encoder.trainable()) == state_hash(whole.encoder.trainable())
+
+
+def rewrite(folder, change):
+    """A ledger changed by somebody who knows how it is hashed."""
+    place = folder / "ledger.jsonl"
+    entries = [json.loads(line) for line in place.read_text().splitlines()]
+    change(entries)
+    text, head = b"", _FIRST_LINK
+    for entry in entries:
+        entry.pop("hash", None)
+        line, head = _line(entry, head)
+        text += line
+    place.write_bytes(text)
+
+
+def test_even_with_a_forged_ledger_other_data_meet_other_noise(folder, addresses, tmp_path):
+    """The key of the noise is bound to what is computed, whatever the files say."""
+    resumed(copied(folder))
+    first = set(addresses)
+    addresses.clear()
+    stranger = tmp_path / "stranger"
+    other = small_graph(seed=1).promise_degrees(4)
+    Trainer(small_encoder(), other, small_plan(other), **SETTINGS).fit(stranger)
+    start = read_ledger(stranger / "ledger.jsonl").start
+    shutil.copy(stranger / "private.json", folder / "private.json")
+
+    def forge(entries):
+        entries[0] |= {name: start[name] for name in ("graph", "inputs")}
+
+    rewrite(folder, forge)
+    (folder / "metrics.jsonl").unlink()
+    addresses.clear()
+    result = resumed(folder, small_encoder(), other, small_plan(other))
+    assert result.certificate.values["steps"]["branches"] == 1  # everything was believed
+    assert addresses
+    assert not first & addresses
+
+
+def test_features_that_differ_in_one_number_are_another_graph(tmp_path, monkeypatch):
+    generator = np.random.default_rng(0)
+    features = generator.normal(size=(NUM_ENTITIES, DIM)).astype(np.float32)
+    relations = [(i, (i + 1) % NUM_ENTITIES) for i in range(NUM_ENTITIES)]
+
+    def parts(value):
+        changed = features.copy()
+        changed[17, 2] = value
+        graph = EntityGraph.from_lists(range(NUM_ENTITIES), relations, features=changed)
+        capped = graph.promise_degrees(2)
+        return FeatureEncoder(DIM, dim=4), capped, small_plan(capped)
+
+    folder = stopped(monkeypatch, tmp_path / "run", *parts(0.25))
+    with pytest.raises(ResumeError, match="the graph is another"):
+        resumed(folder, *parts(0.5))
+
+
+def test_a_complete_run_is_loaded_without_making_its_rows(folder, monkeypatch):
+    resumed(folder)
+    encoder, capped, plan = small_parts()
+
+    def never(graph, pool=None):
+        raise AssertionError("rows for nobody")
+
+    monkeypatch.setattr(encoder, "table", never)
+    assert resumed(folder, encoder, capped, plan).certificate.epsilon > 0
+    assert isinstance(plan, PrivacyPlan)
+
+
+def text_parts(model, **settings):
+    graph = small_graph()
+    texts = [TEXTS[i % len(TEXTS)] for i in range(NUM_ENTITIES)]
+    texted = EntityGraph.from_lists(
+        range(NUM_ENTITIES), graph.relations.tolist(), text=texts
+    ).promise_degrees(4)
+    encoder = TextEncoder.load(model, **{"lora_rank": 2, "max_length": 16, **settings})
+    return encoder, texted, small_plan(texted)
+
+
+@pytest.mark.parametrize("train", ["lora", "head"])
+def test_another_attention_implementation_opens_a_branch(tmp_path, monkeypatch, train):
+    model = write_model("bert", tmp_path / "model")
+    folder = stopped(monkeypatch, tmp_path / "run", *text_parts(model, train=train))
+    result = resumed(folder, *text_parts(model, train=train, attention="eager"))
+    assert result.certificate.values["steps"]["branches"] == 2
+    opened = newest_branch(read_ledger(folder / "ledger.jsonl"))
+    assert "attention was 'sdpa', is 'eager'" in opened["reason"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda encoder: setattr(encoder._text, "pooling", "cls"), "computes something else"),
+        (lambda encoder: setattr(encoder, "max_length", 3), "texts, features or relations"),
+        (lambda encoder: setattr(encoder, "max_length", 30), "computes something else"),
+        (lambda encoder: setattr(encoder.tokeniser, "truncation_side", "left"), "texts, features"),
+    ],
+)
+def test_other_pooling_length_or_tokens_of_a_text_encoder_are_refused(
+    tmp_path, monkeypatch, change, words
+):
+    model = write_model("bert", tmp_path / "model")
+    settings = {"max_length": 6}
+    folder = stopped(monkeypatch, tmp_path / "run", *text_parts(model, **settings))
+    parts = text_parts(model, **settings)
+    change(parts[0])
+    with pytest.raises(ResumeError, match=words):
+        resumed(folder, *parts)
+    assert resumed(folder, *text_parts(model, **settings)).certificate.epsilon > 0
+
+
+def test_differences_are_named_with_both_values():
+    assert changes("x.", {"a": 1, "b": 2}, {"a": 1, "c": 3}) == [
+        "x.b was 2, is None",
+        "x.c was None, is 3",
+    ]
