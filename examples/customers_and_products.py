@@ -51,7 +51,7 @@ def main(
 
     # At most five purchases of each customer are used; products keep all of theirs.
     capped = graph.cap_degrees(max_degree=5, seed=0)
-    print(capped.report)
+    print(capped.report)  # exact counts, which are sensitive: for your eyes only
 
     plan = reldp.PrivacyPlan.for_graph(
         capped,

@@ -27,7 +27,7 @@ def main(
 
     # 2. Nobody may have more than five relations; the others are dropped.
     capped = graph.cap_degrees(max_degree=5, seed=0)
-    print(capped.report)
+    print(capped.report)  # exact counts, which are sensitive: for your eyes only
 
     # 3. What is promised: epsilon 4 for every entity. The noise follows from it.
     plan = reldp.PrivacyPlan.for_graph(

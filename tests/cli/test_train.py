@@ -141,6 +141,29 @@ def test_sizes_are_private_by_default_and_their_cost_is_said(tmp_path, large_gra
     assert again["num_relations"] == plan["num_relations"]
 
 
+def test_a_run_that_goes_on_never_releases_sizes_again(tmp_path, large_graph, capsys, monkeypatch):
+    """Elsewhere, without the stored release: a second draw would cost epsilon that nobody counts."""
+    import shutil
+
+    folder = shutil.copytree(
+        large_graph, tmp_path / "graph", ignore=lambda *_: ["sizes.private.json"]
+    )
+    command = ["train", "--graph", str(folder), "--max-degree", "4", "--target-epsilon", "4"]
+    command += ["--num-steps", "2", "-o", str(tmp_path / "run")]
+    assert main(command) == 0
+    kept = (folder / "sizes.private.json").read_bytes()
+    (folder / "sizes.private.json").unlink()
+    monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "elsewhere"))
+    capsys.readouterr()
+    assert main(command) == 2
+    said = lines(capsys.readouterr().err)
+    assert len(said) == 1
+    assert "Copy sizes.private.json into the graph's folder" in said[0]
+    assert not (folder / "sizes.private.json").exists()
+    (folder / "sizes.private.json").write_bytes(kept)
+    assert main(command) == 0
+
+
 def test_a_given_noise_is_compared_by_epsilon(tmp_path, large_graph, capsys):
     command = ["train", "--graph", large_graph, "--max-degree", "4", "--noise-multiplier", "2"]
     assert main([*command, "-o", str(tmp_path / "run"), "--num-steps", "3"]) == 0

@@ -18,8 +18,7 @@ from reldp.cli.output import print_json
 from reldp.errors import ConfigError
 
 if TYPE_CHECKING:
-    from reldp.training import Trainer, TrainResult
-    from reldp.training.recipe import Recipe
+    from reldp.training import TrainResult
 
 __all__ = ["command"]
 
@@ -99,6 +98,7 @@ def command(
     Running the same command again resumes a run that was stopped. Start with
     `reldp train --print-config > recipe.toml`.
     """
+    from reldp.reporting.run_folder import RunFolder
     from reldp.training.recipe import Recipe
 
     if print_config:
@@ -109,19 +109,13 @@ def command(
     given = _given(flags, promise_degrees, no_privacy, changes)
     chosen = Recipe.from_values(given) if recipe is None else Recipe.read(recipe, given)
     with _warnings_as_lines():
-        trainer = chosen.trainer(show_ids=show_ids)
-        _say_size_cost(chosen, trainer, output)
+        resumed = RunFolder(output).has_run
+        trainer = chosen.trainer(show_ids=show_ids, resumed=resumed)
+        said = "" if resumed else chosen.size_cost(trainer.capped, trainer.plan)
+        if said:
+            click.echo(f"reldp: {said}", err=True)
         result = trainer.fit(output)
     _show(result, as_json)
-
-
-def _say_size_cost(recipe: "Recipe", trainer: "Trainer", output: Path) -> None:
-    """Tells the cost of private sizes when a run starts."""
-    from reldp.reporting.run_folder import RunFolder
-
-    said = "" if RunFolder(output).has_run else recipe.size_cost(trainer.capped, trainer.plan)
-    if said:
-        click.echo(f"reldp: {said}", err=True)
 
 
 def _given(

@@ -20,6 +20,8 @@ __all__ = ["adjacency", "assumptions", "not_promised", "shown", "sizes", "summar
 
 _Values = Mapping[str, Any]
 
+_EXCEPT_BOUNDS = ", except at its noisy bounds. The target epsilon was fixed before these were drawn (theory.md 2.4)."
+
 
 def shown(value: float | str) -> str:
     """An epsilon or a delta for people: four digits, rounded up, never down."""
@@ -82,9 +84,9 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
     """What the number rests on."""
     said = [] if plan.sizes == "private" else [sizes(plan)]
     said += [
-        "All settings (the degree bound, sampling rate, noise, steps and delta) are public, and were "
-        "chosen without looking at the private graph"
-        + (", except at its noisy bounds." if plan.sizes == "private" else "."),
+        "All settings (the degree bound, sampling rate, noise, steps, delta, the number of features) "
+        "are public, and were chosen without looking at the private graph"
+        + (_EXCEPT_BOUNDS if plan.sizes == "private" else "."),
         "Every relation enters a batch independently; negatives are drawn without replacement; all "
         "random draws come from AES-256 streams under one secret key from the operating system.",
         "The starting weights were chosen without looking at the private graph.",

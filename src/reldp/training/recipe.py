@@ -117,11 +117,12 @@ class Recipe:
             parts.append("\n".join(lines))
         return "\n\n".join(parts) + "\n"
 
-    def trainer(self, *, show_ids: bool = False) -> "Trainer":
+    def trainer(self, *, show_ids: bool = False, resumed: bool = False) -> "Trainer":
         """Everything loaded and checked, ready to fit.
 
         Args:
             show_ids: Whether errors about the graph may show ids.
+            resumed: Whether a run goes on, whose private sizes have been released before.
         """
         from reldp.training.config import TrainingConfig
         from reldp.training.trainer import Trainer
@@ -134,6 +135,8 @@ class Recipe:
         TrainingConfig.make(settings)
         capped = self.capped(show_ids=show_ids)
         encoder, pool = self.encoder(capped), self._pool(show_ids)
+        if resumed:
+            self._require_release(capped)
         plan = self.plan(capped, pool)
         return Trainer(encoder, capped, plan, pool=pool, **settings)
 
@@ -197,6 +200,18 @@ class Recipe:
         if not privacy["enabled"]:
             return {"sizes": "public"}
         return {name: privacy[name] for name in _SIZES}
+
+    def _require_release(self, capped: "CappedGraph") -> None:
+        """Refuses to release private sizes a second time for a run that has them."""
+        from reldp.graph.size_store import FILE_NAME
+        from reldp.graph.sizes import has_release
+
+        if self._sizes()["sizes"] == "private" and not has_release(capped, self._folder()):
+            raise ConfigError(
+                "`sizes` of a run that goes on must be those that it was started with, got none for "
+                f"this graph here. Copy {FILE_NAME} into the graph's folder; sizes that are drawn "
+                "again cost epsilon again."
+            )
 
     def _pool_size(self, pool: Any) -> int | None:
         """The size of a public pool, or a declared bound on the unprotected entities."""

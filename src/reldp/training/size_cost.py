@@ -58,7 +58,10 @@ def size_cost(
         increase = noise_increase(plan, bounds, target_epsilon)
         return f"{said}; noise is about {increase:.0%} higher than with public sizes."
     public = _with_public_sizes(plan, bounds)
-    return f"{said}; with public sizes epsilon would be about {public.epsilon():.3g}."
+    return (
+        f"{said}; with public sizes epsilon would be about {public.epsilon():.3g}. It follows from the "
+        "release here: give a target epsilon to fix it beforehand."
+    )
 
 
 def _with_public_sizes(plan: "PrivacyPlan", bounds: "SizeBounds") -> "PrivacyPlan":
