@@ -136,6 +136,21 @@ def test_a_release_is_near_the_sizes_and_differs_every_time():
     assert len({release.entities for release in found}) > 1
 
 
+def test_noise_that_makes_up_for_the_difference_gives_neighbors_the_same_release(monkeypatch):
+    """Whatever is released, rates included, is a function of noisy numbers: so the noise alone decides its cost."""
+
+    def released(capped, noise):
+        numbers = iter(noise)
+        monkeypatch.setattr("reldp.graph.size_release.discrete_laplace", lambda rate: next(numbers))
+        return draw_release(capped, Fraction(4), None)
+
+    larger, smaller = ring(5_000), ring(4_998)  # two entities and two relations less
+    for coarse_n, coarse_m, fine_n, fine_m in ((3, -80, 17, 0), (-400, 2_000, -1, 90)):
+        one = released(larger, [coarse_n, coarse_m, fine_n, fine_m, 5])
+        other = released(smaller, [coarse_n + 2, coarse_m + 2, fine_n + 2, fine_m + 2, 5])
+        assert one == other
+
+
 def test_noise_has_the_scale_of_the_rate_and_the_degree():
     """Mean absolute noise over its expectation; beyond 1 +- 0.2 with probability below 1e-9 for 1,000 draws."""
     capped = ring(2_000, degree=4)

@@ -92,18 +92,43 @@ def test_a_damaged_file_is_refused_and_left_as_it_is(tmp_path, damage):
     assert (tmp_path / FILE_NAME).read_text() == text
 
 
-def test_a_dangling_link_is_refused(tmp_path):
-    (tmp_path / FILE_NAME).symlink_to(tmp_path / "nothing")
-    with pytest.raises(GraphError, match="is damaged"):
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_what_is_no_file_is_refused(tmp_path, kind):
+    path = tmp_path / FILE_NAME
+    make = {"link": lambda: path.symlink_to("nothing"), "pipe": lambda: os.mkfifo(path)}
+    make.get(kind, path.mkdir)()
+    with pytest.raises(GraphError, match="is damaged: it is not a regular file"):
         stored([tmp_path])
 
 
-def test_two_different_releases_of_one_graph_are_refused(tmp_path):
-    one, other = tmp_path / "one", tmp_path / "other"
-    stored([one])
-    stored([other])
-    with pytest.raises(GraphError, match="must hold one release per graph"):
-        stored([one, other])
+def test_of_two_different_releases_that_of_the_graphs_own_folder_counts(tmp_path):
+    state, graph = tmp_path / "state", tmp_path / "graph"
+    one, other = stored([state]), stored([graph])
+    assert one != other == stored([state, graph])
+    assert one == stored([state])
+
+
+def test_a_release_in_a_folder_that_cannot_be_written_counts(tmp_path, monkeypatch):
+    graph, state = tmp_path / "graph", tmp_path / "state"
+    first = stored([graph])
+    real = os.open
+
+    def read_only(path, flags, *rest, **more):
+        if flags & os.O_CREAT and Path(path).parent == graph:
+            raise PermissionError(13, "Permission denied")
+        return real(path, flags, *rest, **more)
+
+    monkeypatch.setattr(os, "open", read_only)
+    assert stored([state, graph]) == first == stored([state]) == stored([graph])
+
+
+def test_a_file_system_without_locks_is_one_clear_line(tmp_path, monkeypatch):
+    def refuse(descriptor, operation):
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with pytest.raises(RunError, match="could not be locked: No locks available"):
+        stored([tmp_path])
 
 
 def test_values_that_are_refused_are_not_stored(tmp_path):

@@ -1,6 +1,10 @@
+import math
+from fractions import Fraction
+
 import pytest
 
 from reldp.errors import PlanError
+from reldp.graph.discrete_laplace import tail_margin
 from reldp.graph.size_store import FILE_NAME
 from reldp.graph.sizes import SizeBounds, bounds_for, has_release
 from tests.graph.test_size_release import ring
@@ -138,6 +142,44 @@ def test_the_reserve_of_the_default_delta_covers_the_margin_on_the_other_side():
     stated, taken = bounds.default_delta()
     assert stated == 0.1 / 49_000
     assert stated - taken == pytest.approx(0.1 / 51_001 - 2e-9)
+
+
+def releases(entities, rate, failure):
+    """Every value of n_low within 60 margins, its probability, and the bounds it makes."""
+    margin, a = tail_margin(rate, failure), math.exp(-float(rate))
+    for noise in range(-60 * margin, 60 * margin):
+        bounds = SizeBounds(
+            min_entities=entities + noise - margin,
+            max_relations=10**6,
+            source="private",
+            epsilon=1.0,
+            delta=2 * failure,
+            expected_entities=entities + noise,
+            expected_relations=10**6,
+        )
+        yield bounds, (1 - a) / (1 + a) * a ** abs(noise)
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 5), Fraction(1), Fraction(4)])
+@pytest.mark.parametrize("real", [1_000, 999])
+def test_the_default_delta_is_true_on_average_over_all_releases(rate, real):
+    """theory.md 2.4, Proposition 2: the mean of what steps get, plus failures, is at most 0.1 / n.
+
+    The control: steps that get all of the stated delta but the failures exceed it.
+    """
+    larger, failure = 1_000, 1e-8
+    mean = careless = 0.0
+    for bounds, chance in releases(real, rate, failure):
+        if bounds.min_entities > larger:
+            mean, careless = mean + chance, careless + chance
+        elif bounds.min_entities >= 100:  # smaller ones are refused
+            stated, taken = bounds.default_delta()
+            assert stated >= 0.1 / larger
+            mean += chance * (stated - taken)
+            careless += chance * (stated - bounds.delta)
+    other_bound = failure / 2  # the number of relations may be too small as well
+    assert 0.9 * 0.1 / larger < mean + other_bound <= 0.1 / larger
+    assert careless > 0.1 / larger
 
 
 def test_a_pool_of_unprotected_entities_must_exist_and_be_declared():

@@ -110,8 +110,8 @@ class Word(_WordType):
 
 # The hints finish errors that do not say what to do.
 HINTS = {
-    "num_entities": "It is the number of entities of the training graph.",
-    "num_relations": "It is the number of relations of the training graph, after capping.",
+    "num_entities": "It is the number of entities of the training graph, or a lower bound on it.",
+    "num_relations": "It is the number of relations of the training graph, after capping, or an upper bound.",
     "max_degree": "It is the cap on relations per entity; 5 is customary.",
     "num_negatives": "4 is customary.",
     "sample_rate": "It is the expected batch size divided by the number of relations.",
@@ -124,11 +124,18 @@ HINTS = {
 }
 
 _FLAGS: tuple[tuple[str, Any, dict[str, Any]], ...] = (
-    ("num_entities", Integer(), {"metavar": "N", "help": "Entities of the training graph."}),
+    (
+        "num_entities",
+        Integer(),
+        {"metavar": "N", "help": "Entities of the training graph, or a lower bound."},
+    ),
     (
         "num_relations",
         Integer(),
-        {"metavar": "M", "help": "Relations of the training graph, after capping."},
+        {
+            "metavar": "M",
+            "help": "Relations of the training graph, after capping, or an upper bound.",
+        },
     ),
     (
         "max_degree",

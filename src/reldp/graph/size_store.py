@@ -5,8 +5,9 @@ One file, ``sizes.private.json`` of mode 0600, beside the graph and a copy in th
 and in memory meets the same release. Entries are named by a keyed hash of the capped graph's fingerprint, with a random
 salt inside the file, so that neither file names nor entries identify a graph.
 
-A lock is held from the first look to the last write, so two processes get one release. A damaged file is refused and
-never replaced: a second release of the same graph would cost epsilon that no certificate counts.
+A lock is held from the first look to the last write, so two processes get one release. Where the folders hold
+different releases of one graph (drawn by two users, say), the graph's own folder decides, and each certificate counts
+the release that it used. A damaged file is refused and never replaced: without it the sizes would be released again.
 
 Public: `remembered`, `is_remembered`, `state_folder`, `FILE_NAME`.
 
@@ -56,7 +57,8 @@ def remembered(
 
     Args:
         fingerprint: Of the capped graph.
-        folders: Where to look and to write, all of them; folders that cannot be written are skipped.
+        folders: Where to look and to write, all of them, the last one first; where a folder cannot be written, its
+            release counts all the same.
         parse: Checks the values of an entry, raising `GraphError` if they are no release.
         draw: Makes the values of a new release.
 
@@ -65,24 +67,20 @@ def remembered(
         RunError: No folder can be written.
     """
     with ExitStack() as held:
-        stores = [store for folder in folders if (store := held.enter_context(_locked(folder)))]
-        if not stores:
+        writable = [held.enter_context(_locked(folder)) for folder in folders]
+        stores = [_Store(folder / FILE_NAME) for folder in folders]
+        known = [store.find(fingerprint) for store in stores]
+        found = next((values for values in reversed(known) if values is not None), None)
+        if found is None and not any(writable):
             raise RunError(
                 "private sizes could not be stored: no folder for them may be written to. "
                 "Set RELDP_STATE_DIR to a folder of yours."
             )
-        known = [store.find(fingerprint) for store in stores]
-        found = next((values for values in known if values is not None), None)
         values = draw() if found is None else found
         release = parse(values)
-        for store, old in zip(stores, known, strict=True):
-            if old is None:
+        for store, old, may_write in zip(stores, known, writable, strict=True):
+            if old is None and may_write:
                 store.add(fingerprint, values)
-            elif old != values:
-                raise GraphError(
-                    f"{FILE_NAME} must hold one release per graph, got two that differ. Restore the "
-                    "older one: every further release of the same graph adds its epsilon."
-                )
         return release
 
 
@@ -92,21 +90,34 @@ def is_remembered(fingerprint: str, folders: Sequence[Path]) -> bool:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator["_Store | None"]:
-    """Hold the lock of a folder, or give None where it cannot be written."""
-    import fcntl
-
+def _locked(folder: Path) -> Iterator[bool]:
+    """Hold the lock of a folder; False where it cannot be written."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:
-        yield None
+        yield False
+        return
+    try:
+        _lock(descriptor)
+        yield os.access(folder, os.W_OK)
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    """Wait for the lock; it goes with the process, however it ends."""
+    try:
+        import fcntl
+    except ImportError:  # a system without such locks
         return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield _Store(folder / FILE_NAME)
-    finally:
-        os.close(descriptor)
+    except OSError as error:
+        raise RunError(
+            f"{LOCK_NAME} could not be locked: {error.strerror}. "
+            "Set RELDP_STATE_DIR, or copy the graph, to a file system with locks."
+        ) from None
 
 
 class _Store:
@@ -115,7 +126,7 @@ class _Store:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._salt, self._entries = secrets.token_hex(32), dict[str, Any]()
-        if path.exists() or path.is_symlink():
+        if os.path.lexists(path):
             self._salt, self._entries = _parsed(path)
 
     def find(self, fingerprint: str) -> dict[str, Any] | None:
@@ -139,6 +150,8 @@ class _Store:
 def _parsed(path: Path) -> tuple[str, dict[str, Any]]:
     """Return salt and entries of a file, read strictly."""
     try:
+        if not path.is_file():  # reading a pipe would wait for ever
+            raise _damaged("it is not a regular file")
         content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_unique)
     except (OSError, ValueError, RecursionError) as error:
         raise _damaged(str(error)) from None
