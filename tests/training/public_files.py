@@ -1,6 +1,7 @@
 """What a run folder shows: every file classified, and only weights, hashes and dates masked.
 
-Four files are sensitive, and only their owner may read them; every other file counts as public.
+Four files and TensorBoard's folder are sensitive, and only their owner may read them; every other
+file counts as public.
 `shown` turns the public files into text in which three things are masked, and keeps the masked
 values, so that two runs can be compared byte by byte and the masked values can be looked at too.
 """
@@ -39,6 +40,10 @@ def shown(folder: Path) -> Shown:
         if not place.is_file():
             continue
         name = place.relative_to(folder).as_posix()
+        if name.startswith("tensorboard/"):
+            others = stat.S_IMODE((folder / "tensorboard").stat().st_mode) & 0o077
+            assert not others, "tensorboard is sensitive and readable by others"
+            continue
         if name in SENSITIVE:
             others = stat.S_IMODE(place.stat().st_mode) & 0o077
             assert not others, f"{name} is sensitive and readable by others"

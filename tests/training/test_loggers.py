@@ -87,6 +87,7 @@ def test_tensorboard_events_carry_a_time_only_when_asked_for(tmp_path, monkeypat
     )
     config = TrainingConfig(tensorboard=True, log_sensitive=sensitive)
     (logger,) = make_loggers(RunFolder(tmp_path), config)
+    assert (tmp_path / "tensorboard").stat().st_mode & 0o077 == 0  # for its owner only
     for line in LINES:
         kept = line if sensitive else {k: v for k, v in line.items() if k != "sensitive"}
         logger.write(line["step"], kept)

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 
+from reldp.cli.main import main
 from reldp.encoders import FeatureEncoder, TextEncoder
 from reldp.graph import EntityGraph, sizes
 from reldp.graph.record import GraphRecord
@@ -82,6 +83,7 @@ class Case:
     subset: bool = False
     plan: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
+    stopped: bool = False
 
     def graph(self, larger: bool) -> EntityGraph:
         return make_graph(
@@ -99,6 +101,11 @@ class Case:
         )
         plan = PrivacyPlan.for_graph(capped, **PLAN | dict(self.plan))
         settings = {"checkpoint_every": 2, **self.training}
+        if self.stopped:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(session.Session, "save", _stop)
+                with pytest.raises(KeyboardInterrupt):
+                    Trainer(self._encoder(model), capped, plan, **settings).fit(folder)
         Trainer(self._encoder(model), capped, plan, **settings).fit(folder)
         verify(folder)
         write_report(folder, public=True)
@@ -112,6 +119,11 @@ class Case:
         return TextEncoder.load(model, lora_rank=2, max_length=16)
 
 
+def _stop(self: Any, checkpoint: Any) -> None:
+    """A checkpoint that is not reached."""
+    raise KeyboardInterrupt
+
+
 CASES = {
     "features": Case(),
     "capped": Case(cap=4),
@@ -122,6 +134,8 @@ CASES = {
     ),
     "pair": Case(plan={"clipping": "pair"}, training={"loss": "logistic"}),
     "average": Case(training={"average": 0.9}),
+    "logged": Case(training={"log_sensitive": True}),
+    "resumed": Case(stopped=True),
     "texts": Case(encoder="lora"),
     "head": Case(encoder="head"),
 }
@@ -132,14 +146,17 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_model("bert", tmp_path_factory.mktemp("models") / "bert")
 
 
+def use_secrets(patch: pytest.MonkeyPatch, number: int) -> None:
+    """Makes one key and one salt those of every run from now on."""
+    patch.setattr(key, "new_key", lambda: bytes([number]) * KEY_BYTES)
+    patch.setattr(private_file.secrets, "token_hex", lambda count: f"{number:02x}" * count)
+
+
 def compared(case: Case, home: Path, model: Path, patch: pytest.MonkeyPatch) -> list[str]:
     """What tells the two neighbors apart; the third run has other secrets."""
     runs = []
     for name, larger, number in (("a", False, 1), ("b", True, 1), ("c", False, 2)):
-        patch.setattr(key, "new_key", lambda number=number: bytes([number]) * KEY_BYTES)
-        patch.setattr(
-            private_file.secrets, "token_hex", lambda count, number=number: f"{number:02x}" * count
-        )
+        use_secrets(patch, number)
         (home / name).mkdir(parents=True)
         runs.append(case.train(home / name / "run", model, larger))
     return differences(*runs)
@@ -243,3 +260,29 @@ def test_files_of_the_wrong_mode_and_times_of_day_are_caught(tmp_path, name, tex
     (tmp_path / name).chmod(mode)
     with pytest.raises(AssertionError, match=name):
         shown(tmp_path)
+
+
+def test_counts_are_kept_for_the_owner_alone(tmp_path, model):
+    CASES["capped"].train(tmp_path / "run", model, True)
+    kept = json.loads((tmp_path / "run" / "private.json").read_text())["sensitive"]
+    assert kept["num_entities"] == SIZE + 1
+    assert kept["capping"]["num_over"] == 1
+    assert kept["drops"] == {"self_relations": 68}
+    assert kept["notes"] == ["61 entities and 68 relations were read."]
+
+
+def test_the_command_line_decides_what_is_left_out_by_the_bounds(tmp_path, monkeypatch):
+    runs = []
+    for name, larger, number in (("a", False, 1), ("b", True, 1), ("c", False, 2)):
+        use_secrets(monkeypatch, number)
+        place = tmp_path / name
+        Case().graph(larger).write(place / "graph")
+        command = ["train", "--graph", str(place / "graph"), "-o", str(place / "run")]
+        command += ["--max-degree", "4", "--sizes", "declared", "--min-entities", "50"]
+        command += ["--max-relations", "140", "--noise-multiplier", "2", "--num-steps", "3"]
+        assert main(command) == 0
+        assert main(["report", str(place / "run"), "--public"]) == 0
+        runs.append(shown(place / "run"))
+    assert differences(*runs) == []
+    plan = json.loads((tmp_path / "a" / "run" / "plan.json").read_text())
+    assert plan["delta"] == 0.1 / 50

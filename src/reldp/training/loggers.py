@@ -14,6 +14,7 @@ Public inside the package: `Logger`, `make_loggers`, `WARNING`, `SENSITIVE`.
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from reldp.durable import disk_errors
 from reldp.errors import MissingDependency
 
 if TYPE_CHECKING:
@@ -60,7 +61,11 @@ class _TensorBoard:
         except ImportError as error:
             raise MissingDependency("`tensorboard` must be installed to log to it.") from error
         make: Any = SummaryWriter
-        self._events = make(run.path / "tensorboard")
+        with disk_errors(
+            run.tensorboard
+        ):  # its files are for their owner, whoever may read the run
+            run.tensorboard.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._events = make(run.tensorboard)
         self._sensitive = sensitive
         if sensitive:
             self._events.add_text(SENSITIVE, WARNING, 0)
