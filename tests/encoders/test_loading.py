@@ -89,6 +89,35 @@ def test_a_dense_layer_needs_a_known_activation(copy):
     assert load_pretrained(folder).dense[0].linear.out_features == 5
 
 
+@pytest.mark.parametrize(
+    ("config", "weight", "message"),
+    [
+        ({"in_features": 31, "out_features": 5}, (5, 31), "RuntimeError"),  # the model gives 32
+        ({"in_features": 32, "out_features": 5}, (5, 30), "RuntimeError|size mismatch"),
+        ({"in_features": "x", "out_features": 5}, (5, 32), "TypeError"),
+        ({"out_features": 5}, (5, 32), "in_features"),
+    ],
+)
+def test_a_dense_layer_that_does_not_fit_is_one_line(copy, config, weight, message):
+    folder = sentence_folder(copy, {"pooling_mode": "mean"}, ("2_Dense", "Dense"))
+    (folder / "2_Dense").mkdir()
+    (folder / "2_Dense" / "config.json").write_text(json.dumps(config))
+    save_file({"linear.weight": torch.ones(weight)}, folder / "2_Dense" / "model.safetensors")
+    with pytest.raises(EncoderError, match=message):
+        TextEncoder.load(folder)
+
+
+def test_a_dense_layer_with_nan_is_refused(copy):
+    folder = sentence_folder(copy, {"pooling_mode": "mean"}, ("2_Dense", "Dense"))
+    (folder / "2_Dense").mkdir()
+    config = {"in_features": 32, "out_features": 5}
+    (folder / "2_Dense" / "config.json").write_text(json.dumps(config))
+    weight = torch.full((5, 32), float("nan"))
+    save_file({"linear.weight": weight}, folder / "2_Dense" / "model.safetensors")
+    with pytest.raises(EncoderError, match=r"NaN or infinity in 'weight'"):
+        TextEncoder.load(folder)
+
+
 def test_missing_weights_are_refused_and_never_random(copy):
     weights = load_file(copy / "model.safetensors")
     del weights["encoder.layer.1.attention.self.query.weight"]

@@ -53,7 +53,7 @@ class Letters:
     """A tokenizer of one alphabet: letters outside of it are unknown, or dropped without a word."""
 
     added_tokens_decoder: ClassVar[dict[int, str]] = {}
-    all_special_ids = (0,)
+    all_special_ids: tuple[int, ...] = (0,)
 
     def __init__(self, alphabet: str, drop: bool = False) -> None:
         self.vocabulary = {letter: place + 1 for place, letter in enumerate(alphabet)}
@@ -83,6 +83,14 @@ def test_a_tokenizer_that_drops_unknown_letters_is_refused_like_one_that_marks_t
 ) -> None:
     with pytest.raises(EncoderError, match="100% of common words are unknown"):
         refuse_unknown_words(Letters("!?", drop), 100)
+
+
+def test_a_tokenizer_that_hides_its_unknown_token_is_refused() -> None:
+    """All words become one token, and nothing says that it means unknown."""
+    letters = Letters("!?")
+    letters.all_special_ids = ()
+    with pytest.raises(EncoderError, match="common words are unknown"):
+        refuse_unknown_words(letters, 100)
 
 
 def test_a_tokenizer_with_tokens_beyond_the_table_is_refused() -> None:
@@ -139,6 +147,7 @@ def plan_for(graph: EntityGraph) -> PrivacyPlan:
         expected_batch_size=4,
         num_steps=2,
         noise_multiplier=1.0,
+        sizes="public",
     )
 
 

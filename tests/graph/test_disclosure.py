@@ -145,6 +145,53 @@ def test_ids_are_shown_where_they_are_asked_for(
     assert len(lines) == 2
 
 
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet", "arrow"])
+def test_files_damaged_at_random_never_show_what_they_hold(kind: str, tmp_path: Path) -> None:
+    """A hundred files with bytes changed, cut out, doubled or put in, whatever that breaks."""
+    names = [f"{CANARY}{i}" for i in range(9)]
+    tables = {
+        "entities": {"id": names, "text": [f"text of {name}" for name in names]},
+        "relations": {"source": names[:-1], "target": names[1:]},
+    }
+    whole = {name: _written(kind, columns) for name, columns in tables.items()}
+    generator = np.random.default_rng(0)
+    heard = []
+    for _ in range(100):
+        for name, content in whole.items():
+            data = _damaged(content, generator) if generator.random() < 0.6 else content
+            (tmp_path / f"{name}.{kind}").write_bytes(data)
+        try:
+            EntityGraph.read(tmp_path)
+        except InputError as error:
+            heard.append(said(error))
+    assert len(heard) > 50
+    assert CANARY[:6] not in "".join(heard)
+
+
+def _written(kind: str, columns: dict[str, list[str]]) -> bytes:
+    if kind in ("parquet", "arrow"):
+        return {"parquet": parquet, "arrow": arrow}[kind](**columns)
+    rows = [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
+    if kind == "jsonl":
+        return "".join(json.dumps(row) + "\n" for row in rows).encode()
+    separator = "," if kind == "csv" else "\t"
+    lines = [separator.join(columns), *(separator.join(row.values()) for row in rows)]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _damaged(content: bytes, generator: np.random.Generator) -> bytes:
+    at = int(generator.integers(len(content)))
+    more = [b'"', b",", b"\n", b"\t", b"\xff", b"\0", content[max(0, at - 60) : at]]
+    return [
+        content[:at],
+        content[:at] + bytes([int(generator.integers(256))]) + content[at + 1 :],
+        content[:at] + content[at + int(generator.integers(1, 30)) :],
+        content[:at] + more[int(generator.integers(len(more)))] + content[at:],
+    ][int(generator.integers(4))]
+
+
 def test_an_error_without_ids_still_says_file_lines_count_and_what_to_do(tmp_path: Path) -> None:
     folder_of(tmp_path, relations_csv=RELATIONS + f"{CANARY},a\n" * 9)
     with pytest.raises(InputError) as caught:

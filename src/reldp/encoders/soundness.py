@@ -124,10 +124,14 @@ def refuse_other_layers(model: nn.Module, unexpected: Iterable[str], name: str) 
 
 
 def _known(tokeniser: Any, words: list[str]) -> float:
-    """The share of the words of which every piece is a real token."""
+    """The share of the words that are told apart, every piece of them a real token.
+
+    Some tokenizers do not say which of their tokens stands for unknown words: words that have the
+    same tokens are then counted once.
+    """
     ignored = set(tokeniser.all_special_ids)
-    rows = [tokeniser.encode(word, add_special_tokens=False) for word in words]
-    return sum(bool(row) and ignored.isdisjoint(row) for row in rows) / len(rows)
+    rows = [tuple(tokeniser.encode(word, add_special_tokens=False)) for word in words]
+    return len({row for row in rows if row and ignored.isdisjoint(row)}) / len(rows)
 
 
 def _is_finite(value: Tensor) -> bool:
