@@ -1,9 +1,11 @@
 """What an owner keeps beside a run must be what the ledger names."""
 
 import hashlib
+import os
 
-from reldp.reporting.kept_files import checkpoint_differences
+from reldp.reporting.kept_files import checkpoint_differences, private_differences
 from reldp.reporting.run_folder import RunFolder
+from reldp.runs import PrivateRecord
 
 NAMED = {"step": 5, "sha256": hashlib.sha256(b"weights").hexdigest()}
 
@@ -40,3 +42,31 @@ def test_a_link_or_a_folder_of_its_name_is_no_checkpoint(tmp_path):
     (tmp_path / "weights").write_bytes(b"weights")
     path.symlink_to(tmp_path / "weights")
     assert "is no checkpoint" in next(checkpoint_differences(run, NAMED))
+
+
+def test_private_json_is_the_record_that_the_ledger_commits_to_or_absent(tmp_path):
+    run = RunFolder(tmp_path)
+    record = PrivateRecord.new("ab" * 32, {"num_dropped": 7})
+    assert list(private_differences(run, record.commitment)) == []
+    record.write(run.private)
+    assert list(private_differences(run, record.commitment)) == []
+    text = run.private.read_text()
+    for before, after in (
+        ("7", "8"),
+        ("7", "7.0"),
+        ("7", " 7"),
+        ("num_dropped", "num_dropped_"),
+        ('"salt"', '"fingerprint": "x", "salt"'),
+        (record.salt[:4], "0000"),
+        (text, ""),
+    ):
+        run.private.write_text(text.replace(before, after))
+        found = list(private_differences(run, record.commitment))
+        assert len(found) == 1
+        assert found[0].startswith(("private.json must ", "`"))
+        assert "num_dropped" not in found[0]
+    run.private.unlink()
+    os.mkfifo(run.private)
+    assert "named pipe" in next(private_differences(run, record.commitment))
+    PrivateRecord.new("ab" * 32).write(run.private)
+    assert "commits to" in next(private_differences(run, record.commitment))

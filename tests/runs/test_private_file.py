@@ -17,7 +17,7 @@ def written(tmp_path, **changes):
     path = tmp_path / "private.json"
     record.write(path)
     if changes:
-        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes, indent=2) + "\n")
     return path, record
 
 
@@ -70,19 +70,26 @@ def test_values_of_another_kind_are_refused(tmp_path, change):
 def test_a_damaged_file_is_one_clear_line(tmp_path, text):
     path = tmp_path / "private.json"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
-    with pytest.raises(RunError, match="got damage"):
+    with pytest.raises(RunError, match=r"^private\.json must .*, got"):
         PrivateRecord.read(path)
 
 
 def test_a_name_that_comes_twice_is_damage(tmp_path):
     path, _ = written(tmp_path)
     path.write_text(path.read_text().replace('{\n  "salt"', '{\n  "salt": "x",\n  "salt"', 1))
-    with pytest.raises(RunError, match="got damage"):
+    with pytest.raises(RunError, match="each name once, got 'salt' twice"):
+        PrivateRecord.read(path)
+
+
+def test_the_same_values_in_other_bytes_are_refused(tmp_path):
+    path, _ = written(tmp_path)
+    path.write_text(path.read_text() + " ")
+    with pytest.raises(RunError, match="other bytes"):
         PrivateRecord.read(path)
 
 
 def test_a_missing_file_is_one_clear_line(tmp_path):
-    with pytest.raises(RunError, match=r"private\.json must be in the run folder"):
+    with pytest.raises(RunError, match=r"private\.json must be there"):
         PrivateRecord.read(tmp_path / "private.json")
 
 

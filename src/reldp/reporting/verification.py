@@ -27,7 +27,7 @@ from reldp.plain_files import hash_plain, list_plain, read_plain
 from reldp.plan import PrivacyPlan
 from reldp.reporting.certificate import Certificate
 from reldp.reporting.comparison import agreed_certificate
-from reldp.reporting.kept_files import checkpoint_differences
+from reldp.reporting.kept_files import checkpoint_differences, private_differences
 from reldp.reporting.model_card import model_card
 from reldp.reporting.report import report_page
 from reldp.reporting.run_folder import CARD, FILE_LIMIT, LEDGER_LIMIT, RunFolder, read_plan
@@ -189,7 +189,9 @@ class _Inspector:
             yield f"model/{CARD}, the model card, does not say what follows from plan and ledger."
 
     def kept(self) -> Iterator[str]:
-        if self._made and self._record is not None:  # a certificate has checked entries
+        data = self._made.values["data"]
+        yield from private_differences(self._run, data["commitment"])
+        if self._record is not None:
             yield from checkpoint_differences(self._run, self._record.checkpoint)
 
     def report(self) -> Iterator[str]:

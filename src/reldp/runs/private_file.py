@@ -24,10 +24,13 @@ from typing import Any
 
 from reldp.durable import write_durably
 from reldp.errors import RunError
+from reldp.plain_files import read_plain
+from reldp.strict_json import parse_json
 
 __all__ = ["PrivateRecord", "check_private_file"]
 
 _OWNER_ONLY = 0o600
+_LIMIT = 2**26
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +82,7 @@ class PrivateRecord:
 
     def write(self, path: Path) -> None:
         """Write a file that only its owner can read."""
-        write_durably(path, (json.dumps(asdict(self), indent=2) + "\n").encode(), mode=_OWNER_ONLY)
+        write_durably(path, self._bytes, mode=_OWNER_ONLY)
 
     @classmethod
     def read(cls, path: Path) -> "PrivateRecord":
@@ -88,19 +91,31 @@ class PrivateRecord:
         Raises:
             RunError: The file is missing, or is no such record.
         """
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once)
-            known = {item.name for item in fields(cls)}
-            if not isinstance(values, dict) or set(values) != known:
-                raise ValueError
-        except OSError as error:
-            raise RunError(
-                f"{path.name} must be in the run folder, it ties the run to its data: "
-                f"{error.strerror}."
-            ) from None
-        except (ValueError, RecursionError):
-            raise RunError(f"{path.name} must hold a run's private record, got damage.") from None
-        return cls(**values)
+        return cls.parse(read_plain(path, limit=_LIMIT), path.name)
+
+    @classmethod
+    def parse(cls, data: bytes, name: str) -> "PrivateRecord":
+        """Return the record in the bytes that `write` wrote, and in no others.
+
+        Args:
+            data: The whole content of the file.
+            name: The file's name, for messages.
+
+        Raises:
+            RunError: The bytes are no such record.
+        """
+        values = parse_json(data, name)
+        known = {item.name for item in fields(cls)}
+        if not isinstance(values, dict) or set(values) != known:
+            raise RunError(f"{name} must hold a run's private record, got damage.")
+        record = cls(**values)
+        if record._bytes != data:
+            raise RunError(f"{name} must be written as reldp writes it, got other bytes.")
+        return record
+
+    @property
+    def _bytes(self) -> bytes:
+        return (json.dumps(asdict(self), indent=2) + "\n").encode()
 
 
 def check_private_file(path: Path, commitment: str) -> PrivateRecord:
@@ -125,11 +140,3 @@ def check_private_file(path: Path, commitment: str) -> PrivateRecord:
 def _is_sha256(value: object) -> bool:
     digits = set("0123456789abcdef")
     return isinstance(value, str) and len(value) == 64 and set(value) <= digits
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of some pairs; a name that comes twice is damage."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError
-    return found

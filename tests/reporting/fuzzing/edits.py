@@ -40,6 +40,7 @@ def _as_entry(values):
 WRITERS = {
     "certificate.json": _as_certificate,
     "plan.json": _as_plan,
+    "private.json": _as_private,
     "model/encoder.json": _as_private,
 }
 

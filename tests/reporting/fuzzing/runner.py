@@ -28,7 +28,7 @@ def make_run(folder, *, public):
     """A complete run with an audit and a report."""
     from reldp.training import Trainer
 
-    Trainer(*small_parts(), checkpoint_every=5).fit(folder)
+    Trainer(*small_parts(), checkpoint_every=5, log_sensitive=True).fit(folder)
     record_audit(RunFolder(folder), [{"kind": "mechanism", "refuted": False, "bound": 0.25}])
     write_report(folder, public=public)
     return folder
