@@ -17,7 +17,9 @@ def written(tmp_path, **changes):
     path = tmp_path / "private.json"
     record.write(path)
     if changes:
-        path.write_text(json.dumps(json.loads(path.read_text()) | changes, indent=2) + "\n")
+        path.write_text(
+            json.dumps(json.loads(path.read_text()) | changes, indent=2, sort_keys=True) + "\n"
+        )
     return path, record
 
 
@@ -76,16 +78,19 @@ def test_a_damaged_file_is_one_clear_line(tmp_path, text):
 
 def test_a_name_that_comes_twice_is_damage(tmp_path):
     path, _ = written(tmp_path)
-    path.write_text(path.read_text().replace('{\n  "salt"', '{\n  "salt": "x",\n  "salt"', 1))
+    path.write_text(path.read_text().replace('  "salt"', '  "salt": "x",\n  "salt"', 1))
     with pytest.raises(RunError, match="each name once, got 'salt' twice"):
         PrivateRecord.read(path)
 
 
 def test_the_same_values_in_other_bytes_are_refused(tmp_path):
     path, _ = written(tmp_path)
-    path.write_text(path.read_text() + " ")
-    with pytest.raises(RunError, match="other bytes"):
-        PrivateRecord.read(path)
+    text = path.read_text()
+    reordered = json.dumps(dict(reversed(json.loads(text).items())), indent=2) + "\n"
+    for other in (text + " ", text.replace('": 3', '":  3'), reordered):
+        path.write_text(other)
+        with pytest.raises(RunError, match="other bytes"):
+            PrivateRecord.read(path)
 
 
 def test_a_missing_file_is_one_clear_line(tmp_path):

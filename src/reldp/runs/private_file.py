@@ -115,7 +115,7 @@ class PrivateRecord:
 
     @property
     def _bytes(self) -> bytes:
-        return (json.dumps(asdict(self), indent=2) + "\n").encode()
+        return (json.dumps(asdict(self), indent=2, sort_keys=True) + "\n").encode()
 
 
 def check_private_file(path: Path, commitment: str) -> PrivateRecord:
