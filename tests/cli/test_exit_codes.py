@@ -195,3 +195,41 @@ def test_signals_stop_a_real_process_in_one_line(number, code):
     assert time.monotonic() - began < 20
     assert said.lstrip("\n").startswith("reldp: stopped by")
     assert said.strip().count("\n") == 0
+
+
+TRAINING = """
+import os, signal, sys, time
+from pathlib import Path
+from tests.training.small import small_graph
+small_graph().write(sys.argv[1] + "/graph")
+from reldp.training import metrics
+write, steps = metrics.MetricsLog.write, []
+def stop_at_the_third_step(self, step, *rest):
+    steps.append(step)
+    if len(steps) == 3:
+        os.kill(os.getpid(), int(sys.argv[2]))
+    return write(self, step, *rest)
+metrics.MetricsLog.write = stop_at_the_third_step
+flags = "--max-degree 4 --noise-multiplier 2 --num-steps 400 --expected-batch-size 10 --delta 1e-4"
+flags += " --num-negatives 2 --sizes public"
+from reldp.cli.main import main
+sys.argv[1:] = ["train", "--graph", sys.argv[1] + "/graph", "-o", sys.argv[1] + "/run", *flags.split()]
+main()
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_training_saves_a_checkpoint_before_it_stops(tmp_path, number, code):
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", TRAINING, str(tmp_path), str(int(number))],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=root,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    assert "stopped by" in done.stderr.splitlines()[-1]
+    saved = [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()]
+    assert saved == ["step-000000003.safetensors"]

@@ -1,27 +1,78 @@
-"""The first Ctrl-C is remembered, the second stops, and the handler before comes back."""
+"""The first signal is remembered, the second stops, and the handlers before come back."""
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
 
 from reldp.training.stopping import stop_requests
 
-
-def press():
-    os.kill(os.getpid(), signal.SIGINT)
+BOTH = (signal.SIGINT, signal.SIGTERM)
 
 
-def test_the_first_waits_and_the_second_stops():
-    before = signal.getsignal(signal.SIGINT)
+def press(number=signal.SIGINT):
+    os.kill(os.getpid(), number)
+
+
+@pytest.fixture(autouse=True)
+def harmless():
+    """SIGTERM must not end the tests."""
+    before = signal.signal(signal.SIGTERM, lambda number, frame: None)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("first", BOTH)
+@pytest.mark.parametrize("second", BOTH)
+def test_the_first_waits_and_the_second_stops(first, second):
+    before = [signal.getsignal(number) for number in BOTH]
     with stop_requests() as asked:
         assert not asked()
-        press()
+        press(first)
         assert asked()
         with pytest.raises(KeyboardInterrupt):
-            press()
-    assert signal.getsignal(signal.SIGINT) is before
+            press(second)
+    assert [signal.getsignal(number) for number in BOTH] == before
+
+
+def test_a_termination_is_passed_on_to_the_handler_before():
+    class Ended(Exception):
+        pass
+
+    def end(number, frame):
+        raise Ended
+
+    signal.signal(signal.SIGTERM, end)
+    with pytest.raises(Ended), stop_requests():
+        press(signal.SIGTERM)
+        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt), stop_requests():
+        press(signal.SIGINT)
+        raise KeyboardInterrupt
+    with stop_requests():  # training came to its end all the same
+        press(signal.SIGTERM)
+
+
+def test_without_a_handler_a_termination_ends_the_process():
+    code = (
+        "import os, signal; from reldp.training.stopping import stop_requests\n"
+        "with stop_requests() as asked:\n"
+        "    os.kill(os.getpid(), signal.SIGTERM); assert asked(); print('saved', flush=True)\n"
+        "    raise KeyboardInterrupt"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "saved\n"
+    assert done.returncode == -signal.SIGTERM
+
+
+def test_an_ignored_termination_stays_ignored():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    with stop_requests() as asked:
+        press(signal.SIGTERM)
+        assert not asked()
 
 
 def test_another_thread_leaves_signals_alone():

@@ -258,7 +258,7 @@ class _Loop:
             self._average = WeightAverage(self._config.average, on_device)
 
     def run(self) -> None:
-        """Takes every step that is left; a first Ctrl-C stops after a checkpoint."""
+        """Takes every step that is left; a first Ctrl-C or SIGTERM stops after a checkpoint."""
         first, stop = self._session.checkpoint.step, self._session.stop
         branch = self._session.ledger.branch
         config = self._config
