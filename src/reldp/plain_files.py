@@ -65,7 +65,7 @@ def list_plain(folder: Path) -> Listing:
     files: list[str] = []
     empty: list[str] = []
     odd: dict[str, str] = {}
-    for name, mode in _entries(folder, ""):
+    for name, mode in _entries(str(folder), ""):
         if mode is None:
             empty.append(name)
         elif stat.S_ISREG(mode):
@@ -102,7 +102,7 @@ def hash_plain(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _entries(folder: Path, before: str) -> Iterator[tuple[str, int | None]]:
+def _entries(folder: str, before: str) -> Iterator[tuple[str, int | None]]:
     """Names and modes of everything that is no folder; mode None for a folder without entries."""
     if before.count("/") > _DEEPEST:
         raise RunError(f"{before[:40]}... must not hold so many folders in one another.")
@@ -110,12 +110,13 @@ def _entries(folder: Path, before: str) -> Iterator[tuple[str, int | None]]:
         with os.scandir(folder) as found:
             entries = [(entry.name, entry.stat(follow_symlinks=False).st_mode) for entry in found]
     except OSError as error:
-        raise RunError(f"{folder.name} must be there to be read: {error.strerror}.") from None
+        name = os.path.basename(folder)
+        raise RunError(f"{name} must be there to be read: {error.strerror}.") from None
     if before and not entries:
         yield before.rstrip("/"), None
     for name, mode in entries:
         if stat.S_ISDIR(mode):
-            yield from _entries(folder / name, f"{before}{name}/")
+            yield from _entries(f"{folder}/{name}", f"{before}{name}/")
         else:
             yield before + name, mode
 

@@ -203,11 +203,11 @@ from pathlib import Path
 from tests.training.small import small_graph
 small_graph().write(sys.argv[1] + "/graph")
 from reldp.training import metrics
-write, steps = metrics.MetricsLog.write, []
+write, steps, number = metrics.MetricsLog.write, [], int(sys.argv[2])
 def stop_at_the_third_step(self, step, *rest):
     steps.append(step)
     if len(steps) == 3:
-        os.kill(os.getpid(), int(sys.argv[2]))
+        os.kill(os.getpid(), number)
     return write(self, step, *rest)
 metrics.MetricsLog.write = stop_at_the_third_step
 flags = "--max-degree 4 --noise-multiplier 2 --num-steps 400 --expected-batch-size 10 --delta 1e-4"

@@ -38,6 +38,14 @@ def test_the_first_waits_and_the_second_stops(first, second):
     assert [signal.getsignal(number) for number in BOTH] == before
 
 
+def train(number):
+    """Is asked to stop, and does."""
+    with stop_requests() as asked:
+        press(number)
+        assert asked()
+        raise KeyboardInterrupt
+
+
 def test_a_termination_is_passed_on_to_the_handler_before():
     class Ended(Exception):
         pass
@@ -46,12 +54,10 @@ def test_a_termination_is_passed_on_to_the_handler_before():
         raise Ended
 
     signal.signal(signal.SIGTERM, end)
-    with pytest.raises(Ended), stop_requests():
-        press(signal.SIGTERM)
-        raise KeyboardInterrupt
-    with pytest.raises(KeyboardInterrupt), stop_requests():
-        press(signal.SIGINT)
-        raise KeyboardInterrupt
+    with pytest.raises(Ended):
+        train(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt):
+        train(signal.SIGINT)
     with stop_requests():  # training came to its end all the same
         press(signal.SIGTERM)
 

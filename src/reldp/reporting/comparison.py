@@ -9,7 +9,6 @@ Private to the package: `agreed_certificate`, `TOLERANCE`.
 ['a.b is 1, but must be 1.0']
 """
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -63,7 +62,7 @@ def _differences(place: str, stated: Any, made: Any) -> Iterator[str]:
             yield from _differences(
                 f"{place}.{name}" if place else name, stated.get(name), made.get(name)
             )
-    elif json.dumps(stated) != json.dumps(made):
+    elif repr(stated) != repr(made):  # 1, 1.0 and true are three values
         yield f"{place} is {_short(stated)}, but must be {_short(made)}"
 
 

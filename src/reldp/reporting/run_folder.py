@@ -36,6 +36,13 @@ LEDGER_LIMIT = 2**28
 FILE_LIMIT = 2**26
 
 
+_FOLDERS = ("model", "checkpoints", "tensorboard")
+_FILES = (
+    *("plan.json", "ledger.jsonl", "private.json", "metrics.jsonl", "evaluations.jsonl"),
+    *("certificate.json", "certificate.md", "report.html"),
+)
+
+
 class RunFolder:
     """Places in a run folder; nothing is created by naming it."""
 
@@ -65,11 +72,8 @@ class RunFolder:
 
     def knows(self, name: str) -> bool:
         """Whether a file of this name, relative to the folder, belongs in it; the key does not."""
-        files = (self.plan, self.ledger, self.private, self.metrics, self.evaluations)
-        pages = (self.certificate, self.certificate_text, self.report)
-        folders = (self.model, self.checkpoints, self.tensorboard)
         first, slash, _ = name.partition("/")
-        return first in {place.name for place in (folders if slash else files + pages)}
+        return first in (_FOLDERS if slash else _FILES)
 
     def require_run(self) -> None:
         """Refuses a folder without a run."""
