@@ -333,6 +333,10 @@ def test_pairs_name_lines_and_ids_only_where_asked_to(tmp_path: Path) -> None:
     assert CANARY not in said(caught.value)
     with pytest.raises(InputError, match=f"line 2: '{CANARY}'"):
         pairs([path], show_ids=True)
+    path.with_suffix(".jsonl.gz").write_text(CANARY)
+    with pytest.raises(InputError, match="got damage, or no gzip at all") as caught:
+        pairs([path.with_suffix(".jsonl.gz")])
+    assert CANARY[:2] not in str(caught.value)  # not even the first bytes
 
 
 def test_a_process_says_nothing_of_a_damaged_graph_either(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ class Encoder(ABC):
         try:
             self.module.to(device)
         except (RuntimeError, AssertionError) as error:
-            reason = str(error).splitlines()[0].rstrip(".")
+            reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
             raise EncoderError(f"`device` must exist here, got {device!s}. {reason}.") from error
         return self
 

@@ -69,7 +69,7 @@ def hub_folder(name: str, *, revision: str | None = None, gguf_file: str | None 
                 "not in the cache, and the hub cannot be reached. Give the folder of a copy."
             ) from error
         except (HfHubHTTPError, ValueError, OSError) as error:
-            reason = str(error).strip().splitlines()[0].rstrip(".")
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
             raise EncoderError(
                 f"`source` must be a folder or a model on the hub, got {name!r}. {reason}."
             ) from error

@@ -49,7 +49,8 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     except UnicodeDecodeError:
         raise GraphError(f"{path.name} must be UTF-8 text, got other bytes.") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise GraphError(f"{path.name} must be whole gzip data, got damage ({error}).") from None
+        cut = "an early end" if isinstance(error, EOFError) else "damage, or no gzip at all"
+        raise GraphError(f"{path.name} must be whole gzip data, got {cut}.") from None
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
