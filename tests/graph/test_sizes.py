@@ -89,6 +89,13 @@ def test_an_unknown_word_is_refused(capped):
         bounds_for(capped, sizes="secret")
 
 
+@pytest.mark.parametrize("delta", [0, 1, -1e-6, float("nan"), "1e-6", True])
+def test_a_delta_out_of_range_is_refused_before_anything_is_released(capped, state, delta):
+    with pytest.raises(PlanError, match="`delta` must be a number strictly between 0 and 1"):
+        bounds_for(capped, sizes="private", delta=delta)
+    assert not state.exists()
+
+
 def test_private_bounds_are_released_once_whatever_is_asked_later(capped):
     first = bounds_for(capped, sizes="private", target_epsilon=4.0)
     assert first == bounds_for(capped, sizes="private", target_epsilon=1.0, delta=1e-9)

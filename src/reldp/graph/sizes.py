@@ -141,7 +141,7 @@ def bounds_for(
         )
     if sizes == "declared":
         return _declared(capped, min_entities, max_relations)
-    return _private(capped, release_target(target_epsilon), delta, unit, folder)
+    return _private(capped, release_target(target_epsilon), _given_delta(delta), unit, folder)
 
 
 def has_release(capped: "CappedGraph", folder: str | PathLike[str] | None = None) -> bool:
@@ -158,6 +158,14 @@ def _folders(folder: str | PathLike[str] | None) -> list[Path]:
     """Return the places of private sizes: the user's state folder, and the graph's if it has one."""
     given = [] if folder is None else [Path(folder)]
     return [state_folder(), *(place for place in given if place.is_dir())]
+
+
+def _given_delta(delta: float | None) -> float | None:
+    """Return a delta that was given, checked before anything is released."""
+    number = isinstance(delta, int | float) and not isinstance(delta, bool)
+    if delta is not None and not (number and 1e-300 <= delta < 1):
+        raise PlanError(f"`delta` must be a number strictly between 0 and 1, got {delta!r}.")
+    return delta
 
 
 def _outside(name: str, rule: str) -> str:
