@@ -79,6 +79,7 @@ def test_a_folder_that_cannot_be_written_is_skipped(tmp_path):
         lambda c: json.dumps({**c, "releases": []}),
         lambda c: json.dumps({**c, "releases": {"x": {}}}),
         lambda c: json.dumps(c)[:-1] + ', "format": 1}',
+        lambda c: json.dumps(c).replace("1", "NaN", 1),
         lambda c: json.dumps(c)[:-3],
         lambda c: "[" * 100_000,
     ],
@@ -97,7 +98,7 @@ def test_what_is_no_file_is_refused(tmp_path, kind):
     path = tmp_path / FILE_NAME
     make = {"link": lambda: path.symlink_to("nothing"), "pipe": lambda: os.mkfifo(path)}
     make.get(kind, path.mkdir)()
-    with pytest.raises(GraphError, match="is damaged: it is not a regular file"):
+    with pytest.raises(GraphError, match="is damaged"):
         stored([tmp_path])
 
 

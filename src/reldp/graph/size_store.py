@@ -29,12 +29,15 @@ from typing import Any, TypeVar
 
 from reldp.durable import write_durably
 from reldp.errors import GraphError, RunError
+from reldp.plain_files import read_plain
+from reldp.strict_json import parse_json
 
 __all__ = ["FILE_NAME", "is_remembered", "remembered", "state_folder"]
 
 FILE_NAME = "sizes.private.json"
 LOCK_NAME = "sizes.private.lock"
 FORMAT = 1
+_LARGEST = 10**8  # bytes: a release has a few hundred
 
 Release = TypeVar("Release")
 
@@ -150,11 +153,9 @@ class _Store:
 def _parsed(path: Path) -> tuple[str, dict[str, Any]]:
     """Return salt and entries of a file, read strictly."""
     try:
-        if not path.is_file():  # reading a pipe would wait for ever
-            raise _damaged("it is not a regular file")
-        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_unique)
-    except (OSError, ValueError, RecursionError) as error:
-        raise _damaged(str(error)) from None
+        content = parse_json(read_plain(path, limit=_LARGEST), FILE_NAME)
+    except RunError as error:
+        raise _damaged(str(error).rstrip(".")) from None
     if not isinstance(content, dict) or set(content) != {"format", "salt", "releases"}:
         raise _damaged("it is not an object of format, salt and releases")
     salt, entries = content["salt"], content["releases"]
@@ -165,14 +166,6 @@ def _parsed(path: Path) -> tuple[str, dict[str, Any]]:
     if not all(_is_hex(name, 32) and isinstance(value, dict) for name, value in entries.items()):
         raise _damaged("a release is malformed")
     return salt, entries
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object whose keys do not repeat."""
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        raise ValueError("a key repeats")
-    return values
 
 
 def _is_hex(value: object, length: int) -> bool:
