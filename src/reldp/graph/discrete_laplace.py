@@ -19,6 +19,8 @@ import secrets
 from collections.abc import Callable
 from fractions import Fraction
 
+from reldp.errors import InputError
+
 __all__ = ["discrete_laplace", "tail_margin"]
 
 Uniform = Callable[[int], int]  # uniform on 0 .. bound - 1
@@ -32,7 +34,7 @@ def discrete_laplace(rate: Fraction, uniform: Uniform = secrets.randbelow) -> in
         uniform: Source of uniform integers; the operating system's unless a test replaces it.
     """
     if rate <= 0:
-        raise ValueError(f"`rate` must be above 0, got {rate}.")
+        raise InputError(f"`rate` must be above 0, got {rate}.")
     while True:
         size = _geometric(rate, uniform)
         negative = bool(uniform(2))

@@ -29,17 +29,16 @@ __all__ = ["publish", "record_audit", "refresh_report", "write_report"]
 
 
 def publish(run: RunFolder) -> Certificate:
-    """Make the certificate of a complete run and write it down; a report, if there is one, anew."""
+    """Make the certificate of a complete run and write it down."""
     made = Certificate.from_ledger(read_plan(run), read_ledger(run.ledger))
     write_durably(run.certificate, made.to_json().encode())
     write_durably(run.certificate_text, made.to_markdown().encode())
     write_durably(run.card, model_card(made.values).encode())
-    refresh_report(run)
     return made
 
 
 def record_audit(run: RunFolder, found: Iterable[Mapping[str, Any]]) -> bool:
-    """Append the results of audits to a complete run's ledger, and publish it anew.
+    """Append the results of audits to a complete run's ledger, and publish it and its report anew.
 
     Args:
         run: The run folder.
@@ -54,6 +53,7 @@ def record_audit(run: RunFolder, found: Iterable[Mapping[str, Any]]) -> bool:
         for facts in found:
             ledger.append_audit(_finite(facts))
     publish(run)
+    refresh_report(run)
     return True
 
 
