@@ -157,6 +157,33 @@ def test_a_module_that_was_changed_after_loading_is_refused(folder, change):
     assert (folder / "ledger.jsonl").read_bytes() == before
 
 
+class Written(torch.nn.Module):
+    """An activation that somebody wrote."""
+
+    def forward(self, features):
+        return features.clamp(min=0)
+
+
+def with_activation(module):
+    encoder, capped, plan = small_parts()
+    encoder.module.activation = module
+    return encoder, capped, plan
+
+
+def test_code_that_was_edited_is_refused(tmp_path, monkeypatch):
+    """The same class, the same attributes, another forward: somebody tried something else."""
+    folder = stopped(monkeypatch, tmp_path / "run", *with_activation(Written()))
+    with monkeypatch.context() as patch:
+        patch.setattr(Written, "forward", lambda self, features: features.clamp(min=-1))
+        with pytest.raises(ResumeError, match="the encoder computes something else"):
+            resumed(folder, *with_activation(Written()))
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.Tensor, "clamp", lambda self, min: self.abs())
+        with pytest.raises(ResumeError, match="the encoder computes something else"):
+            resumed(folder, *with_activation(Written()))
+    assert resumed(folder, *with_activation(Written())).certificate.epsilon > 0
+
+
 def test_other_frozen_weights_are_refused(tmp_path, monkeypatch):
     def parts(value):
         encoder, capped, plan = small_parts()

@@ -16,6 +16,7 @@ from reldp.training.identity import (
     attention_of,
     encoder_sha256,
     module_sha256,
+    outputs_sha256,
     pool_sha256,
     table_sha256,
 )
@@ -171,3 +172,22 @@ def test_frozen_weights_of_a_base_model_count(tmp_path):
 
 def test_encoders_without_attention_have_none():
     assert attention_of(small_encoder()) is None
+
+
+def test_outputs_tell_what_is_computed_and_leave_the_weights_alone():
+    encoder, same = small_encoder(seed=1), small_encoder(seed=2)
+    before = {name: value.detach().clone() for name, value in encoder.trainable().items()}
+    assert outputs_sha256(encoder) == outputs_sha256(same)
+    assert all(torch.equal(before[name], value) for name, value in encoder.trainable().items())
+    assert outputs_sha256(small_encoder(normalise=True)) != outputs_sha256(encoder)
+
+
+def test_a_change_in_a_function_that_the_encoder_calls_is_seen(monkeypatch):
+    """Neither the class nor its attributes show it."""
+    encoder = small_encoder(normalise=True)
+    before = encoder_sha256(encoder), outputs_sha256(encoder)
+    monkeypatch.setattr(
+        nn.functional, "normalize", lambda x, dim: x / x.norm(p=1, dim=dim, keepdim=True)
+    )
+    assert encoder_sha256(encoder) == before[0]
+    assert outputs_sha256(encoder) != before[1]

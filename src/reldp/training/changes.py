@@ -120,13 +120,20 @@ def _input_changes(
     comparable = facts.encoder.table_is_exact or not bits
     if comparable and was["table_commitment"] != now["table_commitment"]:
         yield "the entities' texts, features or relations are others"
-    # Other versions of libraries may name parts of a module differently.
-    comparable = not any(change.startswith("versions.") for change in bits)
-    if comparable and was["encoder_sha256"] != now["encoder_sha256"]:
+    if any(was[name] != now[name] for name in _comparable_hashes(facts, bits)):
         yield (
-            "the encoder computes something else (its pooling, normalization, frozen weights or "
-            "other parts were changed after it was loaded)"
+            "the encoder computes something else (its pooling, normalization, frozen weights, code "
+            "or other parts were changed)"
         )
+
+
+def _comparable_hashes(facts: "RunFacts", bits: list[str]) -> Iterator[str]:
+    """Hashes of the encoder that must be equal, unless differences in bits explain others."""
+    # Other versions of libraries may name parts of a module differently.
+    if not any(change.startswith("versions.") for change in bits):
+        yield "encoder_sha256"
+    if not bits and is_repeatable(facts.config.device):
+        yield "outputs_sha256"
 
 
 def _machine_changes(facts: "RunFacts", newest: Mapping[str, Any]) -> list[str]:

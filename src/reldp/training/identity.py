@@ -3,13 +3,15 @@
 A resumed run draws the noise of its steps again, so it must compute the same sums again (theory.md
 section 6). What a step computes with is therefore hashed as it is in memory when training begins,
 not as it was described when it was loaded: a module whose pooling, normalization or frozen weights
-were changed since then is another module.
+were changed since then is another module. So is one whose code was changed: the byte code of every
+class counts, and public inputs are run through the encoder with public weights, which also shows a
+change in a function that it calls.
 
 The hash of the rows is sensitive and belongs in private.json; the others are public, because the
 pool and the module before training are.
 
 Public inside the package: `table_sha256`, `pool_sha256`, `encoder_sha256`, `module_sha256`,
-`attention_of`.
+`outputs_sha256`, `attention_of`.
 
 >>> import torch
 >>> one, two = torch.nn.Dropout(0.1), torch.nn.Dropout(0.2)
@@ -17,11 +19,9 @@ Public inside the package: `table_sha256`, `pool_sha256`, `encoder_sha256`, `mod
 False
 """
 
-import enum
-import functools
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,21 +29,24 @@ import torch
 from torch import Tensor, nn
 
 from reldp.encoders.folders import state_hash
+from reldp.training.plain_values import code_of, counts, digest_of, name_of, plain
 
 if TYPE_CHECKING:
     from reldp.encoders import Encoder
     from reldp.graph import CappedGraph
 
-__all__ = ["attention_of", "encoder_sha256", "module_sha256", "pool_sha256", "table_sha256"]
+__all__ = [
+    "attention_of",
+    "encoder_sha256",
+    "module_sha256",
+    "outputs_sha256",
+    "pool_sha256",
+    "table_sha256",
+]
 
 # What torch keeps in every module: parameters, hooks and the mode, which are looked at apart.
 _OF_TORCH = frozenset(vars(nn.Module()))
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
-# Names of places and versions, which do not change what is computed, and the attention
-# implementation, which changes the bits only.
-_NOT_COMPUTED = frozenset({"transformers_version", "_commit_hash", "_hash", "_is_hf_initialized"})
-_PLACES = ("name_or_path", "attn_implementation")
-_DEPTH = 6
 
 
 def table_sha256(table: Any, capped: "CappedGraph") -> str:
@@ -52,7 +55,7 @@ def table_sha256(table: Any, capped: "CappedGraph") -> str:
     digest = hashlib.sha256(b"reldp table 1\n")
     for name, value in sorted({**vars(table), **arrays}.items()):
         digest.update(f"{name}\0".encode())
-        digest.update(_digest_of(value))
+        digest.update(digest_of(value))
     return digest.hexdigest()
 
 
@@ -65,32 +68,34 @@ def pool_sha256(pool: Any) -> str | None:
         return found
     if isinstance(pool, Sequence) and not isinstance(pool, str):
         return hashlib.sha256(json.dumps([str(text) for text in pool]).encode()).hexdigest()
-    return _digest_of(np.asarray(pool)).hex()
+    return digest_of(np.asarray(pool)).hex()
 
 
 def encoder_sha256(encoder: "Encoder") -> str:
     """Return the hash of what an encoder computes, apart from the weights that training changes."""
-    plain = {
-        name: _plain(value, _DEPTH)
+    own = {
+        name: plain(value)
         for name, value in vars(encoder).items()
         if value is None or isinstance(value, bool | int | float | str | Mapping | list | tuple)
     }
     hashes = [module_sha256(module) for module in _modules_of(encoder)]
-    text = json.dumps([_name_of(type(encoder)), plain, hashes], sort_keys=True)
+    kind = [name_of(type(encoder)), code_of(type(encoder))]
+    text = json.dumps([kind, own, hashes], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def module_sha256(module: nn.Module) -> str:
     """Return the hash of what a module computes, apart from the weights that training changes.
 
-    Covers the class and every plain attribute of every submodule, its forward hooks, names and
+    Covers the class, its code and every plain attribute of every submodule, its forward hooks, names and
     shapes of the trained parameters, and the values of all frozen parameters and buffers. The mode
     is left out, because the trainer sets it.
     """
     digest = hashlib.sha256(b"reldp module 1\n")
     known: dict[int, str] = {}  # by identity: the submodules of a model share its configuration
     for name, child in module.named_modules():
-        parts = [name, _name_of(type(child)), _attributes(child, known), _hooks(child)]
+        kind = [name_of(type(child)), code_of(type(child))]
+        parts = [name, kind, _attributes(child, known), _hooks(child)]
         digest.update(json.dumps(parts, sort_keys=True).encode())
     values: dict[str, Tensor] = dict(module.named_buffers())
     for name, parameter in module.named_parameters():
@@ -100,6 +105,23 @@ def module_sha256(module: nn.Module) -> str:
             values[name] = parameter
     digest.update(state_hash(values).encode())
     return digest.hexdigest()
+
+
+def outputs_sha256(encoder: "Encoder") -> str:
+    """Return the hash of what an encoder makes of public inputs, with public trained weights.
+
+    The weights are put back. The bits are those of this machine.
+    """
+    parameters = encoder.trainable()
+    kept = {name: value.detach().clone() for name, value in parameters.items()}
+    try:
+        with torch.no_grad():
+            for value in parameters.values():
+                steps = torch.arange(value.numel(), dtype=torch.float32, device=value.device)
+                value.copy_(0.1 * steps.sin_().view(value.shape))
+        return digest_of(encoder.public_embeddings()).hex()
+    finally:
+        encoder.load_trainable(kept)
 
 
 def attention_of(encoder: "Encoder") -> str | None:
@@ -120,81 +142,20 @@ def _attributes(child: nn.Module, known: dict[int, str]) -> dict[str, Any]:
     """A module's own attributes as plain values."""
     own = {name: value for name, value in vars(child).items() if name not in _OF_TORCH}
     config = own.pop("config", None)
-    plain = {name: _plain(value, _DEPTH) for name, value in own.items() if _counts(name)}
+    values = {name: plain(value) for name, value in own.items() if counts(name)}
     if config is None:
-        return plain
+        return values
     text = known.setdefault(id(config), known.get(id(config)) or _config_text(config))
-    return {**plain, "config": text}
+    return {**values, "config": text}
 
 
-def _hooks(child: nn.Module) -> list[str]:
-    """Names of the functions that change what a module is given or gives."""
+def _hooks(child: nn.Module) -> list[Any]:
+    """The functions that change what a module is given or gives."""
     found = [hook for kind in _HOOKS for hook in vars(child)[kind].values()]
-    names = [_name_of(hook) for hook in found]
-    return [name for name in names if not name.startswith("reldp.gradients.")]
+    return [plain(hook) for hook in found if not name_of(hook).startswith("reldp.gradients.")]
 
 
 def _config_text(config: Any) -> str:
     """A transformers configuration as text."""
     values = config.to_dict() if hasattr(config, "to_dict") else vars(config)
-    return json.dumps(_plain(values, _DEPTH), sort_keys=True)
-
-
-def _plain(value: Any, depth: int) -> Any:
-    """A value as JSON: numbers and texts as they are, objects by their class and attributes."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, Tensor | np.ndarray | np.generic):
-        return _digest_of(value).hex()
-    if isinstance(value, torch.dtype | enum.Enum):
-        return str(value)
-    if isinstance(value, nn.Module | torch.device) or depth == 0:
-        return type(value).__name__
-    return _container(value, depth - 1)
-
-
-def _container(value: Any, depth: int) -> Any:
-    """A collection, a function or an object as JSON."""
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v, depth) for k, v in value.items() if _counts(str(k))}
-    if isinstance(value, list | tuple):
-        return [_plain(item, depth) for item in value]
-    if isinstance(value, set | frozenset):
-        return sorted(json.dumps(_plain(item, depth), sort_keys=True) for item in value)
-    if isinstance(value, functools.partial):
-        return [_name_of(value.func), _plain(value.args, depth), _plain(value.keywords, depth)]
-    if callable(value):
-        return _name_of(value)
-    return [_name_of(type(value)), dict(_own_attributes(value, depth))]
-
-
-def _own_attributes(value: Any, depth: int) -> Iterator[tuple[str, Any]]:
-    for name, item in getattr(value, "__dict__", {}).items():
-        if _counts(name):
-            yield name, _plain(item, depth)
-
-
-def _counts(name: str) -> bool:
-    """Whether an attribute of this name can change what is computed."""
-    return name not in _NOT_COMPUTED and not any(place in name for place in _PLACES)
-
-
-def _name_of(value: Any) -> str:
-    """Where a class or function comes from."""
-    inner = value.func if isinstance(value, functools.partial) else value
-    kind = inner if hasattr(inner, "__qualname__") else type(inner)
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _digest_of(value: Any) -> bytes:
-    """The hash of an array, a tensor or a plain value."""
-    if isinstance(value, Tensor):
-        return bytes.fromhex(state_hash({"": value}))
-    if isinstance(value, np.ndarray | np.generic):
-        array = np.ascontiguousarray(value)
-        digest = hashlib.sha256(f"{array.dtype.str}\0{array.shape}\0".encode())
-        digest.update(array.reshape(-1).view(np.uint8).data)
-        return digest.digest()
-    return hashlib.sha256(json.dumps(_plain(value, _DEPTH), sort_keys=True).encode()).digest()
+    return json.dumps(plain(values), sort_keys=True)

@@ -42,7 +42,13 @@ from reldp.training.checkpoint import (
     save_checkpoint,
 )
 from reldp.training.config import LEARNING, PERFORMANCE, TrainingConfig
-from reldp.training.identity import attention_of, encoder_sha256, pool_sha256, table_sha256
+from reldp.training.identity import (
+    attention_of,
+    encoder_sha256,
+    outputs_sha256,
+    pool_sha256,
+    table_sha256,
+)
 from reldp.training.key import bound_key, destroy_key, make_key, read_key
 from reldp.training.repeatability import machine, versions
 
@@ -96,6 +102,7 @@ class RunFacts:
             "table_commitment": private.commit("table", self._table_sha256),
             "pool_sha256": self._pool_sha256,
             "encoder_sha256": self._encoder_sha256,
+            "outputs_sha256": self._outputs_sha256,
         }
 
     @property
@@ -138,6 +145,10 @@ class RunFacts:
     @cached_property
     def _encoder_sha256(self) -> str:
         return encoder_sha256(self.encoder)
+
+    @cached_property
+    def _outputs_sha256(self) -> str:
+        return outputs_sha256(self.encoder)
 
     def start(self, private: PrivateRecord) -> dict[str, Any]:
         """The facts of the ledger's first entry, apart from `inputs`."""
