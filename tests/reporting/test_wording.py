@@ -56,7 +56,7 @@ def test_private_sizes_name_their_bounds_and_what_they_cost():
     assert "at least 5,000 entities and at most 8,000 relations" in sentence
     assert "epsilon 0.04 and delta 2e-09, which are included" in sentence
     assert not any("are public, although" in line for line in said["assumptions"])
-    assert any("fixed before these were drawn" in line for line in said["assumptions"])
+    assert any("a target before these were drawn" in line for line in said["assumptions"])
     public = certificate_of("public").values["assumptions"]
     assert not any("noisy bounds" in line for line in public)
 

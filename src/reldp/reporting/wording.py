@@ -20,7 +20,10 @@ __all__ = ["adjacency", "assumptions", "not_promised", "shown", "sizes", "summar
 
 _Values = Mapping[str, Any]
 
-_EXCEPT_BOUNDS = ", except at its noisy bounds. The target epsilon was fixed before these were drawn (theory.md 2.4)."
+_EXCEPT_BOUNDS = (
+    ", except at its noisy bounds. Epsilon was fixed as a target before these were drawn; where the "
+    "noise was fixed instead, epsilon bounds the privacy loss given the bounds (theory.md 2.4)."
+)
 
 
 def shown(value: float | str) -> str:
