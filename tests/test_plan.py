@@ -254,6 +254,11 @@ def test_equal_plans_have_equal_hashes_and_others_do_not():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ('{"delta": 1e-6, "delta": 1e-3}', "each name once, got 'delta' twice"),
+        ('{"delta": NaN}', "got NaN"),
+        ('{"num_steps": ' + "9" * 5000 + "}", "64 bits"),
+        ("[" * 100_000, "levels"),
+        (b"\xff", "UTF-8"),
         ("{", "a plan must be JSON"),
         ("[1]", "`plan` must be a JSON object, got 'list'"),
         ('{"num_entitys": 3}', "`num_entitys` must be a field of PrivacyPlan"),

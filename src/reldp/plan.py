@@ -23,8 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from reldp.clipping import ClippingRule, get_rule
-from reldp.errors import PlanError, UnreachableTarget
+from reldp.errors import PlanError, RunError, UnreachableTarget
 from reldp.graph.sizes import bounds_for
+from reldp.strict_json import parse_json
 
 if TYPE_CHECKING:
     from reldp.accounting import Accountant, CoupledStep, Price
@@ -380,12 +381,13 @@ class PrivacyPlan:
             raise PlanError(f"a plan lacks a field: {error}.") from None
 
     @classmethod
-    def from_json(cls, text: str) -> "PrivacyPlan":
-        """The plan that `to_json` wrote."""
+    def from_json(cls, text: str | bytes) -> "PrivacyPlan":
+        """The plan that `to_json` wrote; JSON that could be read in two ways is refused."""
+        data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
         try:
-            values = json.loads(text)
-        except ValueError as error:
-            raise PlanError(f"a plan must be JSON: {error}.") from None
+            values = parse_json(data, "a plan")
+        except RunError as error:
+            raise PlanError(str(error)) from None
         _check(isinstance(values, dict), "plan", "a JSON object", type(values).__name__)
         return cls.from_dict(values)
 

@@ -329,6 +329,19 @@ def test_damaged_sensitive_files_are_named(run, text):
         verify(run)
 
 
+def test_a_run_of_an_older_version_is_called_that_and_nothing_else(run):
+    entries = [json.loads(line) for line in lines(run)]
+    entries[0]["format"] = 1
+    rewrite(run, entries)
+    (run / "audits.json").write_text("[]")
+    with pytest.raises(VerificationError) as caught:
+        verify(run)
+    assert str(caught.value) == (
+        "The run in 'run' has format 1, which reldp 0.3 and earlier wrote, and is not verified by "
+        "this version. Use the version that it was made with."
+    )
+
+
 def test_folders_without_a_run_are_clear_errors(tmp_path):
     with pytest.raises(RunError, match="must exist"):
         verify(tmp_path / "nowhere")

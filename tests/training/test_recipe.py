@@ -86,6 +86,8 @@ def test_settings_and_defaults_are_those_of_the_library():
         ("[encoder]\nmodel = 3", "`model` must be text"),
         ("data = 3", "`data` must be a section"),
         ("[data]\n[data]\n", "must be TOML"),
+        ("[data]\ngraph = " + "[" * 5000, "must be TOML"),
+        ("[privacy]\nnum_steps = " + "9" * 6000, "must be TOML"),
     ],
 )
 def test_mistakes_are_named(text, words):

@@ -161,7 +161,7 @@ def _plan(
         return read_plan(folder)
     if plan_file is None:
         return make_plan(settings)
-    return PrivacyPlan.from_json(Path(plan_file).read_text(encoding="utf-8"))
+    return PrivacyPlan.from_json(Path(plan_file).read_bytes())
 
 
 def _mechanism(

@@ -143,7 +143,7 @@ def _toml_value(text: str) -> Any:
     """The value as TOML reads it; a bare word is text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # not TOML, or digits or brackets by the thousand
         return text.strip()
 
 

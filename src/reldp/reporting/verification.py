@@ -31,6 +31,7 @@ from reldp.reporting.kept_files import checkpoint_differences, private_differenc
 from reldp.reporting.model_card import model_card
 from reldp.reporting.report import report_page
 from reldp.reporting.run_folder import CARD, FILE_LIMIT, LEDGER_LIMIT, RunFolder, read_plan
+from reldp.strict_json import parse_json
 
 __all__ = ["Verification", "verify", "verify_files"]
 
@@ -75,6 +76,7 @@ def verify_files(run: RunFolder) -> Verification:
         VerificationError: Anything differs.
     """
     _require_run(run)
+    _refuse_old_format(run)
     inspector = _Inspector(run)
     for words, look in (
         ("the folder holds the files of a run, and no link or other file", inspector.folder),
@@ -98,6 +100,20 @@ def _require_run(run: RunFolder) -> None:
         if any(os.path.lexists(place) for place in (run.plan, run.certificate, run.model)):
             raise VerificationError(f"The run in {run.path.name!r} has no ledger.jsonl.")
         run.require_run()
+
+
+def _refuse_old_format(run: RunFolder) -> None:
+    """Say of a run of an older version that it is one, instead of naming differences."""
+    try:
+        first = read_plain(run.ledger, limit=LEDGER_LIMIT).partition(b"\n")[0]
+        start = parse_json(first, run.ledger.name)
+    except ReldpError:
+        return  # whatever is wrong is named by the checks
+    if isinstance(start, dict) and start.get("format") == 1 and start.get("kind") == "start":
+        raise VerificationError(
+            f"The run in {run.path.name!r} has format 1, which reldp 0.3 and earlier wrote, and is "
+            "not verified by this version. Use the version that it was made with."
+        )
 
 
 class _Inspector:

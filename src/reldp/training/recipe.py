@@ -280,6 +280,8 @@ def _parsed(text: str) -> dict[str, dict[str, Any]]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"The recipe must be TOML: {error}.") from None
+    except (ValueError, RecursionError):  # thousands of digits, thousands of brackets
+        raise ConfigError("The recipe must be TOML, got numbers or lists without end.") from None
 
 
 def _has_rate(given: Mapping[str, Any]) -> bool:
