@@ -123,6 +123,13 @@ def test_a_release_in_a_folder_that_cannot_be_written_counts(tmp_path, monkeypat
     assert stored([state, graph]) == first == stored([state]) == stored([graph])
 
 
+def test_a_file_of_another_user_is_not_called_damaged(tmp_path, monkeypatch):
+    stored([tmp_path])
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != FILE_NAME)
+    with pytest.raises(GraphError, match="must be readable, and belongs to another user"):
+        stored([tmp_path])
+
+
 def test_a_file_system_without_locks_is_one_clear_line(tmp_path, monkeypatch):
     def refuse(descriptor, operation):
         raise OSError(37, "No locks available")

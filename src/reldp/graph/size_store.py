@@ -152,6 +152,11 @@ class _Store:
 
 def _parsed(path: Path) -> tuple[str, dict[str, Any]]:
     """Return salt and entries of a file, read strictly."""
+    if path.exists() and not os.access(path, os.R_OK):
+        raise GraphError(
+            f"{FILE_NAME} must be readable, and belongs to another user, who released the sizes of a graph in this "
+            "folder. Ask for a copy that you may read: a second release would add its epsilon."
+        )
     try:
         content = parse_json(read_plain(path, limit=_LARGEST), FILE_NAME)
     except RunError as error:
