@@ -11,6 +11,7 @@ from torch import nn
 from reldp.encoders import TextEncoder
 from reldp.encoders.features import FeatureTable
 from reldp.encoders.tokens import TokenTable
+from reldp.errors import ConfigError
 from reldp.graph import EntityGraph
 from reldp.training.identity import (
     attention_of,
@@ -38,6 +39,30 @@ def test_rows_have_one_hash_and_every_bit_of_them_counts():
     small = FeatureTable(features=np.full((3, 2), -0.0, np.float32))
     tables = [features(), features(1e-45), wide, small]
     assert len({table_sha256(table, CAPPED) for table in tables}) == 4
+
+
+class Slotted:
+    """A table without a dictionary."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self, rows):
+        self.rows = rows
+
+
+def test_tables_of_other_kinds_are_hashed_whole_or_refused():
+    values = [np.zeros(3), np.ones(3), ["a", "b"], {"x": (1, torch.ones(2))}]
+    assert len({table_sha256(Slotted(value), CAPPED) for value in values}) == 4
+    for strange in (object(), [object()], iter([1])):
+        with pytest.raises(ConfigError, match="arrays, tensors, numbers and texts, got 'rows'"):
+            table_sha256(Slotted(strange), CAPPED)
+    with pytest.raises(ConfigError, match="arrays, tensors, numbers and texts, got 'object'"):
+        table_sha256(object(), CAPPED)
+
+
+def test_arrays_of_texts_are_hashed_by_their_texts():
+    one, same, other = (np.array([f"a{i}", "b" * 3], dtype=object) for i in (1, 1, 2))
+    assert pool_sha256(one) == pool_sha256(same) != pool_sha256(other)
 
 
 def test_relations_and_protection_belong_to_the_rows():

@@ -200,3 +200,8 @@ def test_a_recipe_trains(graph, tmp_path):
     result = made.fit(tmp_path / "run")
     assert result.certificate.values["training"]["optimizer_options"] == {"weight_decay": 0.1}
     json.dumps(made.config.to_dict())
+
+
+def test_the_old_name_of_a_setting_is_refused_with_the_new_one():
+    with pytest.raises(ConfigError, match="`log_private` must be written log_sensitive"):
+        Recipe.from_toml("[training]\nlog_private = true\n")

@@ -29,6 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from reldp.encoders.folders import state_hash
+from reldp.errors import ConfigError
 from reldp.training.plain_values import code_of, counts, digest_of, name_of, plain
 
 if TYPE_CHECKING:
@@ -51,12 +52,37 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 
 def table_sha256(table: Any, capped: "CappedGraph") -> str:
     """Return the hash of the rows, relations and protected entities that steps draw from."""
-    arrays = {"relations": capped.relations, "protected": capped.protected}
+    drawn = {"relations": capped.relations, "protected": capped.protected}
     digest = hashlib.sha256(b"reldp table 1\n")
-    for name, value in sorted({**vars(table), **arrays}.items()):
+    for name, value in sorted({**_contents(table), **drawn}.items()):
         digest.update(f"{name}\0".encode())
         digest.update(digest_of(value))
     return digest.hexdigest()
+
+
+def _contents(table: Any) -> dict[str, Any]:
+    """Everything that a table holds; what cannot be hashed to the last bit is refused."""
+    names = [n for base in type(table).__mro__ for n in getattr(base, "__slots__", ())]
+    found = {name: getattr(table, name) for name in names if hasattr(table, name)}
+    found |= getattr(table, "__dict__", {})
+    strange = sorted(name for name, value in found.items() if not _is_hashable(value))
+    if strange or not found:
+        raise ConfigError(
+            "`encoder` must make tables of arrays, tensors, numbers and texts, got "
+            f"{strange[0] if strange else type(table).__name__!r}. Their content is hashed, so that "
+            "a resumed run is known to use the same."
+        )
+    return found
+
+
+def _is_hashable(value: Any) -> bool:
+    """Whether `digest_of` sees all of a value."""
+    if isinstance(value, Mapping):
+        return all(map(_is_hashable, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_hashable, value))
+    known = bool | int | float | str | Tensor | np.ndarray | np.generic | torch.dtype
+    return value is None or isinstance(value, known)
 
 
 def pool_sha256(pool: Any) -> str | None:

@@ -57,6 +57,8 @@ def digest_of(value: Any) -> bytes:
         return bytes.fromhex(state_hash({"": value}))
     if isinstance(value, np.ndarray | np.generic):
         array = np.ascontiguousarray(value)
+        if array.dtype.hasobject:  # whose bytes are addresses
+            return digest_of([str(array.dtype), array.shape, array.tolist()])
         digest = hashlib.sha256(f"{array.dtype.str}\0{array.shape}\0".encode())
         digest.update(array.reshape(-1).view(np.uint8).data)
         return digest.digest()

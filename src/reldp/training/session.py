@@ -281,7 +281,7 @@ class Session:
         self.checkpoint = checkpoint
 
     def complete(self, encoder: "Encoder") -> None:
-        """Writes the model, destroys the key and closes the ledger's story."""
+        """Writes the model, destroys the key and ends the ledger."""
         with disk_errors(self.run.model):
             for half_written in self.run.path.glob(".model.*"):
                 shutil.rmtree(half_written)
