@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 from reldp.noise import rounded
-from reldp.noise.gaussian import GaussianNoise, add_noise, fast_seed
+from reldp.noise.gaussian import GaussianNoise, add_noise
 from reldp.noise.streams import Streams, new_key
 
 PARAMETERS = 4_194_304
@@ -126,19 +126,18 @@ def prefetched_steps(device: str, rounds: int, steps: int) -> dict[str, Any]:
     step = gpu_step(device)
     streams = Streams(new_key())
     noise = GaussianNoise(streams, allocate=page_locked)
-    generator = torch.Generator(device)
+    quick = GaussianNoise(streams, "fast", allocate=page_locked)
 
-    def secure(number: int) -> torch.Tensor:
+    def noisy(source: GaussianNoise, number: int) -> torch.Tensor:
         total = step()
-        drawn = torch.from_numpy(noise.draw(number, 0, PARAMETERS)).to(device, non_blocking=True)
+        drawn = torch.from_numpy(source.draw(number, 0, PARAMETERS)).to(device, non_blocking=True)
         return add_noise(total, drawn, standard_deviation=1.0)
 
-    def fast(number: int) -> torch.Tensor:
-        total = step()
-        generator.manual_seed(fast_seed(streams, number, 0))
-        return total + torch.randn(PARAMETERS, device=device, generator=generator)
-
-    variants = {"none": lambda number: step(), "secure": secure, "fast": fast}
+    variants = {
+        "none": lambda number: step(),
+        "secure": lambda number: noisy(noise, number),
+        "fast": lambda number: noisy(quick, number),
+    }
     times: dict[str, list[float]] = {name: [] for name in variants}
     for turn in range(rounds + 1):
         for name, call in variants.items():

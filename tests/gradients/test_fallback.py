@@ -90,8 +90,8 @@ class _Odd(nn.Module):
 
 def _run(model: nn.Module, x: Tensor, rows: int) -> object:
     def losses(start: int, stop: int) -> Tensor:
-        out = model(x)
-        return (out[0] if isinstance(out, tuple) else out).sum(-1)[:stop]
+        out = model(x[start:stop] if len(x) == 3 else x)
+        return (out[0] if isinstance(out, tuple) else out).sum(-1)[: stop - start]
 
     return PerUnitGradients(model).clipped_sum(losses, torch.ones(3), rows)
 

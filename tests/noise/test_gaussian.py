@@ -7,7 +7,7 @@ from scipy import stats
 
 from reldp.errors import InputError
 from reldp.noise import gaussian
-from reldp.noise.gaussian import GaussianNoise, add_noise, fast_seed, rounding_slack
+from reldp.noise.gaussian import GaussianNoise, add_noise
 from reldp.noise.rounded import GRID
 from reldp.noise.streams import Streams
 
@@ -158,15 +158,19 @@ def test_sum_leaves_on_the_grid_so_low_bits_carry_nothing():
         assert not (np.rint(plain / GRID) == plain / GRID).any()
 
 
-def test_putting_the_sum_on_the_grid_moves_it_less_than_the_slack_pays_for():
+def test_a_sum_on_the_grid_is_not_moved_and_another_by_half_a_step_per_coordinate():
     rng = np.random.default_rng(0)
-    for deviation in (1e-3, 1.0, 37.0):
-        total = rng.normal(size=10_000) * 50
-        zero = np.zeros(total.size)
-        moved = add_noise(total, zero, standard_deviation=deviation) - total
-        paid = rounding_slack(total.size, deviation)  # clip norm 1
-        assert np.linalg.norm(moved) < paid / 2  # each of two neighbours may move by half
-        assert np.linalg.norm(moved) > paid / 20  # and the bound is not idle
+    for deviation in (1e-3, 0.37, 37.0):
+        zero = np.zeros(10_000)
+        # As large as a sum may be: 2^20 standard deviations.
+        steps = np.rint(rng.uniform(-1, 1, size=zero.size) * 2.0**50)
+        total = steps * (GRID * deviation)
+        again = add_noise(total, zero, standard_deviation=deviation)
+        assert (np.rint(again / deviation / GRID) == steps).all()
+        off = rng.normal(size=zero.size) * 50 * deviation
+        moved = np.abs(add_noise(off, zero, standard_deviation=deviation) - off)
+        assert moved.max() < 0.5 * GRID * deviation * (1 + 1e-3)
+        assert moved.max() > 0.49 * GRID * deviation  # and the bound is not idle
 
 
 def test_torch_tensors_get_bitwise_the_same_noise():
@@ -182,18 +186,43 @@ def test_no_noise_returns_the_sum():
     assert (add_noise(total, draws(size=10), standard_deviation=0.0) == total).all()
 
 
-def test_slack_is_small_and_scales_as_stated():
-    assert rounding_slack(4_200_000, 1.0) == pytest.approx(3.8e-6, rel=0.01)
-    assert rounding_slack(100, 3.0) == 3 * rounding_slack(100, 1.0)
-    assert rounding_slack(100, 1.0, smallest_shift=0.5) == 2 * rounding_slack(100, 1.0)
+def test_no_two_steps_of_fast_noise_are_alike_as_they_were_with_seeds_of_32_bits():
+    """100,000 steps: 128 bits collide with probability 1e-29; the control's 32 bits do here."""
+    steps = 100_000
+    words = [
+        tuple(STREAMS.stream("noise/fast", 0, step).uint64(2).tolist()) for step in range(steps)
+    ]
+    assert len(set(words)) == steps
+    assert len({first & 0xFFFFFFFF for first, _ in words}) < steps
+    fast = GaussianNoise(STREAMS, "fast", prefetch=0)
+    first = {float(fast.draw(step, branch, 1)[0]) for step in range(500) for branch in range(4)}
+    assert len(first) == 2000
 
 
-def test_fast_seeds_differ_by_step_and_share_nothing_with_the_secure_noise():
-    seeds = {fast_seed(STREAMS, step, branch) for step in range(50) for branch in range(2)}
-    assert len(seeds) == 100
-    assert all(0 <= seed < 2**63 for seed in seeds)
-    secure = STREAMS.stream("noise/secure", 0, 0).integers(2**63, 1)[0]
-    assert fast_seed(STREAMS, 0, 0) != secure
+def test_fast_noise_is_keyed_by_all_128_bits_and_lies_on_the_grid(monkeypatch):
+    fast = GaussianNoise(STREAMS, "fast", prefetch=0)
+    whole = fast.draw(3, 1, 300_000)
+    assert (np.rint(whole / GRID) == whole / GRID).all()
+    assert (fast.draw(3, 1, 10) == whole[:10]).all()
+    assert not (draws(step=3, branch=1, size=10) == whole[:10]).any()
+    seen = []
+    philox = np.random.Philox
+    monkeypatch.setattr(np.random, "Philox", lambda key: seen.append(key) or philox(key=key))
+    fast.draw(3, 1, 300_000)
+    assert [len(key) for key in seen] == [2, 2]
+    assert (seen[0] != seen[1]).all()
+    for flipped in (0, 1):  # either half of the key decides
+        key = seen[0].copy()
+        key[flipped] ^= np.uint64(1 << 63)
+        other = np.random.Generator(philox(key=key)).standard_normal(10)
+        assert not (np.rint(other / GRID) * GRID == whole[:10]).any()
+
+
+def test_fast_noise_is_gaussian_and_another_deviation_would_be_rejected():
+    """Kolmogorov-Smirnov on 200,000 draws of a fixed key, at a false-alarm rate of 1e-3."""
+    found = GaussianNoise(STREAMS, "fast", prefetch=0).draw(0, 0, 200_000)
+    assert stats.kstest(found, "norm").pvalue > 1e-3
+    assert stats.kstest(found * 1.02, "norm").pvalue < 1e-3
 
 
 @pytest.mark.parametrize(
@@ -210,9 +239,6 @@ def test_fast_seeds_differ_by_step_and_share_nothing_with_the_secure_noise():
         ("noise", lambda: add_noise(np.zeros(1), np.zeros(1, "f4"), standard_deviation=1.0)),
         ("noise", lambda: add_noise(np.zeros(2), np.zeros(1), standard_deviation=1.0)),
         ("standard_deviation", lambda: add_noise(np.zeros(1), np.zeros(1), standard_deviation=-1)),
-        ("noise_multiplier", lambda: rounding_slack(1, float("nan"))),
-        ("num_parameters", lambda: rounding_slack(-1, 1.0)),
-        ("smallest_shift", lambda: rounding_slack(1, 1.0, smallest_shift=0.0)),
     ],
 )
 def test_bad_arguments_are_refused_by_name(name, call):

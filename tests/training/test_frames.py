@@ -72,26 +72,31 @@ def test_a_frame_repeats_its_first_unit_with_weight_zero():
     ends, mask = torch.tensor([[1], [0]]), torch.tensor([[True], [False]])
     chunk = rows(2, 5, 7)
     chunk["input_ids"][0] = torch.tensor([1, 2, 3, 4, 5])
-    frame = Frame.like(chunk, ends, units=4, length=8)
-    frame.fill(chunk, ends, mask, torch.tensor([2.0, 3.0], dtype=torch.float64))
+    frame = Frame.like(chunk, ends, Piece(0, 2, 8, 4), has_grid=True)
+    thresholds = torch.tensor([2.0, 3.0], dtype=torch.float64)
+    frame.fill(chunk, ends, mask, thresholds, grid=0.25)
+    assert float(frame.grid) == 0.25
     assert frame.rows["input_ids"].shape == (12, 8)
     assert frame.rows["input_ids"][6].tolist() == [1, 2, 3, 4, 5, 0, 0, 0]
     assert frame.rows["input_ids"][9].tolist() == [1, 2, 3, 4, 5, 0, 0, 0]
     assert frame.rows["attention_mask"][:, 5:].sum() == 0
     full = rows(2, 8, 7)
-    frame.fill(full, ends, mask, torch.tensor([2.0, 3.0], dtype=torch.float64))
+    frame.fill(full, ends, mask, thresholds, grid=0.5)
     assert frame.rows["attention_mask"].sum(1).tolist() == [8] * 6 + [7] * 6
     assert frame.ends.tolist() == [[1], [0], [1], [1]]
     assert frame.mask.tolist() == [[True], [False], [True], [True]]
     assert frame.weights.tolist() == [1.0, 1.0, 0.0, 0.0]
-    assert frame.thresholds.tolist() == [2.0, 3.0, 1.0, 1.0]
+    assert frame.thresholds.tolist() == [2.0, 3.0, 2.0, 2.0]
+    frame.fill(full, ends, mask, thresholds, grid=0.5, weights=torch.tensor([0.0, 1.0]))
+    assert frame.weights.tolist() == [0.0, 1.0, 0.0, 0.0]
 
 
 def test_a_frame_keeps_nothing_of_the_chunk_before():
     ends, thresholds = torch.zeros((3, 1), dtype=torch.int64), torch.ones(3, dtype=torch.float64)
-    frame = Frame.like(rows(3, 8, 9), ends, units=4, length=8)
-    frame.fill(rows(3, 8, 9), ends + 1, ends == 0, thresholds * 1e9)
-    frame.fill(rows(1, 2, 5), ends[:1], ends[:1] == 1, thresholds[:1])
+    frame = Frame.like(rows(3, 8, 9), ends, Piece(0, 3, 8, 4), has_grid=False)
+    frame.fill(rows(3, 8, 9), ends + 1, ends == 0, thresholds * 1e9, grid=None)
+    frame.fill(rows(1, 2, 5), ends[:1], ends[:1] == 1, thresholds[:1], grid=None)
+    assert frame.grid is None
     assert set(frame.rows["input_ids"].unique().tolist()) == {0, 5}
     assert frame.rows["attention_mask"].sum(1).tolist() == [2] * 12
     assert not frame.ends.any()
@@ -109,3 +114,17 @@ def test_sums_are_joined_unit_by_unit_and_copied():
     both = copy.plus(copy)
     assert both.total.tolist() == [2.0, 2.0]
     assert both.factors.tolist() == [2.0, 3.0, 2.0, 3.0]
+
+
+def test_every_length_has_a_layout_and_frames_of_one_unit_have_no_padding():
+    own = shapes(max_length=20)
+    assert own.lengths() == [8, 16, 20]
+    assert shapes(max_length=None).lengths() == [1]
+    single = own.laid_out(16, "single").laid_out(8, "apart")
+    assert (single.units_of(16), single.units_of(20)) == (1, own.units_of(20))
+    assert single.whole(16) == Piece(0, 1, 16, 1)
+    assert single.whole(8).apart
+    assert [(p.units, p.apart) for p in single.cut(np.array([16, 16, 3]))][1:] == [
+        (1, False),
+        (own.units_of(8), True),
+    ]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from reldp.encoders import TextEncoder
-from reldp.errors import ConfigError
+from reldp.encoders import FeatureEncoder, TextEncoder
+from reldp.errors import ConfigError, RunError
 from reldp.graph import EntityGraph
 from reldp.noise import Streams
 from reldp.training.config import TrainingConfig
@@ -71,19 +71,12 @@ def test_branches_and_steps_have_their_own_noise_and_batches():
     assert torch.equal(gradient(prepared(small_parts()), 0, 0), one)
 
 
-def test_device_noise_depends_on_step_and_branch_only():
+def test_fast_noise_depends_on_step_and_branch_only():
     fast = prepared(small_parts(), noise="fast")
     again = prepared(small_parts(), noise="fast")
     gradient(again, 5)
     assert torch.equal(gradient(fast, 2), gradient(again, 2))
     assert not torch.equal(gradient(fast, 2), gradient(prepared(small_parts()), 2))
-
-
-def test_thresholds_make_room_for_the_noise_grid():
-    step = prepared(small_parts())
-    assert 0 < step._slack() < 1e-6
-    pairs = prepared(small_parts(clipping="pair", num_negatives=4), loss="hinge")
-    assert pairs._slack() == pytest.approx(2 * step._slack())
 
 
 def test_removing_one_relation_of_the_batch_moves_the_sum_by_at_most_the_clip_norm():
@@ -145,3 +138,45 @@ def test_a_pool_of_another_size_is_refused():
     pool = np.zeros((190, 6), dtype=np.float32)
     with pytest.raises(ConfigError, match="200 public entities, got 190"):
         PrivateStep(small_encoder(), capped, plan, TrainingConfig(), pool=pool)
+
+
+def test_thresholds_are_lowered_only_for_sums_that_are_not_exact():
+    exact = prepared(small_parts())
+    assert exact._margin == 0.0
+    generator = np.random.default_rng(0)
+    features = generator.normal(size=(300, 96)).astype(np.float32)
+    graph = EntityGraph.from_lists(
+        list(range(300)), [(i, (i + 1) % 300) for i in range(300)], features=features
+    )
+    capped = graph.promise_degrees(2)
+    large = prepared((FeatureEncoder(96), capped, small_plan(capped)))
+    assert 1e-9 < large._margin < 1e-6
+    pairs = small_plan(capped, clipping="pair", num_negatives=4)
+    assert prepared((FeatureEncoder(96), capped, pairs), loss="hinge")._margin > large._margin
+    batch = large.draw(1, 0)
+    one = type(batch.units)(
+        **{
+            name: getattr(batch.units, name)[:1]
+            for name in ("entities", "ends", "mask", "thresholds", "tuple_index")
+        }
+    )
+    alone = large._sum(type(batch)(units=one, num_tuples=1, overflow=False))
+    length = float(alone.total.norm()) * large._grid
+    assert length <= large._plan.clip_norm * (1 - large._margin)
+
+
+def test_a_batch_beyond_what_the_margin_was_computed_for_is_refused(monkeypatch):
+    step = prepared(small_parts())
+    monkeypatch.setattr(PrivateStep, "_most_units", 2)
+    with pytest.raises(RunError, match="far larger than expected"):
+        step.run(step.draw(0, 0), 0, 0)
+
+
+def test_a_module_in_training_mode_is_put_into_evaluation_mode():
+    encoder, capped, plan = small_parts()
+    encoder.module.activation = torch.nn.Dropout(0.5)
+    step = prepared((encoder, capped, plan))
+    expected = gradient(step)
+    encoder.module.train()
+    assert torch.equal(gradient(step), expected)
+    assert not encoder.module.activation.training

@@ -18,7 +18,6 @@ from reldp.reporting import verify
 from reldp.sampling import TupleSampler
 from reldp.training import Trainer, TrainingConfig
 from reldp.training.advice import PoorPlanWarning
-from reldp.training.step import COMPANY
 from tests.training.small import DIM, small_encoder, small_graph, small_parts, small_plan
 
 torch.set_num_threads(1)
@@ -77,7 +76,7 @@ def oracle(encoder, capped, plan, key, *, rate, clip=True):
                 value = loss(rows, batch.ends[row : row + 1], batch.mask[row : row + 1])
                 grads = torch.autograd.grad(value.sum(), list(parameters.values()))
                 flat = torch.cat([g.reshape(-1) for g in grads]).double()
-                bound = plan.clip_norm * (1 - COMPANY)
+                bound = plan.clip_norm
                 total += flat * (min(1.0, bound / float(flat.norm())) if clip else 1.0)
             if plan.noise_multiplier:
                 draw = torch.from_numpy(noise.draw(step, 0, size))

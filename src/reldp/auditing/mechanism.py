@@ -157,7 +157,7 @@ def clip(gradients: Array, thresholds: Array) -> Array:
     from reldp.gradients.scaling import clip_factors
 
     norms = torch.from_numpy(np.linalg.norm(gradients, axis=1))
-    factors = clip_factors(norms, torch.zeros_like(norms), torch.from_numpy(thresholds))
+    factors = clip_factors(norms, torch.from_numpy(thresholds), torch.zeros_like(norms))
     return np.asarray(gradients * factors.numpy()[:, None], dtype=np.float64)
 
 

@@ -68,6 +68,31 @@ class Encoder(ABC):
     def rows(self, table: Any, indices: Any) -> dict[str, Tensor]:
         """Inputs of `embed` for the entities asked for, on the module's device."""
 
+    def synthetic_rows(
+        self, table: Any, count: int, *, length: int, generator: torch.Generator
+    ) -> dict[str, Tensor]:
+        """Public random inputs of `embed`, of the kinds and sizes that `rows` gives.
+
+        A step is checked on these (`reldp.training.locality`). Override this for inputs that are
+        not vectors of numbers.
+
+        Args:
+            table: What `table` gave; nothing but kinds and sizes is taken from it.
+            count: Rows.
+            length: Tokens of a row, where rows have tokens.
+            generator: Where random numbers come from, on the CPU.
+        """
+        found = {}
+        for name, value in self.rows(table, [0]).items():
+            if not value.is_floating_point():
+                raise EncoderError(
+                    f"`synthetic_rows` must be written for an encoder with inputs such as {name!r}, "
+                    "got none. Steps are checked on public random rows."
+                )
+            random = torch.randn((count, *value.shape[1:]), generator=generator)
+            found[name] = random.to(value)
+        return found
+
     @abstractmethod
     def encode_graph(
         self,

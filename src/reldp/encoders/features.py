@@ -26,12 +26,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from reldp.encoders.encoder import Encoder, entities_of
 from reldp.encoders.folders import new_folder, read_json, state_hash, write_json
 from reldp.encoders.model_files import check_weights_file
 from reldp.encoders.tokens import checked_indices
+from reldp.encoders.unit_length import unit_length
 from reldp.errors import EncoderError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class FeatureMlp(nn.Module):
         """Embeddings (rows, dim) of features (rows, in_dim)."""
         for position, layer in enumerate(self.layers):
             features = layer(self.activation(features) if position else features)
-        return functional.normalize(features, dim=-1) if self.normalise else features
+        return unit_length(features) if self.normalise else features
 
 
 class FeatureEncoder(Encoder):

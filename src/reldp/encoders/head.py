@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from reldp.encoders.adaptation import Adaptation
+from reldp.encoders.encoder import Encoder
 from reldp.encoders.features import FeatureEncoder, FeatureTable
 from reldp.encoders.loading import DenseLayer, Pretrained
 from reldp.encoders.text import TextEncoder
@@ -102,6 +103,12 @@ class HeadEncoder(TextEncoder):
     def rows(self, table: Any, indices: Any) -> dict[str, Tensor]:
         """Cached vectors (rows, hidden size) of the entities asked for."""
         return self._head.rows(table, indices)
+
+    def synthetic_rows(
+        self, table: Any, count: int, *, length: int, generator: torch.Generator
+    ) -> dict[str, Tensor]:
+        """Random vectors in place of the frozen model's."""
+        return Encoder.synthetic_rows(self, table, count, length=length, generator=generator)
 
     def _embed_tokens(self, inputs: dict[str, Tensor]) -> Tensor:
         """The frozen model, then the head."""

@@ -33,6 +33,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from reldp.encoders.unit_length import unit_length
 from reldp.errors import ConfigError
 
 __all__ = ["LOSSES", "PAIRINGS", "SCORES", "RelationLoss", "unit_losses"]
@@ -51,7 +52,7 @@ class RelationLoss:
     Attributes:
         loss: ``"infonce"`` and ``"hinge"`` as in the paper, or ``"logistic"``: the sum over
             other pairs of softplus(their score - positive score).
-        score: ``"cosine"`` or ``"dot"``.
+        score: ``"cosine"`` (lengths below 1e-4 count as 1e-4) or ``"dot"``.
         temperature: Every score is divided by it.
         margin: Of the hinge loss, in units of the divided score.
         pairing: Which pairs the positive is compared with: ``"one"``, every negative with the end
@@ -118,7 +119,7 @@ class RelationLoss:
         """The positive's score (units,), those of other pairs and which are left out (units, pairs)."""
         rows = embeddings if embeddings.dtype == torch.float64 else embeddings.float()
         if self.score == "cosine":
-            rows = functional.normalize(rows, dim=-1)
+            rows = unit_length(rows)
         pair, negatives = rows[:, :2], rows[:, 2:]  # (units, 2, dim), (units, k, dim)
         positive = (pair[:, 0] * pair[:, 1]).sum(dim=-1)
         # Both ends are scored, then one chosen: (units, k, 2) is small, gathered anchors are not.

@@ -38,8 +38,9 @@ from reldp.encoders.loading import DenseLayer, Pretrained, load_pretrained
 from reldp.encoders.model_files import as_encoder_error
 from reldp.encoders.pooling import POOLINGS
 from reldp.encoders.prefix import HiddenTable
-from reldp.encoders.saving import write_text_folder
+from reldp.encoders.saving import base_model, write_text_folder
 from reldp.encoders.soundness import PUBLIC_TEXTS, refuse_non_finite
+from reldp.encoders.tabulation import tabulate
 from reldp.encoders.text_module import TextModule
 from reldp.encoders.tokens import (
     TokenTable,
@@ -226,6 +227,28 @@ class TextEncoder(Encoder):
             return self._hidden_rows(table, indices)
         return self._token_rows(table, indices)
 
+    def synthetic_rows(
+        self, table: Any, count: int, *, length: int, generator: torch.Generator
+    ) -> dict[str, Tensor]:
+        """Random tokens, or random states of the frozen layers, in rows of random lengths."""
+        rows = self._synthetic_tokens(count, length, generator)
+        if not isinstance(table, HiddenTable):
+            return rows
+        mask = rows["attention_mask"]
+        states = torch.randn((count, length, table.states.shape[1]), generator=generator)
+        return {"hidden": states.to(mask.device) * mask[..., None], "attention_mask": mask}
+
+    def _synthetic_tokens(
+        self, count: int, length: int, generator: torch.Generator
+    ) -> dict[str, Tensor]:
+        """Public random tokens in rows of random lengths."""
+        lengths = torch.randint(1, length + 1, (count, 1), generator=generator)
+        mask = (torch.arange(length) < lengths).long()  # (rows, tokens)
+        config: Any = base_model(self._text.backbone).config
+        ids = torch.randint(int(config.vocab_size), (count, length), generator=generator)
+        ids = torch.where(mask > 0, ids, int(self.tokeniser.pad_token_id))
+        return {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
+
     def encode(
         self, texts: Sequence[str] | TokenTable, *, batch_size: int | None = None
     ) -> npt.NDArray[np.float32]:
@@ -296,50 +319,35 @@ class TextEncoder(Encoder):
         lengths = table.lengths
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         states = np.empty((offsets[-1], self._described["hidden_size"]), np.float32)
-        for batch, count, length in self._fixed_batches(lengths):
-            rows = self._fixed_rows(table, batch, length)
-            found = self._text.below(**rows).float().cpu().numpy()
-            for place, row in zip(batch[:count], found, strict=False):
+        for places, found in self._tabulate_with(lambda rows: self._text.below(**rows), table):
+            for place, row in zip(places, found.float().cpu().numpy(), strict=True):
                 states[offsets[place] : offsets[place + 1]] = row[: lengths[place]]
         return HiddenTable(states=states, offsets=offsets)
 
     def _tabulate(
         self, embed: Callable[[dict[str, Tensor]], Tensor], table: TokenTable
     ) -> npt.NDArray[np.float32]:
-        """What ``embed`` makes of every text, each in a batch of fixed shape."""
+        """What ``embed`` makes of every text, independently of all others."""
         out: npt.NDArray[np.float32] | None = None
-        with torch.inference_mode():
-            for batch, count, length in self._fixed_batches(table.lengths):
-                found = embed(self._fixed_rows(table, batch, length)).float().cpu().numpy()
-                out = np.empty((len(table), found.shape[1]), np.float32) if out is None else out
-                out[batch[:count]] = found[:count]
+        for places, found in self._tabulate_with(embed, table):
+            values = found.float().cpu().numpy()
+            out = np.empty((len(table), values.shape[1]), np.float32) if out is None else out
+            out[places] = values
         return np.zeros((0, self.dim), np.float32) if out is None else out
 
-    def _fixed_rows(self, table: TokenTable, batch: Any, length: int) -> dict[str, Tensor]:
-        """Rows of a fixed batch, a token of its last place masked."""
-        rows = self._token_rows(table, batch, length)
-        if length > 1:
-            rows["attention_mask"][-1, -1] = 0
-        return rows
-
-    def _fixed_batches(
-        self, lengths: npt.NDArray[np.int64]
-    ) -> Iterator[tuple[npt.NDArray[np.int64], int, int]]:
-        """Texts in batches whose shape follows from a text's own length: places, texts, tokens.
-
-        What a text's row rounds to must not depend on the texts beside it (theory.md section 2), so
-        a batch that is not full repeats its first text. The last place is always such a repeat,
-        with a masked token: models choose other kernels where nothing is masked.
-        """
-        step = np.where(lengths <= 64, 8, 32)
-        padded = np.maximum(lengths, np.minimum(-(-lengths // step) * step, self.max_length))
-        for length in np.unique(padded)[::-1].tolist():
-            own = np.flatnonzero(padded == length)
-            size = max(2, _TOKENS_AT_ONCE[self.device.type == "cpu"] // length)
-            for start in range(0, len(own), size - 1):
-                batch = own[start : start + size - 1]
-                filled = np.concatenate([batch, np.repeat(batch[:1], size - len(batch))])
-                yield filled, len(batch), length
+    def _tabulate_with(
+        self, run: Callable[[dict[str, Tensor]], Tensor], table: TokenTable
+    ) -> Iterator[tuple[npt.NDArray[np.int64], Tensor]]:
+        """Places of some texts and what ``run`` makes of them, until all are done."""
+        generator = torch.Generator().manual_seed(0)
+        return tabulate(
+            run,
+            lambda places, length: self._token_rows(table, places, length),
+            lambda count, length: self._synthetic_tokens(count, length, generator),
+            table.lengths,
+            max_length=self.max_length,
+            max_tokens=_TOKENS_AT_ONCE[self.device.type == "cpu"],
+        )
 
     def _encode_with(
         self,

@@ -14,13 +14,13 @@ from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from reldp.encoders.architecture import adds_mask, has_plain_positions
 from reldp.encoders.loading import DenseLayer
 from reldp.encoders.pooling import pool
 from reldp.encoders.prefix import FrozenPrefix, num_frozen_layers
 from reldp.encoders.saving import base_model
+from reldp.encoders.unit_length import unit_length
 
 __all__ = ["TextModule"]
 
@@ -97,7 +97,7 @@ class TextModule(nn.Module):
         embeddings = pool(out.last_hidden_state, attention_mask, self.pooling)
         for linear, activation in zip(self.dense, self.activations, strict=True):
             embeddings = activation(linear(embeddings))
-        return functional.normalize(embeddings, dim=-1) if self.normalise else embeddings
+        return unit_length(embeddings) if self.normalise else embeddings
 
     def below(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """States (rows, tokens, hidden size) of the frozen layers, without gradients."""

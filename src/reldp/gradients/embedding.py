@@ -58,7 +58,10 @@ class _DirectEmbedding(torch.autograd.Function):
         start = torch.arange(ctx.units, device=g.device).view(-1, 1) * count
         slots = (indices.reshape(ctx.units, -1) + start).reshape(-1)
         table = torch.zeros(ctx.units * count, dim, dtype=flat.dtype, device=g.device)
-        table = table.index_add(0, slots, flat)
+        if table.is_cuda:  # additions in a fixed order, which index_add has on a CPU only
+            table.index_put_((slots,), flat, accumulate=True)
+        else:
+            table.index_add_(0, slots, flat)
         return None, None, table.view(ctx.units, count, dim), None, None
 
 

@@ -3,14 +3,20 @@
 Guarantees, for a module whose rows do not look at one another:
 
 * every unit contributes its own gradient times a factor in [0, 1], of norm at most its threshold
-  whatever the rounding (theory.md section 6); a unit whose gradient is not finite contributes zero;
+  whatever the rounding (theory.md section 6); a unit whose gradient is not finite contributes zero,
+  and so does padding, whose weight is zero;
+* with a grid, contributions to small parameters are whole numbers of grid steps and their sum is
+  exact (`reldp.gradients.fixed_point`); for large ones it is within a stated bound of the exact sum
+  (`reldp.gradients.ghost`);
 * every trainable parameter is in the norm and in the sum: one that cannot be is refused by name,
   before the first step or when a backward reaches it past its layer;
 * chunking, autocast, checkpointing and compilation change the result by rounding only.
 
-That rows do not look at one another is checked, not believed: on the first batch, the gradient of
-one unit's loss must vanish on the rows of all other units. That catches a wrong row order, losses
-over in-batch negatives and normalisation over the batch.
+That rows do not look at one another is checked, not believed. On the first batch, the gradient of
+one unit's loss must vanish on the rows of all other units, and a unit's loss and gradient norm must
+be the same alone and among others, up to rounding. That catches a wrong row order, losses over
+in-batch negatives, and statistics over the batch, detached or not. Private training switches this
+check off and asks for more, to the bit and on public rows: `reldp.training.locality`.
 
 Public: `PerUnitGradients`, `ClippedSum`, `GradientSettings`.
 
@@ -22,6 +28,7 @@ Public: `PerUnitGradients`, `ClippedSum`, `GradientSettings`.
 ([3.0, 0.5], tensor([[1.5000]], dtype=torch.float64))
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -33,13 +40,22 @@ from torch import Tensor, nn
 from reldp.errors import InputError, UnsupportedParameter
 from reldp.gradients import ghost
 from reldp.gradients.discovery import Limits, find_sites
-from reldp.gradients.recorder import KeptEmbedding, KeptLinear, Recorder
+from reldp.gradients.fixed_point import unit_sum
+from reldp.gradients.recorder import Recorder
 from reldp.gradients.scaling import clip_factors
 from reldp.gradients.totals import Totals
+from reldp.gradients.witness import witness as make_witness
 
 __all__ = ["ClippedSum", "GradientSettings", "PerUnitGradients"]
 
 Losses = Callable[[int, int], Tensor]
+
+# How far rounding, also of bfloat16 activations, may move a unit's loss or norm in another chunk.
+_ALIKE = 2e-2
+_MIXED = (
+    "`losses` must keep units apart, got a loss of one unit that depends on rows of another. "
+    "Lay rows out unit by unit, and let nothing look across rows."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +63,8 @@ class GradientSettings(Limits):
     """Performance settings; none changes the result beyond rounding.
 
     Attributes:
-        check_isolation: Whether the first batch is used to check that units do not mix. Costs one
-            more forward and backward, once.
+        check_isolation: Whether the first batch with two units is used to check that units do not
+            mix. Costs four more forwards and backwards, once.
     """
 
     check_isolation: bool = True
@@ -56,19 +72,22 @@ class GradientSettings(Limits):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClippedSum:
-    """What one batch gives. Only `sums`, and only after noise, may leave a private run.
+    """What one batch gives. Sensitive: only `sums`, and only after noise, may leave a private run.
 
     Attributes:
-        sums: Clipped sum by parameter name, float32 or better.
-        norms: Gradient norm of each unit before clipping, (units,) float64. Not private.
-        losses: Loss of each unit, (units,). Not private.
-        factors: What each unit was multiplied by, (units,) float64. Not private.
+        sums: Clipped sum by parameter name, float64; in steps of the grid, if there was one.
+        witness: One number per unit that tells the bits of its gradient apart, (units,); where
+            asked for (`reldp.gradients.witness`).
+        norms: Gradient norm of each unit before clipping, (units,) float64.
+        losses: Loss of each unit, (units,).
+        factors: What each unit was multiplied by, (units,) float64.
     """
 
     sums: dict[str, Tensor]
     norms: Tensor
     losses: Tensor
     factors: Tensor
+    witness: Tensor | None = None
 
     @property
     def num_units(self) -> int:
@@ -77,12 +96,12 @@ class ClippedSum:
 
     @property
     def num_nonfinite(self) -> int:
-        """Units that contributed zero because their gradient is not finite. Not private."""
+        """Units that contributed zero because their gradient is not finite."""
         return int((~torch.isfinite(self.norms)).sum())
 
     @property
     def num_clipped(self) -> int:
-        """Units whose gradient was made shorter. Not private."""
+        """Units whose gradient was made shorter."""
         return int((self.factors < 1.0).sum())
 
 
@@ -129,7 +148,10 @@ class PerUnitGradients:
         rows_per_unit: int,
         chunk_units: int | Sequence[int] | None = None,
         *,
-        distinct_units: int | None = None,
+        weights: Tensor | None = None,
+        grid: Tensor | None = None,
+        apart: bool = False,
+        witness: bool = False,
     ) -> ClippedSum:
         """The sum over units of each unit's clipped gradient.
 
@@ -141,8 +163,12 @@ class PerUnitGradients:
             rows_per_unit: Rows of the forward that belong to one unit.
             chunk_units: Most units in one forward, or the sizes of all chunks in order; all at
                 once unless given.
-            distinct_units: How many of the first units differ; those after them repeat the first.
-                All differ unless given.
+            weights: 1 for a unit that counts and 0 for padding, (units,); all count unless given.
+            grid: The grid's step, a float64 tensor without dimensions: contributions are then whole
+                numbers of steps, and so are the sums. Plain sums unless given.
+            apart: Whether linear layers give every unit a matrix product of its own: slower, and
+                a unit's bits do not depend on its place.
+            witness: Whether to give a witness, for one chunk only.
 
         Returns:
             The sum for every trainable parameter; zeros for an empty batch.
@@ -150,20 +176,29 @@ class PerUnitGradients:
         limits = _checked_thresholds(thresholds, next(iter(self.parameters.values())).device)
         if rows_per_unit < 1:
             raise InputError(f"`rows_per_unit` must be at least 1, got {rows_per_unit}.")
-        bounds = _chunk_bounds(len(limits), chunk_units)
+        counted = torch.ones_like(limits) if weights is None else weights.to(limits)
         totals = Totals(self.parameters)
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
-        for start, stop in bounds:
-            last = stop if distinct_units is None else min(stop, distinct_units)
-            self._check_isolation(losses, start, stop, rows_per_unit, last - start)
-            with self._recording(stop - start, rows_per_unit):
+        seen: Tensor | None = None
+        for start, stop in _chunk_bounds(len(limits), chunk_units):
+            self._check_isolation(losses, start, stop, rows_per_unit)
+            with self._recording(stop - start, rows_per_unit, apart):
                 found = self._backward(losses, start, stop)
-                norms, factors = self._accumulate(totals, limits[start:stop])
+                norms, spreads = self._norms(limits.device)
+                factors = clip_factors(norms, limits[start:stop], spreads / ghost.SPREAD)
+                factors = torch.where(counted[start:stop] > 0, factors, 0.0)
+                self._accumulate(totals, factors, grid)
+                seen = self._witness() if witness else None
             parts.append((norms, found, factors))
-        return _joined(totals.sums(), parts, limits)
+        return _joined(totals.sums(), parts, limits, seen)
+
+    @property
+    def num_kept(self) -> int:
+        """Elements of the parameters whose sums are not exact."""
+        return sum(self.parameters[name].numel() for name in self._recorder.kept)
 
     @contextmanager
-    def _recording(self, units: int, rows_per_unit: int) -> Iterator[None]:
+    def _recording(self, units: int, rows_per_unit: int, apart: bool = False) -> Iterator[None]:
         """Sites in place, fresh probes, and the caller's own gradients set aside."""
         self._refuse_changes()
         aside = {name: p.grad for name, p in self.parameters.items()}
@@ -175,7 +210,7 @@ class PerUnitGradients:
             for site in self._sites:
                 stack.callback(site.remove)
                 site.install()
-            self._recorder.start(units=units, rows_per_unit=rows_per_unit)
+            self._recorder.start(units=units, rows_per_unit=rows_per_unit, apart=apart)
             yield
 
     def _refuse_changes(self) -> None:
@@ -208,62 +243,55 @@ class PerUnitGradients:
                 )
         return found.detach()
 
-    def _accumulate(self, totals: Totals, limits: Tensor) -> tuple[Tensor, Tensor]:
-        """Adds the chunk's clipped gradients to the sums; returns norms and factors."""
+    def _norms(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Gradient norms of the chunk's units, and spreads of kept parameters, (U,) float64."""
         with torch.no_grad(), _without_autocast():
-            direct, flat = self._direct(limits.device)
-            # In float64: float32 sums of a million squares may be too small by more than MARGIN.
-            square = torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64).square()  # (U,)
-            slack = torch.zeros_like(square)
+            _, flat = self._direct(device)
+            square: Tensor = torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64).square()
+            spread = torch.zeros_like(square)
             for uses in self._recorder.uses.values():
-                norm, extra = _norms(uses)
-                square, slack = square + norm.to(square), slack + extra.to(slack)
-            norms = square.sqrt()
-            factors = clip_factors(norms, slack.sqrt(), limits)
-            totals.add_flat(direct, _clipped(flat, factors))
-            self._add_kept(totals, factors)
-        return norms, factors
+                own, wide = ghost.norms(uses)
+                square, spread = square + own.to(device), spread + wide.to(device)
+        return square.sqrt(), spread
+
+    def _accumulate(self, totals: Totals, factors: Tensor, grid: Tensor | None) -> None:
+        """Adds the chunk's clipped gradients to the sums."""
+        with torch.no_grad(), _without_autocast():
+            names, flat = self._direct(factors.device)
+            totals.add_flat(names, unit_sum(flat, factors, grid))
+            scale = factors if grid is None else factors / grid
+            for name, uses in self._recorder.uses.items():
+                parameter = self.parameters[name]
+                own = scale.to(parameter.device)
+                totals.add(name, ghost.clipped_sum(uses, own, parameter.shape[0]))
+
+    def _witness(self) -> Tensor:
+        """Witnesses of everything that the units' contributions are made of, (U,)."""
+        _, flat = self._direct(next(iter(self.parameters.values())).device)
+        kept = [use for uses in self._recorder.uses.values() for use in uses]
+        return make_witness([flat, *(value for use in kept for value in use.values())])
 
     def _direct(self, device: torch.device) -> tuple[list[str], Tensor]:
         """Names of the probed parameters that were used, and their gradients as (U, elements)."""
-        probes = self._recorder.probes
-        used = [name for name, probe in probes.items() if probe.grad is not None]
-        grads = []
-        for name in used:
-            grad = probes[name].grad
-            assert grad is not None
-            grads.append(grad.flatten(1).to(device))
-            probes[name].grad = None
-        if not grads:
-            return used, torch.zeros(self._recorder.units, 0, device=device)
-        return used, torch.cat(grads, 1)
+        if self._recorder.flat is None:
+            grads = {n: p.grad for n, p in self._recorder.probes.items() if p.grad is not None}
+            none = torch.zeros(self._recorder.units, 0, device=device)
+            flat = torch.cat([none, *(g.flatten(1).to(device) for g in grads.values())], 1)
+            for probe in self._recorder.probes.values():
+                probe.grad = None  # the joined copy is enough
+            self._recorder.flat = list(grads), flat
+        return self._recorder.flat
 
-    def _add_kept(self, totals: Totals, factors: Tensor) -> None:
-        """Adds the clipped sums of kept parameters."""
-        if not self._recorder.uses:
-            return
-        # Zero times infinity is not zero, so units that are left out are cut out before products.
-        keep = None if not _capturing() and bool((factors > 0).all()) else factors > 0
-        for name, uses in self._recorder.uses.items():
-            parameter = self.parameters[name]
-            own = factors.to(parameter.device), None if keep is None else keep.to(parameter.device)
-            linear = [use for use in uses if isinstance(use, KeptLinear)]
-            table = [use for use in uses if isinstance(use, KeptEmbedding)]
-            if linear:
-                totals.add(name, ghost.linear_sum(linear, *own))
-            if table:
-                totals.add(name, ghost.embedding_sum(table, *own, parameter.shape[0]))
-
-    def _check_isolation(
-        self, losses: Losses, start: int, stop: int, rows_per_unit: int, distinct: int
-    ) -> None:
-        """On the first batch with two units: one unit's loss must not reach another's rows."""
-        if self._checked or distinct < 2:
+    def _check_isolation(self, losses: Losses, start: int, stop: int, rows_per_unit: int) -> None:
+        """On the first batch with two units: no unit's loss or gradient may depend on another."""
+        if self._checked or stop - start < 2:
             return
         shown = [
             self._reaches_itself_alone(losses, start, stop, rows_per_unit, only)
-            for only in (0, distinct - 1)  # the first and the last, for what looks one way only
+            for only in (0, stop - start - 1)  # both ends, for what looks one way only
         ]
+        for only in (start, stop - 1):
+            self._is_the_same_alone(losses, start, stop, rows_per_unit, only)
         self._checked = any(shown)  # losses without a gradient have shown nothing
 
     def _reaches_itself_alone(
@@ -272,34 +300,30 @@ class PerUnitGradients:
         """Whether a unit's loss has a gradient; refused if it has one on rows of another."""
         with self._recording(stop - start, rows_per_unit):
             self._backward(losses, start, stop, only=only)
-            found = [p.grad for p in self._recorder.probes.values() if p.grad is not None]
-            found += [use.grads for uses in self._recorder.uses.values() for use in uses]
+            grads = [p.grad for p in self._recorder.probes.values() if p.grad is not None]
+            grads += [use.grads for uses in self._recorder.uses.values() for use in uses]
             # Zero times infinity is not a sign of mixing.
-            reached = [g.nan_to_num(0.0, 0.0, 0.0).flatten(1).ne(0).any(1) for g in found]
+            reached = [g.nan_to_num(0.0, 0.0, 0.0).flatten(1).ne(0).any(1) for g in grads]
             own = any(bool(unit[only]) for unit in reached)
             mixed = any(int(unit.sum()) > int(unit[only]) for unit in reached)
         if mixed:
-            raise InputError(
-                "`losses` must keep units apart, got a loss of one unit that depends on rows of "
-                "another. Lay rows out unit by unit, and let nothing look across rows."
-            )
+            raise InputError(_MIXED)
         return own
 
-
-def _norms(uses: Sequence[KeptLinear | KeptEmbedding]) -> tuple[Tensor, Tensor]:
-    """Squared norms and slacks of one kept parameter."""
-    linear = [use for use in uses if isinstance(use, KeptLinear)]
-    if linear:
-        return ghost.linear_norms(linear)
-    return ghost.embedding_norms([use for use in uses if isinstance(use, KeptEmbedding)])
-
-
-def _clipped(flat: Tensor, factors: Tensor) -> Tensor:
-    """Sum over units of factor times gradient; `flat` (U, elements) is used up."""
-    # In place and without a matrix product: a product on a GPU may round to TF32, which the norm
-    # has not seen. A unit with factor 0 leaves zeros, or NaN where it was not finite: not summed.
-    # The sum is float64: in float32 its rounding would grow with the number of units.
-    return flat.mul_(factors.to(flat.dtype)[:, None]).nansum(0, dtype=torch.float64)
+    def _is_the_same_alone(
+        self, losses: Losses, start: int, stop: int, rows_per_unit: int, only: int
+    ) -> None:
+        """Refuses a unit whose loss or gradient norm alone is not what it is among others."""
+        seen = []
+        for first, last in ((start, stop), (only, only + 1)):
+            with self._recording(last - first, rows_per_unit):
+                values = self._backward(losses, first, last)[only - first]
+                norm = self._norms(values.device)[0][only - first]
+            seen.append((float(values), float(norm)))
+        for among, alone in zip(*seen, strict=True):
+            known = math.isfinite(among) and math.isfinite(alone)
+            if known and not math.isclose(among, alone, rel_tol=_ALIKE, abs_tol=_ALIKE):
+                raise InputError(_MIXED)
 
 
 def _capturing() -> bool:
@@ -356,11 +380,14 @@ def _chunk_bounds(units: int, chunk: int | Sequence[int] | None) -> list[tuple[i
 
 
 def _joined(
-    sums: dict[str, Tensor], parts: list[tuple[Tensor, Tensor, Tensor]], limits: Tensor
+    sums: dict[str, Tensor],
+    parts: list[tuple[Tensor, Tensor, Tensor]],
+    limits: Tensor,
+    witness: Tensor | None,
 ) -> ClippedSum:
-    """The chunks' findings in the order of the units."""
+    """What the chunks gave, in the order of the units."""
     if not parts:
         none = torch.zeros_like(limits)
         return ClippedSum(sums=sums, norms=none, losses=none, factors=none)
     norms, losses, factors = (torch.cat(column) for column in zip(*parts, strict=True))
-    return ClippedSum(sums=sums, norms=norms, losses=losses, factors=factors)
+    return ClippedSum(sums=sums, norms=norms, losses=losses, factors=factors, witness=witness)

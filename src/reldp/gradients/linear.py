@@ -17,10 +17,9 @@ tensor([[0., 2., 0.]])
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from reldp.gradients.products import by_unit, per_unit_outer, per_unit_sum, run
+from reldp.gradients.products import by_unit, linear, matmul, per_unit_outer, per_unit_sum, run
 from reldp.gradients.recorder import KeptLinear, Recorder
 
 __all__ = ["direct_linear", "kept_linear", "lora_linear"]
@@ -33,9 +32,10 @@ def direct_linear(
     weight_probe: Tensor | None,
     bias_probe: Tensor | None,
     units: int,
+    apart: bool = False,
 ) -> Tensor:
     """Computes x W^T + b; gradients of weight and bias go to probes."""
-    return run(_DirectLinear, x, weight, bias, weight_probe, bias_probe, units)
+    return run(_DirectLinear, x, weight, bias, weight_probe, bias_probe, units, apart)
 
 
 def kept_linear(
@@ -61,9 +61,10 @@ def lora_linear(
     b_probe: Tensor,
     scaling: float,
     units: int,
+    apart: bool = False,
 ) -> Tensor:
     """Computes x W^T + bias + scaling (x A^T) B^T in one node; A and B have probes."""
-    return run(_LoraLinear, x, weight, bias, a, b, a_probe, b_probe, scaling, units)
+    return run(_LoraLinear, x, weight, bias, a, b, a_probe, b_probe, scaling, units, apart)
 
 
 class _DirectLinear(torch.autograd.Function):
@@ -78,20 +79,24 @@ class _DirectLinear(torch.autograd.Function):
         weight_probe: Tensor | None,
         bias_probe: Tensor | None,
         units: int,
+        apart: bool,
     ) -> Tensor:
         ctx.save_for_backward(x, weight)
-        ctx.units = units
-        return F.linear(x, weight, bias)
+        ctx.units, ctx.apart = units, apart
+        return linear(x, weight, bias, units, apart)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         (g,) = grads
         x, weight = ctx.saved_tensors
-        needs = ctx.needs_input_grad
-        grad_x = g @ weight if needs[0] else None
-        grad_w = per_unit_outer(by_unit(g, ctx.units), by_unit(x, ctx.units)) if needs[3] else None
-        grad_b = per_unit_sum(g, ctx.units) if needs[4] else None
-        return grad_x, None, None, grad_w, grad_b, None
+        needs, units, apart = ctx.needs_input_grad, ctx.units, ctx.apart
+        grad_x = matmul(g, weight, units, apart) if needs[0] else None
+        grad_w = grad_b = None
+        if needs[3]:
+            grad_w = per_unit_outer(by_unit(g, units), by_unit(x, units), apart=apart)
+        if needs[4]:
+            grad_b = per_unit_sum(g, units)
+        return grad_x, None, None, grad_w, grad_b, None, None
 
 
 class _KeptLinear(torch.autograd.Function):
@@ -110,7 +115,8 @@ class _KeptLinear(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.recorder, ctx.units, ctx.name = recorder, recorder.units, name
-        return F.linear(x, weight, bias)
+        ctx.apart = recorder.apart
+        return linear(x, weight, bias, recorder.units, recorder.apart)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -118,8 +124,9 @@ class _KeptLinear(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         use = KeptLinear(by_unit(x.detach(), ctx.units), by_unit(g.detach(), ctx.units))
         ctx.recorder.keep(ctx.name, use)
-        grad_x = g @ weight if ctx.needs_input_grad[0] else None
-        grad_b = per_unit_sum(g, ctx.units) if ctx.needs_input_grad[4] else None
+        needs = ctx.needs_input_grad
+        grad_x = matmul(g, weight, ctx.units, ctx.apart) if needs[0] else None
+        grad_b = per_unit_sum(g, ctx.units) if needs[4] else None
         return grad_x, None, None, None, grad_b, None, None
 
 
@@ -138,34 +145,41 @@ class _LoraLinear(torch.autograd.Function):
         b_probe: Tensor,
         scaling: float,
         units: int,
+        apart: bool,
     ) -> Tensor:
         flat = x.reshape(-1, x.shape[-1])  # (N, in)
-        out = F.linear(flat, weight, bias)  # (N, out)
-        low = flat.to(a.dtype) @ a.t()  # (N, r)
-        if a.dtype == out.dtype:
-            out.addmm_(low, b.t(), alpha=scaling)
-        else:
-            out = torch.addmm(out.to(a.dtype), low, b.t(), alpha=scaling).to(out.dtype)
+        out = linear(flat, weight, bias, units, apart)  # (N, out)
+        low = matmul(flat.to(a.dtype), a.t(), units, apart)  # (N, r)
+        out = _plus(out, low, b.t(), scaling, units, apart)
         ctx.save_for_backward(x, low, weight, a, b)
-        ctx.scaling, ctx.units = scaling, units
+        ctx.scaling, ctx.units, ctx.apart = scaling, units, apart
         return out.view(*x.shape[:-1], out.shape[-1])
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         (g,) = grads
         x, low, weight, a, b = ctx.saved_tensors
-        units = ctx.units
+        units, apart = ctx.units, ctx.apart
         flat = g.reshape(-1, g.shape[-1])  # (N, out)
         wide = flat.to(b.dtype)
-        down = (wide @ b).mul_(ctx.scaling)  # (N, r)
-        grad_a = per_unit_outer(by_unit(down, units), by_unit(x, units).to(a.dtype))
-        grad_b = per_unit_outer(by_unit(wide, units), by_unit(low * ctx.scaling, units))
+        down = matmul(wide, b, units, apart).mul_(ctx.scaling)  # (N, r)
+        scaled = by_unit(low * ctx.scaling, units)  # (U, P, r)
+        grad_a = per_unit_outer(by_unit(down, units), by_unit(x, units).to(a.dtype), apart=apart)
+        grad_b = per_unit_outer(by_unit(wide, units), scaled, apart=apart)
         grad_x = None
         if ctx.needs_input_grad[0]:
-            grad_x = flat @ weight
-            if a.dtype == grad_x.dtype:
-                grad_x.addmm_(down, a)
-            else:
-                grad_x = torch.addmm(grad_x.to(a.dtype), down, a).to(grad_x.dtype)
-            grad_x = grad_x.view(x.shape)
-        return grad_x, None, None, None, None, grad_a, grad_b, None, None
+            grad_x = matmul(flat, weight, units, apart)
+            grad_x = _plus(grad_x, down, a, 1.0, units, apart).view(x.shape)
+        return grad_x, None, None, None, None, grad_a, grad_b, None, None, None
+
+
+def _plus(
+    total: Tensor, low: Tensor, matrix: Tensor, scaling: float, units: int, apart: bool
+) -> Tensor:
+    """The total (used up) plus a scaled low-rank product, in the total's type."""
+    wide = total.to(low.dtype)  # the same tensor if the types agree
+    if apart:
+        return (wide + scaling * matmul(low, matrix, units, apart)).to(total.dtype)
+    if wide is total:
+        return total.addmm_(low, matrix, alpha=scaling)
+    return torch.addmm(wide, low, matrix, alpha=scaling).to(total.dtype)

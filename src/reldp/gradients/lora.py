@@ -70,7 +70,8 @@ class LoraSite(Site):
             x, a, b = x.to(dtype), a.to(dtype), b.to(dtype)
         a_probe, b_probe = (self.recorder.probe(str(key)) for key in found)
         scaling = float(layer.scaling[name])
-        return lora_linear(x, weight, bias, a, b, a_probe, b_probe, scaling, self.recorder.units)
+        units, apart = self.recorder.units, self.recorder.apart
+        return lora_linear(x, weight, bias, a, b, a_probe, b_probe, scaling, units, apart)
 
 
 def lora_names(module: nn.Module, known: Mapping[int, str]) -> dict[str, str]:

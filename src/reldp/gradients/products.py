@@ -2,7 +2,12 @@
 
 Rows are unit-major, so the positions of a unit (its rows times their length) are a view. Products
 of low-precision activations are exact in the float32 they are summed in, whatever the type of the
-activations (theory.md section 6). Private to the package.
+activations (theory.md section 6).
+
+A matrix product over the rows of a whole microbatch may round a row differently depending on its
+place: kernels treat the last rows, and rows that are not aligned in memory, in another way. With
+``apart=True`` every unit has a matrix product of its own, of equal shape and equal alignment (widths
+are padded with zeros), so that its place cannot matter. Private to the package.
 
 >>> left, right = torch.ones(2, 3, 4), torch.ones(2, 3, 5)
 >>> per_unit_outer(left, right).shape
@@ -13,11 +18,15 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 __all__ = [
     "by_unit",
+    "linear",
+    "matmul",
     "outside_graphs",
+    "padded",
     "per_unit_outer",
     "per_unit_sum",
     "run",
@@ -27,6 +36,9 @@ __all__ = [
 
 # Whether a product on a GPU can be given in a wider type than its operands; torch 2.8 and later.
 _WIDE = hasattr(torch.ops.aten.bmm, "dtype") and hasattr(torch.ops.aten.mm, "dtype")
+
+# Bytes that the rows of a padded matrix are a multiple of: a cache line, and any vector register.
+_ALIGNMENT = 64
 
 _Called = TypeVar("_Called", bound=Callable[..., Any])
 
@@ -53,8 +65,43 @@ def by_unit(value: Tensor, units: int) -> Tensor:
     return value.reshape(units, -1, value.shape[-1])
 
 
-def per_unit_outer(left: Tensor, right: Tensor) -> Tensor:
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None, units: int, apart: bool) -> Tensor:
+    """Computes x W^T + b.
+
+    Args:
+        x: Rows of all units, unit after unit, (rows, ..., in).
+        weight: (out, in).
+        bias: (out,).
+        units: How many units the rows belong to.
+        apart: Whether every unit has a product of its own.
+    """
+    if not apart:
+        return F.linear(x, weight, bias)
+    out = matmul(x, weight.t(), units, apart)
+    return out if bias is None else out + bias
+
+
+def matmul(x: Tensor, weight: Tensor, units: int, apart: bool) -> Tensor:
+    """The product of rows (rows, ..., k) and a matrix (k, n); see `linear` for the arguments."""
+    if not apart:
+        return x @ weight
+    n = weight.shape[1]
+    x = padded(x)
+    weight = padded(F.pad(weight, (0, 0, 0, x.shape[-1] - weight.shape[0])))
+    out = torch.bmm(by_unit(x, units), weight.expand(units, -1, -1))  # (U, P, n)
+    return out[..., :n].reshape(*x.shape[:-1], n)
+
+
+def padded(value: Tensor) -> Tensor:
+    """The values with zeros after them, so that every row starts at an aligned address."""
+    return F.pad(value, (0, -value.shape[-1] % (_ALIGNMENT // value.element_size())))
+
+
+def per_unit_outer(left: Tensor, right: Tensor, *, apart: bool = False) -> Tensor:
     """Sums left_p right_p^T over the positions of each unit: (U, P, m), (U, P, n) -> (U, m, n)."""
+    if apart:
+        product = wide_product(padded(left).mT, padded(right))
+        return product[:, : left.shape[-1], : right.shape[-1]].contiguous()
     return wide_product(left.mT, right)
 
 

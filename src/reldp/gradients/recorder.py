@@ -35,6 +35,10 @@ class KeptLinear:
     inputs: Tensor  # (units, positions, in)
     grads: Tensor  # (units, positions, out)
 
+    def values(self) -> tuple[Tensor, Tensor]:
+        """Everything that the weight's gradient is made of."""
+        return self.inputs, self.grads
+
 
 @dataclass(frozen=True, eq=False)
 class KeptEmbedding:
@@ -42,6 +46,10 @@ class KeptEmbedding:
 
     indices: Tensor  # (units, positions)
     grads: Tensor  # (units, positions, dim), zero where the index is the padding index
+
+    def values(self) -> tuple[Tensor, Tensor]:
+        """Everything that the table's gradient is made of."""
+        return self.indices, self.grads
 
 
 @dataclass(eq=False)
@@ -53,21 +61,24 @@ class Recorder:
         kept: Names of those whose uses are kept instead of probed.
         units: Units of the current chunk.
         rows: Rows of the current chunk's forward.
+        apart: Whether linear layers compute every unit by a matrix product of its own.
+        flat: Names of the probes that the backward reached, and their joined gradients.
     """
 
     parameters: Mapping[str, Tensor]
     kept: Collection[str]
     units: int = 0
     rows: int = 0
+    apart: bool = False
     probes: dict[str, Tensor] = field(default_factory=dict)
     uses: dict[str, list[KeptLinear | KeptEmbedding]] = field(default_factory=dict)
     anchors: dict[torch.device, Tensor] = field(default_factory=dict)
+    flat: tuple[list[str], Tensor] | None = None
 
-    def start(self, *, units: int, rows_per_unit: int) -> None:
+    def start(self, *, units: int, rows_per_unit: int, apart: bool = False) -> None:
         """Makes room for a chunk of so many units."""
-        self.units, self.rows = units, units * rows_per_unit
-        self.uses = {}
-        self.anchors = {}
+        self.units, self.rows, self.apart = units, units * rows_per_unit, apart
+        self.uses, self.anchors, self.flat = {}, {}, None
         zeros: dict[tuple[torch.device, torch.dtype], Tensor] = {}
         self.probes = {}
         for name, parameter in self.parameters.items():
@@ -83,7 +94,7 @@ class Recorder:
 
     def clear(self) -> None:
         """Drops everything that was recorded."""
-        self.probes, self.uses, self.anchors = {}, {}, {}
+        self.probes, self.uses, self.anchors, self.flat = {}, {}, {}, None
 
     def probe(self, name: str) -> Tensor:
         """The leaf that receives the per-unit gradient of this parameter."""

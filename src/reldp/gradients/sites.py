@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from reldp.gradients.embedding import direct_embedding, kept_embedding
 from reldp.gradients.linear import direct_linear, kept_linear
 from reldp.gradients.norm import affine, layer_norm
-from reldp.gradients.products import outside_graphs
+from reldp.gradients.products import linear, outside_graphs
 from reldp.gradients.recorder import Recorder
 
 __all__ = [
@@ -108,7 +108,7 @@ class LinearSite(Site):
             return self._keep(x, weight, bias)
         units = self.recorder.units
         probes = self._probe("weight"), self._probe("bias")
-        return direct_linear(x, weight, bias, *probes, units)
+        return direct_linear(x, weight, bias, *probes, units, self.recorder.apart)
 
     @outside_graphs
     def _keep(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -142,10 +142,11 @@ class FrozenLinearSite(Site):
     def __call__(self, x: Tensor) -> Tensor:
         """Computes x W^T + b."""
         dtype = autocast_dtype(x)
-        if dtype is None:
-            return F.linear(x, self.module.weight, self.module.bias)
         weight, bias = self.weights(dtype)
-        return F.linear(x.to(dtype), weight, bias)
+        x = x if dtype is None else x.to(dtype)
+        # A layer that does not see the rows of the microbatch has no units to keep apart.
+        apart = self.recorder.apart and x.shape[0] == self.recorder.rows
+        return linear(x, weight, bias, self.recorder.units, apart)
 
 
 class LayerNormSite(Site):

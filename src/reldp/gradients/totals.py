@@ -5,17 +5,15 @@ of many small ones; the sums that are handed out are views of it. Every trainabl
 sum, of zeros if nothing reached it. Private to the package.
 
 >>> totals = Totals({"a": torch.ones(2), "b": torch.ones(1)})
->>> totals.add_flat(["a"], torch.tensor([1.0, 2.0]))
->>> totals.sums()
-{'a': tensor([1., 2.]), 'b': tensor([0.])}
+>>> totals.add_flat(["a"], torch.tensor([1.0, 2.0], dtype=torch.float64))
+>>> totals.sums()["b"]
+tensor([0.], dtype=torch.float64)
 """
 
 from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
-
-from reldp.gradients.products import sum_dtype
 
 __all__ = ["Totals"]
 
@@ -40,7 +38,7 @@ class Totals:
         self._own[name] = total if before is None else before.add_(total)
 
     def sums(self) -> dict[str, Tensor]:
-        """The sum of every parameter, in the parameter's shape, float32 or better."""
+        """The sum of every parameter, in the parameter's shape, float64."""
         found = dict(self._own)
         for names, total in self._flat.items():
             sizes = [self._parameters[name].numel() for name in names]
@@ -56,4 +54,4 @@ class Totals:
 
 def _zeros(parameter: Tensor) -> Tensor:
     """No gradient."""
-    return torch.zeros(parameter.shape, dtype=sum_dtype(parameter.dtype), device=parameter.device)
+    return torch.zeros(parameter.shape, dtype=torch.float64, device=parameter.device)

@@ -7,16 +7,15 @@ defence against floating-point attacks is complete only if the noise is added to
 the same grid, so add it with ``add_noise`` and no other way: noise on a grid added to a value off
 the grid would leave the value's position between grid points in plain sight.
 
-Putting the sum on the grid moves every coordinate by at most one grid step (of 2^-30 standard
-deviations), so it moves two neighbouring sums apart by at most 2 * 2^-30 * sqrt(d) standard
-deviations over d parameters, and not at all if no clip unit differs. If the rule's smallest shift
-is s (in clip norms), lowering all thresholds by the share that ``rounding_slack`` returns makes
-room for this: (1 - slack) * shift + slack * s <= shift for every shift >= s (theory.md section 6).
+In training every clip unit is put on the grid by itself before it is summed
+(``reldp.gradients.fixed_point``), so that nothing is left to round here.
 
-``fast_seed`` serves ``noise="fast"``: a device-side generator seeded per step from a stream of its
-own. That generator is neither cryptographic nor on a grid; the certificate says which was used.
+``mode="fast"`` draws with numpy's Philox generator under a 128-bit key per address, derived from the
+run's key, and rounds to the same grid. It gives up two things: Philox is not a cryptographic
+generator, and its draws are not rounded with exactly the right probabilities. The certificate says
+which mode was used.
 
-Public: ``GaussianNoise``, ``add_noise``, ``rounding_slack``, ``fast_seed``.
+Public: ``GaussianNoise``, ``add_noise``, ``MODES``.
 
 >>> from reldp.noise.streams import Streams
 >>> with GaussianNoise(Streams(bytes(32))) as noise:
@@ -39,7 +38,9 @@ from reldp.noise.refine import EXTRA_WORDS
 from reldp.noise.rounded import GRID, check_arithmetic, rounded_normals
 from reldp.noise.streams import Streams
 
-__all__ = ["GaussianNoise", "add_noise", "fast_seed", "rounding_slack"]
+__all__ = ["MODES", "GaussianNoise", "add_noise"]
+
+MODES = ("secure", "fast")
 
 _DRAWS = "noise/secure"
 _REFINEMENTS = "noise/secure/refine"
@@ -71,7 +72,7 @@ def add_noise(total: _A, noise: _A, *, standard_deviation: float) -> _A:
     down afterwards is harmless.
 
     Args:
-        total: Clipped sum in float64, no coordinate above 2^22 standard deviations.
+        total: Clipped sum in float64, no coordinate above 2^20 standard deviations.
         noise: ``GaussianNoise.draw`` of the same shape, float64.
         standard_deviation: noise_multiplier * clip_norm; 0 returns the total as it is.
     """
@@ -90,29 +91,6 @@ def add_noise(total: _A, noise: _A, *, standard_deviation: float) -> _A:
         return total
     result: _A = ((total * (1.0 / (deviation * GRID))).round() * GRID + noise) * deviation
     return result
-
-
-def rounding_slack(
-    num_parameters: int, noise_multiplier: float, *, smallest_shift: float = 1.0
-) -> float:
-    """Share by which clip thresholds must be lowered to pay for putting the sum on the grid.
-
-    Args:
-        num_parameters: Trainable parameters that get noise.
-        noise_multiplier: Standard deviation divided by the clip norm.
-        smallest_shift: The least that one entity moves the sum, in clip norms, when it moves it
-            at all: 1 for tuples, 2/k for pairs under replacement with more than two negatives.
-    """
-    multiplier = _finite("noise_multiplier", noise_multiplier)
-    shift = _finite("smallest_shift", smallest_shift)
-    if shift == 0:
-        raise InputError("`smallest_shift` must be positive, got 0.")
-    return 2.0 * GRID * multiplier * math.sqrt(_count("num_parameters", num_parameters)) / shift
-
-
-def fast_seed(streams: Streams, step: int, branch: int) -> int:
-    """Seed of 63 bits for a device-side generator at one step, from a purpose of its own."""
-    return int(streams.stream(_FAST, branch, step).integers(1 << 63, 1)[0])
 
 
 def _finite(name: str, value: float) -> float:
@@ -165,7 +143,7 @@ class GaussianNoise:
 
     Args:
         streams: The run's streams.
-        mode: ``"secure"``. Device-side noise is made where the device is, from ``fast_seed``.
+        mode: ``"secure"``, or ``"fast"``: see above.
         prefetch: How many steps to draw ahead after each ``draw``; 0 draws only when asked, on the
             caller's thread.
         workers: Background threads. Like ``prefetch``, it changes speed and nothing else.
@@ -182,10 +160,8 @@ class GaussianNoise:
         workers: int = 1,
         allocate: Callable[[int], NDArray[np.float64]] = np.empty,
     ) -> None:
-        if mode != "secure":
-            raise InputError(
-                f"`mode` must be 'secure', got {mode!r}. Seed device-side noise with fast_seed()."
-            )
+        if mode not in MODES:
+            raise InputError(f"`mode` must be one of {', '.join(MODES)}, got {mode!r}.")
         check_arithmetic()
         self.mode = mode
         self._streams = streams
@@ -267,6 +243,11 @@ class GaussianNoise:
 
     def _fill(self, address: _Address, lane: int, part: NDArray[np.float64]) -> None:
         step, branch, _ = address
+        if self.mode == "fast":
+            key = self._streams.stream(_FAST, branch, step, lane).uint64(2)
+            draws = np.random.Generator(np.random.Philox(key=key)).standard_normal(part.size)
+            part[:] = np.rint(draws * (1.0 / GRID)) * GRID
+            return
         words = self._streams.stream(_DRAWS, branch, step, lane).uint64(part.size + part.size % 2)
 
         def more(pair: int) -> list[int]:

@@ -1,15 +1,20 @@
-"""Chunks of fixed, public shape: what a unit's gradient is does not depend on its company.
+"""Microbatches of fixed, public shape: a unit's gradient is independent of what else is in the batch.
 
-Kernels round differently for other shapes, and in bfloat16 that is a lot: were chunks cut and padded
-by what happens to be in a batch, one unit more could move the gradients of all others, and the sum
-by more than the unit's own threshold (theory.md section 2: a unit's part depends on that unit
-alone). So every chunk is a *frame*. Its length follows from the unit's own longest row; how many
-units it holds follows from that length and public settings. Units that fill a frame up repeat its
-first unit with its loss times 0: their gradients are exactly 0, or not finite and left out. A frame
-of several units always has such a one, and its last token is masked: models choose other kernels
-where nothing is masked, and whether anything is must not depend on company either.
+Kernels round differently for other shapes, and in bfloat16 that is a lot: were microbatches cut and
+padded by what happens to be in a batch, one unit more could move the gradients of all others, and
+the sum by more than the unit's own threshold (theory.md section 2: a unit's part depends on that
+unit alone). So every microbatch is a *frame*. Its length follows from the unit's own longest row;
+how many units it holds, and its layout, follow from that length and public settings. Padding units
+repeat the first unit with the weight 0: the engine multiplies clip factors by weights, so that they
+contribute nothing. A frame of several units always has a padding unit, and its last token is
+masked: models choose other kernels where nothing is masked, and whether anything is must not depend
+on the batch either.
 
-Private to the package: `Frame`, `Piece`, `Shapes`, `Summed`, `fixed_shape`, `most_units`.
+Layouts, from fast to slow; `reldp.training.locality` finds the first in which a unit's bits depend
+on nothing but the unit: ``"rows"``, matrix products over all rows of the frame; ``"apart"``, every
+unit has products of its own; ``"single"``, frames of one unit.
+
+Private to the package: `Frame`, `Piece`, `Shapes`, `Summed`, `fixed_shape`, `most_units`, `LAYOUTS`.
 
 >>> shapes = Shapes(rows_per_unit=6, most_units=80, max_length=64, kind="cpu")
 >>> [(p.start, p.stop, p.length, p.units) for p in shapes.cut(np.array([20, 19, 18, 17, 9]))]
@@ -20,7 +25,7 @@ Private to the package: `Frame`, `Piece`, `Shapes`, `Summed`, `fixed_shape`, `mo
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +33,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["Frame", "Piece", "Shapes", "Summed", "fixed_shape", "most_units"]
+__all__ = ["LAYOUTS", "Frame", "Piece", "Shapes", "Summed", "fixed_shape", "most_units"]
+
+LAYOUTS = ("rows", "apart", "single")
 
 _TOKENS = frozenset({"input_ids", "attention_mask", "hidden"})  # (rows, tokens, ...), 0 is padding
 # Tokens (or feature rows) of a frame: what fits the caches of a CPU, and the memory of a GPU.
@@ -43,13 +50,15 @@ class Piece:
         start: The first unit.
         stop: The unit after the last.
         length: Tokens of the frame's rows; 1 for rows without tokens.
-        units: Units of the frame, with those that fill it up.
+        units: Units of the frame, padding included.
+        apart: Whether every unit has matrix products of its own.
     """
 
     start: int
     stop: int
     length: int
     units: int
+    apart: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +70,8 @@ class Shapes:
         most_units: Units that most batches do not exceed.
         max_length: Tokens that a text is cut to; None for rows without tokens.
         kind: ``"cpu"`` or ``"cuda"``.
-        units: Units of every frame, if they are given; one of them fills up, unless it is alone.
+        units: Units of every frame, if they are given; one of them is padding, unless it is alone.
+        layouts: Layout of the frames of a length; ``"rows"`` unless given.
     """
 
     rows_per_unit: int
@@ -69,6 +79,7 @@ class Shapes:
     max_length: int | None
     kind: str
     units: int | None = None
+    layouts: Mapping[int, str] = field(default_factory=dict)
 
     def cut(self, longest: npt.NDArray[np.integer[Any]]) -> list[Piece]:
         """The frames of a batch, whose units are ordered by their longest row, longest first."""
@@ -80,9 +91,25 @@ class Shapes:
             stop, units = start + 1, self.units_of(length)
             while stop < len(lengths) and stop - start < units - 1 and lengths[stop] == length:
                 stop += 1
-            found.append(Piece(start, stop, length, units))
+            found.append(Piece(start, stop, length, units, self._is_apart(length)))
             start = stop
         return found
+
+    def lengths(self) -> list[int]:
+        """Every length that a frame can have, shortest first."""
+        return sorted({self.length_of(longest) for longest in range(1, (self.max_length or 1) + 1)})
+
+    def whole(self, length: int) -> Piece:
+        """The frame of a length with as many units as it holds, padding left aside."""
+        units = self.units_of(length)
+        return Piece(0, max(1, units - 1), length, units, self._is_apart(length))
+
+    def laid_out(self, length: int, layout: str) -> "Shapes":
+        """The same shapes, but for the layout of the frames of a length."""
+        return replace(self, layouts={**self.layouts, length: layout})
+
+    def _is_apart(self, length: int) -> bool:
+        return self.layouts.get(length) == "apart"
 
     def length_of(self, longest: int) -> int:
         """Tokens of the frame for a unit whose longest row has so many."""
@@ -97,6 +124,8 @@ class Shapes:
 
     def units_of(self, length: int) -> int:
         """Units of a frame of that length."""
+        if self.layouts.get(length) == "single":
+            return 1
         if self.units is not None:
             return self.units
         room = _BUDGET[self.kind] // (length * self.rows_per_unit)
@@ -116,27 +145,31 @@ def most_units(expected_batch_size: float, units_per_tuple: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Summed:
-    """What one chunk gives; nothing of it is private before noise.
+    """What one chunk gives. Sensitive: never release this before noise has been added.
 
     Attributes:
-        total: Sum of clipped gradients, all parameters one after the other, (parameters,) float64.
+        total: Sum of clipped gradients, all parameters one after the other, (parameters,) float64;
+            in steps of the frame's grid, if it has one.
         norms: Of each unit's gradient, (units,).
         losses: Of each unit, (units,).
         factors: What each unit was multiplied by, (units,).
+        witness: See `reldp.gradients.ClippedSum`.
     """
 
     total: Tensor
     norms: Tensor
     losses: Tensor
     factors: Tensor
+    witness: Tensor | None = None
 
     def first(self, units: int) -> "Summed":
-        """Copies, without the units that filled the frame up."""
+        """Copies, without the padding units."""
         return Summed(
             self.total.clone(),
             self.norms[:units].clone(),
             self.losses[:units].clone(),
             self.factors[:units].clone(),
+            None if self.witness is None else self.witness[:units].clone(),
         )
 
     def plus(self, other: "Summed") -> "Summed":
@@ -157,8 +190,12 @@ class Frame:
         rows: Inputs of the encoder by name, first dimension units times rows per unit.
         ends: See `reldp.clipping.ClipUnits`, (units, negatives) int64.
         mask: Likewise, (units, negatives) bool.
-        weights: 1 for a unit of the chunk, 0 for one that fills the frame up, (units,).
+        weights: 1 for a unit of the chunk, 0 for padding, (units,).
         thresholds: Largest norm that each unit may keep, (units,) float64.
+        grid: The step of the grid that contributions are put on, a float64 tensor without
+            dimensions; None for plain sums.
+        apart: Whether every unit has matrix products of its own.
+        witness: Whether to give witnesses of the units' bits (`reldp.training.locality`).
     """
 
     rows: Mapping[str, Tensor]
@@ -166,17 +203,30 @@ class Frame:
     mask: Tensor
     weights: Tensor
     thresholds: Tensor
+    grid: Tensor | None
+    apart: bool = False
+    witness: bool = False
 
     @classmethod
-    def like(cls, rows: Mapping[str, Tensor], ends: Tensor, *, units: int, length: int) -> "Frame":
+    def like(
+        cls,
+        rows: Mapping[str, Tensor],
+        ends: Tensor,
+        piece: Piece,
+        *,
+        has_grid: bool,
+        witness: bool = False,
+    ) -> "Frame":
         """Empty buffers for chunks of such rows.
 
         Args:
             rows: Rows of some units.
             ends: Of the same units.
-            units: How many the frame holds.
-            length: Tokens of its rows, where rows have tokens.
+            piece: The frame's shape and layout.
+            has_grid: Whether contributions are put on a grid.
+            witness: Whether to give witnesses.
         """
+        units, length = piece.units, piece.length
         count, negatives = ends.shape
         device = next(iter(rows.values())).device
         buffers = {}
@@ -190,13 +240,34 @@ class Frame:
             mask=torch.zeros((units, negatives), dtype=torch.bool, device=device),
             weights=torch.zeros(units, device=device),
             thresholds=torch.ones(units, dtype=torch.float64, device=device),
+            grid=torch.ones((), dtype=torch.float64, device=device) if has_grid else None,
+            apart=piece.apart,
+            witness=witness,
         )
 
     def fill(
-        self, rows: Mapping[str, Tensor], ends: Tensor, mask: Tensor, thresholds: Tensor
+        self,
+        rows: Mapping[str, Tensor],
+        ends: Tensor,
+        mask: Tensor,
+        thresholds: Tensor,
+        *,
+        grid: float | None,
+        weights: Tensor | None = None,
     ) -> None:
-        """Takes a chunk in; its first unit stands wherever there is room left."""
+        """Takes a chunk in; its first unit stands, as padding, wherever there is room left.
+
+        Args:
+            rows: Rows of the chunk's units.
+            ends: See `reldp.clipping.ClipUnits`.
+            mask: Likewise.
+            thresholds: Largest norm of each of these units.
+            grid: The grid's step; given just when the frame has a grid.
+            weights: Of these units; 1 unless given.
+        """
         units, size = ends.shape[0], self.weights.shape[0]
+        if self.grid is not None and grid is not None:
+            self.grid.fill_(grid)
         for name, value in rows.items():
             buffer = self.rows[name]
             own = value.shape[0] // units  # rows per unit
@@ -212,7 +283,7 @@ class Frame:
         for buffer, value in ((self.ends, ends), (self.mask, mask)):
             buffer[:units].copy_(value)
             buffer[units:].copy_(value[:1].expand(size - units, -1))
-        self.weights[:units].fill_(1.0)
-        self.weights[units:].fill_(0.0)
+        self.weights.zero_()
+        self.weights[:units].copy_(torch.ones_like(thresholds) if weights is None else weights)
         self.thresholds[:units].copy_(thresholds)
-        self.thresholds[units:].fill_(1.0)
+        self.thresholds[units:].copy_(thresholds[:1].expand(size - units))

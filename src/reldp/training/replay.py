@@ -37,7 +37,6 @@ class Replay:
         compute: The sum over a frame's units; in a recording it may read nothing back.
         record: Whether to record; otherwise frames are computed as they come, on any device.
         place: Where the parameters are; recordings of another place are forgotten.
-        is_ready: Whether `compute` may be recorded yet.
     """
 
     def __init__(
@@ -46,9 +45,8 @@ class Replay:
         *,
         record: bool,
         place: Callable[[], Hashable] = lambda: None,
-        is_ready: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._compute, self._record, self._place, self._is_ready = compute, record, place, is_ready
+        self._compute, self._record, self._place = compute, record, place
         self._frames: dict[Hashable, Frame] = {}
         self._recordings: dict[Hashable, Callable[[], Summed]] = {}
         self._recorded_at: Hashable = None
@@ -61,21 +59,28 @@ class Replay:
         ends: Tensor,
         mask: Tensor,
         thresholds: Tensor,
+        *,
+        grid: float | None,
+        weights: Tensor | None = None,
+        witness: bool = False,
     ) -> Summed:
-        """What a chunk gives: copies, which later replays do not overwrite."""
+        """What a chunk gives: copies, which later replays do not overwrite; see `Frame.fill`."""
         kinds = tuple(
             (name, value.dtype, *fixed_shape(name, value)) for name, value in rows.items()
         )
-        key = piece.units, piece.length, ends.shape[1], ends.device, kinds
+        shape = piece.units, piece.length, piece.apart, grid is None, witness
+        key = *shape, ends.shape[1], ends.device, kinds
         if key not in self._frames:
-            self._frames[key] = Frame.like(rows, ends, units=piece.units, length=piece.length)
+            self._frames[key] = Frame.like(
+                rows, ends, piece, has_grid=grid is not None, witness=witness
+            )
         frame = self._frames[key]
-        frame.fill(rows, ends, mask, thresholds)
-        return self._summed(key, frame).first(piece.stop - piece.start)
+        frame.fill(rows, ends, mask, thresholds, grid=grid, weights=weights)
+        return self._summed(key, frame).first(ends.shape[0])
 
     def _summed(self, key: Hashable, frame: Frame) -> Summed:
         """The frame's sum: replayed where it was recorded, recorded where it can be."""
-        if not (self._record and self._is_ready()):
+        if not self._record:
             return self._compute(frame)
         place = self._place()
         if place != self._recorded_at:

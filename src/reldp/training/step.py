@@ -1,16 +1,20 @@
 """One private step: batch, clipped sum, noise, division by the public batch size.
 
 Exactly theory.md section 1, for the plan at hand: Poisson positives and negatives without
-replacement from the run's coins; per-unit gradients clipped by the plan's rule over the whole
+replacement from the run's random draws; per-unit gradients clipped by the plan's rule over the whole
 logical batch; noise on the sum, also when the batch is empty; the divisor is the public expected
-batch size, never the realised one. Thresholds are lowered by the shares that pay for putting the
-sum on the noise's grid (section 6) and for what rounding may make of a unit's company. What a step
-leaves in ``parameter.grad`` is private; its `StepReport` is not.
+batch size, never the realized one.
 
-Public inside the package: `PrivateStep`, `StepReport`, `Batch`, `relation_loss`, `LARGEST_SUM`, `COMPANY`.
+Each unit's clipped gradient is a whole number of steps of the noise's grid, so the sum is exact and
+a unit's part of it cannot depend on the order of additions; that it does not depend on the unit's
+place or neighbors in any other way is checked on public rows (`reldp.training.guard`) when the step
+is opened, at random steps, and whenever threads or precision have changed. What a step leaves
+in ``parameter.grad`` is private; its `StepReport` is sensitive.
+
+Public inside the package: `PrivateStep`, `StepReport`, `Batch`, `relation_loss`, `LARGEST_SUM`.
 
 >>> LARGEST_SUM
-4194304.0
+1048576.0
 """
 
 import math
@@ -27,10 +31,11 @@ from torch import Tensor, nn
 from reldp.encoders import Encoder, RelationLoss
 from reldp.encoders.tokens import RowTable
 from reldp.errors import ConfigError, RunError
-from reldp.gradients import PerUnitGradients
-from reldp.noise import GaussianNoise, Streams, add_noise, fast_seed, rounding_slack
+from reldp.gradients import GradientSettings, PerUnitGradients, sum_error
+from reldp.noise import GRID, GaussianNoise, Streams, add_noise
 from reldp.sampling import TupleSampler
 from reldp.training.frames import Frame, Shapes, Summed, most_units
+from reldp.training.guard import LocalityGuard
 from reldp.training.replay import Replay
 
 if TYPE_CHECKING:
@@ -39,21 +44,19 @@ if TYPE_CHECKING:
     from reldp.plan import PrivacyPlan
     from reldp.training.config import TrainingConfig
 
-__all__ = ["COMPANY", "LARGEST_SUM", "Batch", "PrivateStep", "StepReport", "relation_loss"]
+__all__ = ["LARGEST_SUM", "Batch", "PrivateStep", "StepReport", "relation_loss"]
 
-# Share by which thresholds are lowered, since the place of a unit in its frame, and float32 sums
-# over the units of a large layer, may move the others a little (docs/gradients.md).
-COMPANY = 1e-4
-# Sums up to this many standard deviations are exact on the noise's grid.
-LARGEST_SUM = 2.0**22
+# Sums up to this many standard deviations are exact in float64 on the noise's grid of 2^-30, with
+# three bits to spare.
+LARGEST_SUM = 2.0**20
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepReport:
-    """What a step met: computed from private data without noise, *not private*.
+    """What a step met. Sensitive: computed from private data without noise.
 
     Attributes:
-        num_tuples: The realised batch size.
+        num_tuples: The realized batch size.
         overflow: The batch could not be drawn and was empty.
         loss: Mean loss of the clip units.
         median_norm: Median gradient norm of the clip units before clipping.
@@ -99,7 +102,9 @@ class PrivateStep:
         if not self.parameters:
             raise ConfigError("`encoder` must have something to train, got none. Load it to train.")
         self._size = sum(p.numel() for p in self.parameters.values())
-        self._engine = PerUnitGradients(encoder.module) if config.clip else None
+        # Locality is checked here, on public rows and to the bit, and not by the engine.
+        unchecked = GradientSettings(check_isolation=False)
+        self._engine = PerUnitGradients(encoder.module, unchecked) if config.clip else None
         self._table = encoder.table(capped, pool=pool) if table is None else table
         expected = capped.num_entities + (plan.pool_size if plan.negatives == "public" else 0)
         if len(self._table) != expected:
@@ -108,9 +113,8 @@ class PrivateStep:
                 f"got {len(self._table) - capped.num_entities}."
             )
         self._shapes = self._frame_shapes()
-        self._frames = Replay(
-            self._frame_sum, record=config.replay, place=self._place, is_ready=self._is_ready
-        )
+        self._frames = Replay(self._frame_sum, record=config.replay, place=self._place)
+        self._guard = LocalityGuard(encoder, self._table, self._frames)
         self._sampler: TupleSampler | None = None
         self._streams: Streams | None = None
         self._noise: GaussianNoise | None = None
@@ -137,8 +141,13 @@ class PrivateStep:
         return found
 
     def open(self, streams: Streams) -> None:
-        """Takes the run's coins and noise."""
+        """Takes the run's random draws and noise, and checks that units are independent.
+
+        Raises:
+            InputError: A unit's gradient depends on more than that unit.
+        """
         plan = self._plan
+        self._check_locality()
         self._streams = streams
         self._sampler = TupleSampler(
             self._capped,
@@ -148,8 +157,8 @@ class PrivateStep:
             negatives=plan.negatives,
             public_pool_size=plan.pool_size if plan.negatives == "public" else None,
         )
-        if plan.noise_multiplier > 0 and self._config.noise == "secure":
-            self._noise = GaussianNoise(streams)
+        if plan.noise_multiplier > 0:
+            self._noise = GaussianNoise(streams, self._config.noise)
 
     def close(self) -> None:
         """Stops drawing noise ahead."""
@@ -157,7 +166,7 @@ class PrivateStep:
             self._noise.close()
 
     def draw(self, step: int, branch: int) -> "Batch":
-        """The batch of a step, laid out in clip units; private."""
+        """The batch of a step, laid out in clip units; sensitive."""
         assert self._sampler is not None, "open comes first"
         batch = self._sampler.sample(step, branch)
         units = self._plan.rule.units(
@@ -174,13 +183,17 @@ class PrivateStep:
         """Leaves the step's noisy gradient in ``grad`` of every trainable parameter."""
         if any(module.training for module in self._modules):
             self._encoder.eval()  # dropout would give the same noise another sum on resuming
+        self._look_again(step, branch)
         found = self._sum(batch)
         total = found.total
-        deviation = self._plan.noise_multiplier * self._plan.clip_norm
-        if deviation > 0:
+        if self._grid is not None:
             if batch.num_tuples > LARGEST_SUM * self._plan.noise_multiplier:
                 raise RunError("A batch must fit the noise's grid, got one far too large for it.")
-            total = add_noise(total, self._draw_noise(step, branch), standard_deviation=deviation)
+            total = add_noise(
+                total * self._grid,
+                self._draw_noise(step, branch),
+                standard_deviation=self._plan.noise_multiplier * self._plan.clip_norm,
+            )
         self._spread(total / self._plan.expected_batch_size)
         return _report(batch, found)
 
@@ -190,7 +203,9 @@ class PrivateStep:
         if not units.num_units:
             none = torch.zeros(0, dtype=torch.float64, device=self._encoder.device)
             return Summed(none.new_zeros(self._size), none, none, none)
-        thresholds = self._on_device(self._thresholds(units))
+        if units.num_units > self._most_units:
+            raise RunError("A batch must not be far larger than expected, got one that is.")
+        thresholds = self._on_device(units.thresholds * (1.0 - self._margin))
         found: Summed | None = None
         for piece in self._shapes.cut(self._longest(units)):
             own = slice(piece.start, piece.stop)
@@ -200,33 +215,72 @@ class PrivateStep:
                 self._on_device(units.ends[own]).long(),
                 self._on_device(units.mask[own]),
                 thresholds[own],
+                grid=self._grid,
             )
             found = part if found is None else found.plus(part)
         assert found is not None
         return found
 
+    @property
+    def _most_units(self) -> int:
+        """Clip units that a batch has with a probability beyond doubt (1 - e^-500 and more)."""
+        per_tuple = self._plan.num_negatives if self._plan.clipping == "pair" else 1
+        return math.ceil(8 * per_tuple * (self._plan.expected_batch_size + 100))
+
+    @property
+    def _margin(self) -> float:
+        """Share by which thresholds are lowered for sums that are not exact (theory.md section 6).
+
+        Sums of small parameters are exact and need none. Those of large ones are within `error` of
+        exact ones in units of the clip norm, and move by half a grid step per coordinate when noise
+        is added; both happen to either of two neighboring graphs.
+        """
+        if self._engine is None or not self._engine.num_kept:
+            return 0.0
+        plan, shapes = self._plan, self._shapes
+        positions = max(n * shapes.units_of(n) for n in shapes.lengths()) * shapes.rows_per_unit
+        error = sum_error(positions, self._most_units)
+        rounding = 0.5 * GRID * plan.noise_multiplier * math.sqrt(self._engine.num_kept)
+        # The least by which one entity moves the sum, if it moves it at all, in clip norms.
+        least = min(1.0, plan.rule.replacement_shift(plan.num_negatives))
+        return 2.0 * (error + rounding) / least
+
+    @property
+    def _grid(self) -> float | None:
+        """The step of the grid that contributions and noise lie on; None without noise."""
+        deviation = self._plan.noise_multiplier * self._plan.clip_norm
+        return GRID * deviation if deviation > 0 else None
+
     def _frame_sum(self, frame: Frame) -> Summed:
         """The sum over a frame of units; nothing is read back from the device in a recording."""
         units = frame.weights.shape[0]
-
-        def losses(start: int, stop: int) -> Tensor:
-            return self._losses(frame) * frame.weights
-
         if self._engine is None:
-            found = losses(0, units)
+            found = self._losses(frame) * frame.weights
             return _unclipped(_flat(self._gradients(found.sum())), found.detach())
-        rows = next(iter(frame.rows.values())).shape[0]
-        known = self._engine.is_checked  # in a recording nothing can be read back
-        own = None if known else int(frame.weights.sum())
         clipped = self._engine.clipped_sum(
-            losses, frame.thresholds, rows // units, distinct_units=own
+            lambda start, stop: self._losses(frame),
+            frame.thresholds,
+            next(iter(frame.rows.values())).shape[0] // units,
+            weights=frame.weights,
+            grid=frame.grid,
+            apart=frame.apart,
+            witness=frame.witness,
         )
-        sums = [clipped.sums[name] for name in self.parameters]
-        return Summed(_flat(sums), clipped.norms, clipped.losses, clipped.factors)
+        total = _flat([clipped.sums[name] for name in self.parameters])
+        return Summed(total, clipped.norms, clipped.losses, clipped.factors, clipped.witness)
 
-    def _is_ready(self) -> bool:
-        """Whether units are known not to mix, or are alone; a recording cannot look."""
-        return self._engine is None or self._engine.is_checked or self._shapes.units == 1
+    def _check_locality(self) -> None:
+        """Finds the layout of every microbatch; nothing is promised without clipping."""
+        if self._engine is not None:
+            self._shapes = self._guard.find_layouts(self._frame_shapes())
+
+    def _look_again(self, step: int, branch: int) -> None:
+        """Checks locality once more at random steps, or when arithmetic may have changed."""
+        if self._engine is None or self._streams is None:
+            return
+        if not self._guard.is_current:
+            self._check_locality()
+        self._guard.look_again(self._shapes, self._streams, step, branch)
 
     def _place(self) -> tuple[int, ...]:
         """Where the parameters are in memory."""
@@ -237,10 +291,6 @@ class PrivateStep:
         own = list(self.parameters.values())
         found = torch.autograd.grad(loss, own, allow_unused=True)
         return [torch.zeros_like(p) if g is None else g for p, g in zip(own, found, strict=True)]
-
-    def _thresholds(self, units: "ClipUnits") -> npt.NDArray[np.float64]:
-        """The units' thresholds, lowered for the noise's grid and for company."""
-        return units.thresholds * (1.0 - self._slack() - COMPANY)
 
     def _losses(self, frame: Frame) -> Tensor:
         """Losses (units,) of a frame, from one forward over its rows."""
@@ -263,12 +313,6 @@ class PrivateStep:
             cache_enabled=not self._config.replay,
         )
 
-    def _slack(self) -> float:
-        """Share by which thresholds are lowered for the noise's grid."""
-        plan = self._plan
-        least = min(1.0, plan.rule.replacement_shift(plan.num_negatives))
-        return rounding_slack(self._size, plan.noise_multiplier, smallest_shift=least)
-
     def _longest(self, units: "ClipUnits") -> npt.NDArray[np.int64]:
         """The length of every unit's longest row, (units,)."""
         found: npt.NDArray[np.int64] = self._table.lengths[units.entities].max(axis=1, initial=1)
@@ -279,12 +323,8 @@ class PrivateStep:
 
     def _draw_noise(self, step: int, branch: int) -> Tensor:
         """N(0, 1) for every trainable number, float64 on the encoder's device."""
-        device = self._encoder.device
-        if self._noise is not None:
-            return torch.from_numpy(self._noise.draw(step, branch, self._size)).to(device)
-        assert self._streams is not None, "open comes first"
-        generator = torch.Generator(device).manual_seed(fast_seed(self._streams, step, branch))
-        return torch.randn(self._size, dtype=torch.float64, device=device, generator=generator)
+        assert self._noise is not None, "open comes first"
+        return torch.from_numpy(self._noise.draw(step, branch, self._size)).to(self._encoder.device)
 
     def _spread(self, total: Tensor) -> None:
         """Hands every parameter its part of the whole (parameters,)."""

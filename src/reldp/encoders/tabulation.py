@@ -1,0 +1,102 @@
+"""What a frozen model says of every text, such that no text's vector depends on another text.
+
+A private step is trained on these vectors, so a vector may depend on its own text alone, to the bit
+(theory.md section 6). A text goes into a batch whose shape follows from its own length; a batch that
+is not full repeats its first text, and its last place is always such a repeat, with a masked token,
+because models choose other kernels where nothing is masked. That a row's bits depend neither on its
+place nor on the rows beside it is checked for every shape with public random rows; where they do,
+texts are run one at a time.
+
+Private to the package: `tabulate`.
+
+>>> rows = lambda places, length: {"attention_mask": torch.ones((len(places), length))}
+>>> lengths = np.array([3, 9])
+>>> found = tabulate(lambda r: r["attention_mask"], rows, lambda n, m: rows(range(n), m), lengths,
+...                  max_length=16, max_tokens=64)
+>>> [(places.tolist(), tuple(vectors.shape)) for places, vectors in found]
+[([1], (1, 16)), ([0], (1, 8))]
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+__all__ = ["tabulate"]
+
+_Rows = dict[str, Tensor]
+_Places = npt.NDArray[np.int64]
+
+
+def tabulate(
+    run: Callable[[_Rows], Tensor],
+    rows: Callable[[_Places, int], _Rows],
+    synthetic: Callable[[int, int], _Rows],
+    lengths: npt.NDArray[np.integer[Any]],
+    *,
+    max_length: int,
+    max_tokens: int,
+) -> Iterator[tuple[_Places, Tensor]]:
+    """Runs a model on all texts.
+
+    Args:
+        run: What the model says of rows, one result per row.
+        rows: Rows of some texts, padded to a length.
+        synthetic: So many public random rows of a length.
+        lengths: Tokens of every text.
+        max_length: Most tokens of a text.
+        max_tokens: Tokens of a batch.
+
+    Yields:
+        Places of some texts, and what the model says of them.
+    """
+    step = np.where(lengths <= 64, 8, 32)
+    padded = np.maximum(lengths, np.minimum(-(-lengths // step) * step, max_length))
+    with torch.no_grad():
+        for length in np.unique(padded)[::-1].tolist():
+            own = np.flatnonzero(padded == length)
+            size = max(2, max_tokens // length)
+            if not _is_independent(run, synthetic, size, length):
+                size = 1
+            yield from _batches(run, rows, own, size, length)
+
+
+def _batches(
+    run: Callable[[_Rows], Tensor],
+    rows: Callable[[_Places, int], _Rows],
+    own: _Places,
+    size: int,
+    length: int,
+) -> Iterator[tuple[_Places, Tensor]]:
+    """Runs the texts of one length in batches of one size."""
+    real = max(1, size - 1)
+    for start in range(0, len(own), real):
+        texts = own[start : start + real]
+        filled = np.concatenate([texts, np.repeat(texts[:1], size - len(texts))])
+        yield texts, run(_with_masked_end(rows(filled, length)))[: len(texts)]
+
+
+def _with_masked_end(rows: _Rows) -> _Rows:
+    """Rows whose last one, which is padding, has a masked token; a row alone stays as it is."""
+    mask = rows["attention_mask"]
+    if mask.shape[0] > 1 and mask.shape[1] > 1:
+        mask[-1, -1] = 0
+    return rows
+
+
+def _is_independent(
+    run: Callable[[_Rows], Tensor], synthetic: Callable[[int, int], _Rows], size: int, length: int
+) -> bool:
+    """Whether a row has the same bits at every place of a batch and beside any other rows."""
+    mixed = _with_masked_end(synthetic(size, length))
+    alike = {name: value[:1].expand_as(value).clone() for name, value in mixed.items()}
+    same = run(_with_masked_end(alike))[: size - 1]
+    among = run(mixed)
+    if not torch.equal(same, same[:1].expand_as(same)) or not torch.equal(among[0], same[0]):
+        return False
+    turned = {name: value[: size - 1].flip(0) for name, value in mixed.items()}
+    back = run({name: torch.cat([v, mixed[name][-1:]]) for name, v in turned.items()})
+    return torch.equal(back[: size - 1].flip(0), among[: size - 1])

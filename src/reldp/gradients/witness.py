@@ -1,0 +1,40 @@
+"""One number per unit that changes when any bit of the unit's gradient does.
+
+The bits of a unit's values, 16 at a time, times fixed random whole numbers, summed: exact in
+float64, in whatever order, because every partial sum is a whole number below 2^53. Two units with
+different bits have the same witness with a probability of about 2^-30. It serves the comparison of
+units to the bit (`reldp.training.locality`) without a copy of their gradients.
+
+Private to the package: `witness`.
+
+>>> values = torch.tensor([[1.0, 2.0], [1.0, 2.0], [1.0, 2.0000002]])
+>>> first, second, third = witness([values]).tolist()
+>>> first == second, first == third
+(True, False)
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+__all__ = ["witness"]
+
+_BLOCK = 1 << 18  # columns at a time: sums stay below 2^15 * 2^15 * 2^18 = 2^48
+_MODULUS = 2.0**48
+
+
+def witness(values: Sequence[Tensor]) -> Tensor:
+    """The witness of each unit, (U,) float64, of values that all have units first."""
+    units, device = values[0].shape[0], values[0].device
+    generator = torch.Generator().manual_seed(0)
+    total = torch.zeros(units, dtype=torch.float64, device=device)
+    for value in values:
+        if not value.numel():
+            continue
+        bits = value.detach().contiguous().flatten(1).view(torch.int16).to(device)  # (U, columns)
+        for start in range(0, bits.shape[1], _BLOCK):
+            block = bits[:, start : start + _BLOCK].double()
+            drawn = torch.randint(-(1 << 15), 1 << 15, (block.shape[1],), generator=generator)
+            total = (total + block @ drawn.double().to(device)).remainder(_MODULUS)
+    return total

@@ -1,0 +1,138 @@
+"""Keeps a step local: checks it on public rows before the first step, and again at random ones.
+
+What is checked, and how, is in `reldp.training.locality`. Before the first step the trainable
+weights are moved off their start for the check and put back: a weight of zero, as in a new adapter,
+would hide how its products round. The check is repeated as a whole when the number of threads, the
+device or the precision of products has changed, since bits depend on them.
+
+Private to the package: `LocalityGuard`.
+
+>>> LocalityGuard.__name__
+'LocalityGuard'
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from reldp.encoders import Encoder
+from reldp.errors import RunError
+from reldp.noise import GRID, Streams
+from reldp.training.frames import Piece, Shapes, Summed
+from reldp.training.locality import Synthetic, find_layouts, still_local
+from reldp.training.replay import Replay
+
+__all__ = ["LocalityGuard"]
+
+# A step is preceded by another look once in so many steps, at random.
+_EVERY = 64
+_PURPOSE = "locality/check"
+# What a zero weight is moved by.
+_LEAST_SPREAD = 0.02
+
+
+class LocalityGuard:
+    """Decides the layout of microbatches and checks it.
+
+    Args:
+        encoder: What is trained.
+        table: What the encoder's rows come from; only kinds and sizes are taken from it.
+        frames: Runs microbatches, as in a step.
+    """
+
+    def __init__(self, encoder: Encoder, table: Any, frames: Replay) -> None:
+        self._encoder, self._table, self._frames = encoder, table, frames
+        self._checked_with: tuple[object, ...] | None = None
+        self._rows_per_unit = 0
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the last full check was made with the arithmetic that is in use."""
+        return self._checked_with == self._numerics()
+
+    def find_layouts(self, shapes: Shapes) -> Shapes:
+        """The shapes with the fastest layout of every length in which units are independent.
+
+        Raises:
+            InputError: A unit's gradient depends on more than that unit.
+        """
+        self._encoder.eval()
+        self._rows_per_unit = shapes.rows_per_unit
+        with _shaken(self._encoder.trainable()):
+            found = find_layouts(shapes, self._run, self._make)
+        self._checked_with = self._numerics()
+        return found
+
+    def look_again(self, shapes: Shapes, streams: Streams, step: int, branch: int) -> None:
+        """At random steps, checks one length of microbatches with the weights as they are.
+
+        Raises:
+            RunError: A unit's gradient depends on more than that unit.
+        """
+        drawn = streams.stream(_PURPOSE, branch, step).integers(1 << 31, 3).tolist()
+        if drawn[0] % _EVERY:
+            return
+        lengths = shapes.lengths()
+        length, seed = lengths[drawn[1] % len(lengths)], drawn[2]
+        if not still_local(shapes, self._run, self._make, length=length, seed=seed):
+            raise RunError(
+                "`encoder` must give a unit the same gradient whatever else is in its microbatch, "
+                "got another one on public rows than before. Does the module keep a state?"
+            )
+
+    def _numerics(self) -> tuple[object, ...]:
+        """What the bits of a product depend on and code outside may have changed."""
+        return (
+            torch.get_num_threads(),
+            torch.get_float32_matmul_precision(),
+            torch.are_deterministic_algorithms_enabled(),
+            self._encoder.device,
+        )
+
+    def _make(self, units: int, length: int, seed: int) -> Synthetic:
+        """Public random units."""
+        generator = torch.Generator().manual_seed(seed)
+        rows = self._encoder.synthetic_rows(
+            self._table, units * self._rows_per_unit, length=length, generator=generator
+        )
+        shape = units, self._rows_per_unit - 2
+        mask = torch.rand(shape, generator=generator) < 0.1
+        mask[:, 0] = False  # a unit without negatives has no gradient
+        ends = torch.randint(2, shape, generator=generator)
+        device = self._encoder.device
+        return Synthetic(rows, ends.to(device), mask.to(device))
+
+    def _run(self, piece: Piece, units: Synthetic, *, weights: Tensor) -> Summed:
+        """A microbatch of public units, by the code that trains."""
+        return self._frames.run(
+            piece,
+            units.rows,
+            units.ends,
+            units.mask,
+            torch.ones_like(weights),
+            grid=GRID,
+            weights=weights,
+            witness=True,
+        )
+
+
+@contextmanager
+def _shaken(parameters: Mapping[str, nn.Parameter]) -> Iterator[None]:
+    """Parameters off their start for a while, by public random numbers."""
+    before = {name: p.detach().clone() for name, p in parameters.items()}
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in parameters.values():
+            spread = float(parameter.float().std()) if parameter.numel() > 1 else 0.0
+            noise = torch.randn(parameter.shape, generator=generator).to(parameter)
+            parameter.add_(noise * max(spread if math.isfinite(spread) else 0.0, _LEAST_SPREAD))
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for name, parameter in parameters.items():
+                parameter.copy_(before[name])

@@ -1,0 +1,37 @@
+"""Witnesses of units."""
+
+import pytest
+import torch
+
+from reldp.gradients import witness as module
+from reldp.gradients.witness import witness
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_one_changed_bit_anywhere_is_seen_and_equal_units_agree(dtype):
+    torch.manual_seed(0)
+    unit = torch.randn(1, 500).to(dtype)
+    values = unit.repeat(40, 1)
+    bits = values.view(torch.int16)
+    for row in range(1, 40):
+        bits[row, (row * 37) % bits.shape[1]] ^= 1 << (row % 15)
+    found = witness([values, unit.repeat(40, 1)])
+    assert len(set(found.tolist())) == 40
+    assert len(set(witness([unit.repeat(40, 1)]).tolist())) == 1
+
+
+def test_place_and_blocks_do_not_matter(monkeypatch):
+    values = [torch.randn(9, 100), torch.randn(9, 7, 3), torch.zeros(9, 0)]
+    found = witness(values)
+    assert torch.equal(witness([v.flip(0) for v in values]).flip(0), found)
+    alone = torch.cat([witness([v[i : i + 1] for v in values]) for i in range(9)])
+    assert torch.equal(alone, found)
+    monkeypatch.setattr(module, "_BLOCK", 1 << 18)
+    assert torch.equal(witness(values), found)
+
+
+def test_values_that_swap_places_are_seen():
+    one, two = torch.randn(2, 50)
+    values = torch.stack([torch.cat([one, two]), torch.cat([two, one])])
+    first, second = witness([values]).tolist()
+    assert first != second
