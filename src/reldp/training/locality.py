@@ -24,6 +24,7 @@ Public inside the package: `Synthetic`, `find_layouts`, `still_local`.
 'Synthetic'
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -142,7 +143,9 @@ def _compared(piece: Piece, run: Run, make: Make, seed: int) -> float | None:
             "random rows. Are its weights whole?"
         )
     if not bool(everywhere.total.any()):
-        return None
+        # A unit among its like may have no gradient just because it is compared with them.
+        among = _run(piece, run, units, [*range(piece.units)], counted=0)
+        return math.inf if bool(among.total.any()) else None
     differences = [_difference(everywhere, 0, everywhere, place) for place in range(piece.stop)]
     if piece.units == 1:
         _run(piece, run, units, [1], counted=0)
@@ -177,10 +180,12 @@ def _difference(
     if same and (sums or not of_sums):
         return 0.0
     norm, length = float(one.norms[at_one]), float(other.norms[at_other])
-    if norm < _SHORT:
+    longer = max(norm, length)
+    if longer < _SHORT:
         return _ROUNDING
-    apart = abs(length - norm) / norm
+    apart = abs(length - norm) / longer
     if of_sums:
-        apart = max(apart, float((one.total - other.total).norm() / one.total.norm()))
+        whole = max(float(one.total.norm()), float(other.total.norm()), 1e-300)
+        apart = max(apart, float((one.total - other.total).norm()) / whole)
     loss, was = float(other.losses[at_other]), float(one.losses[at_one])
     return max(apart, abs(loss - was) / max(abs(was), 1.0), 1e-300)

@@ -1,0 +1,161 @@
+"""The guard of a real step: what it must find in encoders, before any private row is touched."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from reldp.encoders import FeatureEncoder, TextEncoder
+from reldp.errors import InputError, RunError
+from reldp.graph import EntityGraph
+from reldp.noise import Streams
+from reldp.training import guard
+from reldp.training.config import TrainingConfig
+from reldp.training.step import PrivateStep
+from tests.encoders.tiny import SENTENCE, write_model
+from tests.training.small import small_encoder, small_parts, small_plan
+
+torch.set_num_threads(1)
+
+
+class Centered(nn.Module):
+    """Takes off the mean of the batch below everything that is trained; maybe detached."""
+
+    def __init__(self, inner, detached):
+        super().__init__()
+        self.inner, self.detached = inner, detached
+
+    def forward(self, features):
+        mean = features.mean(0, keepdim=True)
+        return self.inner(features - (mean.detach() if self.detached else mean))
+
+
+class Counting(nn.Module):
+    """Mixes rows after a number of forwards."""
+
+    def __init__(self, inner, after):
+        super().__init__()
+        self.inner, self.after, self.calls = inner, after, 0
+
+    def forward(self, features):
+        self.calls += 1
+        mixed = features - features.mean(0, keepdim=True)
+        return self.inner(mixed if self.calls > self.after else features)
+
+
+class Running(nn.Module):
+    """Keeps a running mean of what it has seen: a state that carries rows into later steps."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+        self.register_buffer("mean", torch.zeros(6))
+
+    def forward(self, features):
+        with torch.no_grad():
+            self.mean.mul_(0.9).add_(0.1 * features.mean(0))
+        return self.inner(features - self.mean)
+
+
+def opened(wrap, **settings):
+    encoder, capped, plan = small_parts()
+    encoder.module = wrap(encoder.module)
+    step = PrivateStep(encoder, capped, plan, TrainingConfig(**settings))
+    step.open(Streams(bytes(range(32))))
+    return step
+
+
+@pytest.mark.parametrize("units", [None, 2, 3, 50])
+@pytest.mark.parametrize("detached", [False, True])
+def test_batch_statistics_below_the_first_trained_layer_are_refused(detached, units):
+    with pytest.raises(InputError, match="keep units apart"):
+        opened(lambda module: Centered(module, detached), chunk_units=units)
+
+
+@pytest.mark.parametrize("units", [None, 1])
+def test_a_module_with_a_state_is_refused(units):
+    with pytest.raises(InputError, match=r"keep units apart|even for a unit alone"):
+        opened(Running, chunk_units=units)
+
+
+def test_no_private_row_is_touched_before_the_check(monkeypatch):
+    """Row 0 is asked for its kind and size, and never given to the module."""
+    encoder, capped, plan = small_parts()
+    seen = []
+    embed = encoder.embed
+    monkeypatch.setattr(encoder, "embed", lambda rows: seen.append(rows["features"]) or embed(rows))
+    PrivateStep(encoder, capped, plan, TrainingConfig()).open(Streams(bytes(32)))
+    private = {tuple(row) for row in capped.graph.features.tolist()}
+    assert len(seen) > 2
+    assert not any(tuple(row) in private for rows in seen for row in rows.tolist())
+
+
+def test_a_module_that_begins_to_mix_later_is_stopped(monkeypatch):
+    """With a look at every step; in training it is at random steps, one in 64."""
+    monkeypatch.setattr(guard, "_EVERY", 1)
+    step = opened(lambda module: Counting(module, after=1000))
+    step.run(step.draw(0, 0), 0, 0)
+    step._encoder.module.after = 0
+    with pytest.raises(RunError, match="Does the module keep a state"):
+        step.run(step.draw(1, 0), 1, 0)
+
+
+def test_looks_are_at_random_steps_of_which_there_are_enough(monkeypatch):
+    looks = []
+    monkeypatch.setattr(guard, "still_local", lambda *_, **kind: looks.append(kind) or True)
+    step = opened(lambda module: module)
+    for number in range(2000):
+        step._look_again(number, 0)
+    assert 10 <= len(looks) <= 60  # 31 expected, five deviations either way
+
+
+def test_weights_are_put_back_and_zeros_do_not_hide_products():
+    encoder = small_encoder()
+    with torch.no_grad():
+        encoder.layers[1].weight.zero_()
+    before = {name: p.detach().clone() for name, p in encoder.trainable().items()}
+    _, capped, plan = small_parts()
+    step = PrivateStep(encoder, capped, plan, TrainingConfig())
+    step.open(Streams(bytes(32)))
+    assert all(torch.equal(p, before[name]) for name, p in encoder.trainable().items())
+    assert step._shapes.layouts[1] != "single"  # gradients were shown although weights are zero
+
+
+def test_another_number_of_threads_is_checked_anew(monkeypatch):
+    step = opened(lambda module: module)
+    found = []
+    honest = step._guard.find_layouts
+    monkeypatch.setattr(step._guard, "find_layouts", lambda s: found.append(s) or honest(s))
+    step.run(step.draw(0, 0), 0, 0)
+    torch.set_num_threads(2)
+    try:
+        step.run(step.draw(1, 0), 1, 0)
+    finally:
+        torch.set_num_threads(1)
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("train", ["lora", "full", "head", "last:1"])
+@pytest.mark.parametrize("kind", ["bert", "mpnet", "llama"])
+def test_text_encoders_have_a_layout_for_every_length(tmp_path, kind, train):
+    texts = [" ".join(SENTENCE.split()[: 1 + i % 5]) for i in range(60)]
+    graph = EntityGraph.from_lists(
+        list(range(60)), [(i, (i + 1) % 60) for i in range(60)], text=texts
+    )
+    capped = graph.promise_degrees(2)
+    encoder = TextEncoder.load(write_model(kind, tmp_path / "m"), train=train, max_length=16)
+    plan = small_plan(capped, num_negatives=2, expected_batch_size=5.0)
+    step = PrivateStep(encoder, capped, plan, TrainingConfig())
+    step.open(Streams(bytes(32)))
+    assert sorted(step._shapes.layouts) == step._shapes.lengths()
+
+
+def test_an_encoder_of_whole_numbers_must_say_what_public_rows_are():
+    class Whole(FeatureEncoder):
+        def rows(self, table, indices):
+            return {"features": super().rows(table, indices)["features"].round().long()}
+
+    _, capped, plan = small_parts()
+    step = PrivateStep(Whole(6), capped, plan, TrainingConfig())
+    with pytest.raises(Exception, match="`synthetic_rows` must be written"):
+        step.open(Streams(np.zeros(32, np.uint8).tobytes()))

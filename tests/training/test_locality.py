@@ -1,0 +1,115 @@
+"""Layouts of microbatches: found to the bit, and refused where units mix."""
+
+import pytest
+import torch
+
+from reldp.errors import InputError
+from reldp.training.frames import Piece, Shapes, Summed
+from reldp.training.locality import Synthetic, find_layouts, still_local
+
+ROWS = 3
+SHAPES = Shapes(rows_per_unit=ROWS, most_units=8, max_length=16, kind="cpu")
+
+
+def make(units, length, seed):
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randn((units * ROWS, length), generator=generator)
+    flags = torch.zeros((units, 1), dtype=torch.int64)
+    return Synthetic({"input_ids": values}, flags, flags.bool())
+
+
+class Machine:
+    """A stand-in for a step whose gradients may depend on more than their unit.
+
+    Args:
+        fault: Given (layout, gradients (units, size), place numbers, all rows), returns gradients.
+    """
+
+    def __init__(self, fault=None):
+        self.fault, self.calls = fault, 0
+
+    def __call__(self, piece: Piece, units: Synthetic, *, weights) -> Summed:
+        self.calls += 1
+        layout = "single" if piece.units == 1 else "apart" if piece.apart else "rows"
+        rows = units.rows["input_ids"].view(len(units.ends), -1)
+        count = len(rows)
+        padded = torch.cat([rows, rows[:1].expand(piece.units - count, -1)])
+        gradients = padded[:, :4] * 0.1 + 0.01
+        if self.fault is not None:
+            gradients = self.fault(layout, gradients, self.calls)
+        norms = gradients.double().norm(dim=1)
+        total = (gradients[:count].double() * weights[:, None]).sum(0) * 2.0**30
+        witness = gradients.contiguous().view(torch.int32).double().sum(1)
+        return Summed(total, norms, gradients.sum(1), torch.ones(piece.units), witness).first(count)
+
+
+def layouts(fault):
+    found = find_layouts(SHAPES, Machine(fault), make)
+    return [found.layouts[length] for length in found.lengths()]
+
+
+def nudged(gradients, places):
+    """The last bit changed at some places."""
+    bits = gradients.clone().view(torch.int32)
+    bits[places] ^= 1
+    return bits.view(torch.float32)
+
+
+def test_independent_units_keep_the_fastest_layout():
+    assert layouts(None) == ["rows", "rows"]
+
+
+@pytest.mark.parametrize("place", [0, 1, 5, -2])
+def test_one_bit_at_one_place_is_found_and_the_next_layout_taken(place):
+    def fault(layout, gradients, call):
+        return nudged(gradients, [place]) if layout == "rows" else gradients
+
+    assert layouts(fault) == ["apart", "apart"]
+
+
+def test_where_products_of_units_depend_on_place_too_units_are_run_alone():
+    def fault(layout, gradients, call):
+        return gradients if layout == "single" else nudged(gradients, [1])
+
+    assert layouts(fault) == ["single", "single"]
+
+
+def test_rounding_that_depends_on_neighbors_is_found():
+    def fault(layout, gradients, call):
+        others = gradients.sum(0, keepdim=True) - gradients
+        return gradients * (1 + 1e-6 * others.sign()) if layout == "rows" else gradients
+
+    assert layouts(fault) == ["apart", "apart"]
+
+
+@pytest.mark.parametrize("strength", [1.0, 0.3])
+def test_units_that_mix_are_refused(strength):
+    def centered(layout, gradients, call):
+        return gradients - strength * gradients.mean(0, keepdim=True)
+
+    with pytest.raises(InputError, match="keep units apart"):
+        layouts(centered)
+
+
+def test_an_encoder_that_does_not_repeat_itself_is_refused():
+    def restless(layout, gradients, call):
+        return gradients * (1 + 1e-6 * call)
+
+    with pytest.raises(InputError, match="even for a unit alone"):
+        layouts(restless)
+
+
+def test_gradients_that_are_not_finite_are_refused():
+    with pytest.raises(InputError, match="finite losses and gradients"):
+        layouts(lambda layout, gradients, call: gradients / 0)
+
+
+def test_without_gradients_nothing_is_shown_and_units_are_run_alone():
+    assert layouts(lambda layout, gradients, call: gradients * 0) == ["single", "single"]
+
+
+def test_what_changes_later_is_seen_when_looked_at_again():
+    shapes = find_layouts(SHAPES, Machine(), make)
+    assert still_local(shapes, Machine(), make, length=8, seed=77)
+    late = Machine(lambda layout, gradients, call: nudged(gradients, [2]))
+    assert not still_local(shapes, late, make, length=8, seed=77)

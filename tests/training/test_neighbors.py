@@ -1,0 +1,163 @@
+"""An adversary searches for units that move others: near null spaces, at all scales, in odd widths.
+
+theory.md section 2: with all other random draws the same, one tuple less moves the sum by at most
+the clip norm, and every other tuple's share of it not at all. The search makes what breaks this in
+floating point: inputs that the starting weights nearly map to zero, so that scores divide rounding
+errors; equal rows; huge and tiny values; widths whose kernels depend on a row's place. Its control,
+the fast layout forced on every encoder, must be refuted.
+"""
+
+import numpy as np
+import pytest
+import torch
+
+from reldp.clipping import ClipUnits
+from reldp.encoders import FeatureEncoder
+from reldp.graph import EntityGraph
+from reldp.noise import Streams
+from reldp.training.config import TrainingConfig
+from reldp.training.step import Batch, PrivateStep
+from tests.training.small import small_plan
+
+torch.set_num_threads(1)
+
+COUNT = 40
+CLIP = 1.0
+KINDS = ["null", "equal", "huge", "tiny", "mixed"]
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=[
+            pytest.mark.gpu,
+            pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+        ],
+    ),
+]
+
+
+def hostile_features(encoder, kind, generator):
+    """Features (COUNT, width) of one kind."""
+    width = encoder.settings["in_dim"]
+    plain = generator.normal(size=(COUNT, width))
+    if kind == "equal":
+        return np.repeat(plain[:1], COUNT, axis=0)
+    if kind == "huge":
+        return plain * 1e15
+    if kind == "tiny":
+        return plain * 1e-15
+    weight = encoder.layers[0].weight.detach().double().cpu().numpy()
+    _, values, directions = np.linalg.svd(weight)
+    null = directions[int((values > 1e-9).sum()) :] if weight.shape[0] < width else directions[-1:]
+    near = generator.normal(size=(COUNT, len(null))) @ null
+    return near if kind == "null" else near + plain * (generator.random((COUNT, 1)) < 0.3) * 1e-4
+
+
+def prepared(widths, kind, score, seed, device="cpu", negatives=3):
+    """A step on hostile features, and a batch of tuples."""
+    generator = np.random.default_rng(seed)
+    encoder = FeatureEncoder(widths[0], hidden=widths[1:-1], dim=widths[-1], bias=False, seed=seed)
+    features = hostile_features(encoder, kind, generator).astype(np.float32)
+    graph = EntityGraph.from_lists(
+        list(range(COUNT)), [(i, (i + 1) % COUNT) for i in range(COUNT)], features=features
+    )
+    capped = graph.promise_degrees(2)
+    plan = small_plan(
+        capped,
+        num_negatives=negatives,
+        expected_batch_size=4.0,
+        noise_multiplier=1.0,
+        clip_norm=CLIP,
+    )
+    encoder.to(device)
+    step = PrivateStep(encoder, capped, plan, TrainingConfig(score=score, device=device))
+    step.open(Streams(bytes([seed]) * 32))
+    rows = 2 + negatives
+    entities = np.stack([generator.permutation(COUNT)[:rows] for _ in range(12)])
+    units = ClipUnits(
+        entities=entities,
+        ends=generator.integers(0, 2, (12, negatives)).astype(np.int8),
+        mask=np.zeros((12, negatives), dtype=bool),
+        thresholds=np.full(12, CLIP),
+        tuple_index=np.arange(12),
+    )
+    return step, Batch(units=units, num_tuples=12, overflow=False)
+
+
+def moves(step, batch):
+    """By how much each tuple that leaves moves the sum, and all others, in clip norms."""
+
+    def total(places):
+        names = ("entities", "ends", "mask", "thresholds", "tuple_index")
+        units = ClipUnits(**{name: getattr(batch.units, name)[places] for name in names})
+        return step._sum(Batch(units=units, num_tuples=len(places), overflow=False)).total
+
+    places = np.arange(batch.units.num_units)
+    whole = total(places)
+    found = []
+    for place in places:
+        less, alone = total(np.delete(places, place)), total(places[place : place + 1])
+        moved = float((whole - less).norm()) * step._grid / CLIP
+        found.append((moved, float((whole - less - alone).abs().max())))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("score", ["cosine", "dot"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_tuple_moves_another_and_none_moves_the_sum_by_more_than_the_clip_norm(
+    kind, score, device
+):
+    """Widths 1 to 40; exact zeros: sums are whole numbers."""
+    generator = np.random.default_rng(len(kind) + len(score))
+    shapes = [(w, int(generator.integers(1, 12))) for w in range(1, 41, 3)]
+    shapes += [(7, 5), (33, 8), (7, 5, 5), (9, 1), (65, 3), (13, 7, 2)]
+    for seed, widths in enumerate(shapes):
+        step, batch = prepared(widths, kind, score, seed, device, negatives=1 + seed % 4)
+        found = moves(step, batch)
+        assert found[:, 0].max() <= 1.0, (widths, step._shapes.layouts)
+        assert found[:, 1].max() == 0.0, (widths, step._shapes.layouts)
+        step.close()
+
+
+def test_the_search_refutes_a_step_whose_layout_was_not_verified(monkeypatch):
+    """The control: matrix products over all rows, whatever the widths; on a CPU that shows."""
+    monkeypatch.setattr(PrivateStep, "_check_locality", lambda self: None)
+    monkeypatch.setattr(PrivateStep, "_look_again", lambda self, step, branch: None)
+    worst = []
+    for seed, widths in enumerate([(7, 5), (9, 3), (11, 5), (33, 8), (7, 5, 5), (15, 9), (13, 7)]):
+        for kind in ("null", "mixed"):
+            step, batch = prepared(widths, kind, "cosine", seed)
+            worst.append(moves(step, batch).max(axis=0))
+            step.close()
+    sums, others = np.array(worst).max(axis=0)
+    assert others > 0
+    assert sums > 1.0
+
+
+def test_padding_has_no_weight_whatever_the_clip_norm():
+    """A threshold of 1 for padding let one tuple contribute more than twice the clip norm."""
+    for clip in (0.05, 1e-3, 7.0):
+        generator = np.random.default_rng(0)
+        features = generator.normal(size=(COUNT, 6)).astype(np.float32)
+        graph = EntityGraph.from_lists(
+            list(range(COUNT)), [(i, (i + 1) % COUNT) for i in range(COUNT)], features=features
+        )
+        capped = graph.promise_degrees(2)
+        plan = small_plan(
+            capped, num_negatives=2, expected_batch_size=8.0, clip_norm=clip, noise_multiplier=0.5
+        )
+        step = PrivateStep(FeatureEncoder(6), capped, plan, TrainingConfig())
+        step.open(Streams(bytes(32)))
+        entities = np.array([[0, 1, 5, 9]])
+        flags = np.zeros((1, 2))
+        units = ClipUnits(
+            entities=entities,
+            ends=flags.astype(np.int8),
+            mask=flags.astype(bool),
+            thresholds=np.full(1, clip),
+            tuple_index=np.zeros(1, dtype=np.int64),
+        )
+        total = step._sum(Batch(units=units, num_tuples=1, overflow=False)).total
+        assert 0 < float(total.norm()) * step._grid <= clip
+        step.close()
