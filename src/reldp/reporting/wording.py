@@ -111,8 +111,16 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
         )
     if start["noise"]["source"] == "fast":
         said.append(
-            "Noise came from the device's own generator, seeded per step from a secure stream: it "
-            "is neither cryptographic nor safe from attacks on floating-point arithmetic."
+            "Noise came from the Philox generator under a 128-bit key per step, instead of a "
+            "cryptographic stream: whoever can predict Philox from its output could subtract the "
+            "noise, and its values are rounded to the grid with nearly, not exactly, the right "
+            "probabilities."
+        )
+    if plan.noise_multiplier > 0 and plan.rule.local:
+        said.append(
+            "What a tuple adds to the sum depends on that tuple alone, also in floating point: checked "
+            "to the bit on public random rows for every microbatch shape, not proven for every "
+            "processor (theory.md section 6)."
         )
     if not plan.rule.local:
         said.append(

@@ -68,7 +68,7 @@ class TrainingConfig:
         average: Decay of an exponential average of the weights, which is then what is released;
             None releases the last weights. Averaging released weights costs no privacy.
         clip: Whether gradients are clipped; may be False only without noise, for comparison.
-        noise: ``"secure"`` (cryptographic, on a grid), or ``"fast"`` from the device's generator.
+        noise: ``"secure"`` (cryptographic, correctly rounded), or ``"fast"`` (Philox).
         chunk_units: Clip units in one forward; chosen by their length unless given.
         device: ``"cpu"`` or ``"cuda"``.
         precision: ``"float32"``, or ``"bfloat16"`` activations; clipping is always float32.

@@ -228,7 +228,7 @@ SECTIONS: Mapping[str, Mapping[str, Setting]] = {
             "number", None, "Decay of an average of the weights, which is then released.", "0.99"
         ),
         "noise": Setting(
-            "text", "secure", "secure (cryptographic, on a grid) or fast (the device's generator)."
+            "text", "secure", "secure (cryptographic, correctly rounded) or fast (Philox)."
         ),
         "chunk_units": Setting(
             "whole number", None, "Clip units in one forward; by length if left out.", "32"

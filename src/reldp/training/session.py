@@ -62,7 +62,10 @@ _NOISE = {
     "secure": (
         "correctly rounded Gaussian on a grid of 2^-30 standard deviations, from AES-256 streams"
     ),
-    "fast": "the device's own generator, seeded per step from an AES-256 stream",
+    "fast": (
+        "Philox under a 128-bit key per step from an AES-256 stream, on a grid of 2^-30 standard "
+        "deviations"
+    ),
 }
 _OWN_NAMES = ("plan.json", "key", "private.json", "checkpoints", "ledger.jsonl")
 
