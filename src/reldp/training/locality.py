@@ -153,9 +153,9 @@ def _compared(piece: Piece, run: Run, make: Make, seed: int) -> float | None:
         return max(differences)
     middle, last = piece.stop // 2, piece.stop - 1
     for place in (middle,) if piece.length > 1 else {0, middle, last}:  # rows of numbers are cheap
-        among = [*range(1, piece.units)]
-        among.insert(place, 0)
-        found = _run(piece, run, units, among, counted=place)
+        order = [*range(1, piece.units)]
+        order.insert(place, 0)
+        found = _run(piece, run, units, order, counted=place)
         differences.append(_difference(everywhere, 0, found, place, of_sums=True))
     return max(differences)
 
