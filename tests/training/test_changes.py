@@ -440,3 +440,29 @@ def test_differences_are_named_with_both_values():
         "x.b was 2, is None",
         "x.c was None, is 3",
     ]
+
+
+@pytest.mark.parametrize("kind", ["features", "text"])
+def test_the_same_objects_may_go_on_after_a_stop(tmp_path, monkeypatch, kind):
+    """In a notebook: weights were trained and hooks were set, but nothing else is another."""
+    monkeypatch.setattr("reldp.training.key.new_key", lambda: bytes(range(32)))
+    model = write_model("bert", tmp_path / "model")
+
+    def parts():
+        return small_parts() if kind == "features" else text_parts(model)
+
+    whole = Trainer(*parts(), **SETTINGS).fit(tmp_path / "whole")
+    trainer = Trainer(*parts(), **SETTINGS)
+
+    def dying(self, step, branch):
+        if step == 6:
+            raise Stopped
+        return _TAKE(self, step, branch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer_module._Loop, "_take", dying)
+        with pytest.raises(Stopped):
+            trainer.fit(tmp_path / "run")
+    result = trainer.fit(tmp_path / "run")
+    assert result.certificate.values["steps"]["branches"] == 1
+    assert state_hash(result.encoder.trainable()) == state_hash(whole.encoder.trainable())
