@@ -152,6 +152,13 @@ def test_a_closed_pipe_is_141_and_silent(words):
     assert (done.returncode, done.stderr) == (141, "")
 
 
+@pytest.mark.parametrize(("words", "code"), [(["account", *PLAN], 0), (["--help"], 0), (["q"], 2)])
+def test_a_process_without_an_output_has_its_codes(words, code):
+    start = 'exec "$0" -c "from reldp.cli.main import main; main()" "$@" >&- 2>&-'
+    command = ["sh", "-c", start, sys.executable, *words]
+    assert subprocess.run(command, timeout=60, check=False).returncode == code
+
+
 def test_a_closed_error_stream_changes_no_code():
     reading, writing = os.pipe()
     os.close(reading)

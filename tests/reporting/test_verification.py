@@ -329,6 +329,13 @@ def test_damaged_sensitive_files_are_named(run, text):
         verify(run)
 
 
+def test_many_strangers_are_counted(run):
+    for number in range(30):
+        (run / f"x{number:02}").write_bytes(b"")
+    with pytest.raises(VerificationError, match=r"'x07' is no file of a run\. 22 more are none"):
+        verify(run)
+
+
 def test_a_run_of_an_older_version_is_called_that_and_nothing_else(run):
     entries = [json.loads(line) for line in lines(run)]
     entries[0]["format"] = 1

@@ -15,7 +15,7 @@ kind of exception and the place in reldp's source, never the exception's message
 RELDP_DEBUG=1 in the environment the traceback is printed as well.
 
 Public inside the command line: the codes, `EPILOG`, `Terminated`, `termination_as_exception`, `of_os_error`,
-`pipe_closed`, `bug_line`, `show_traceback`.
+`pipe_closed`, `flush_output`, `bug_line`, `show_traceback`.
 
 >>> bug_line(KeyError("bob@example.com")).partition(". ")[0]
 'Internal error: KeyError'
@@ -45,6 +45,7 @@ __all__ = [
     "TERMINATED",
     "Terminated",
     "bug_line",
+    "flush_output",
     "of_os_error",
     "pipe_closed",
     "show_traceback",
@@ -93,6 +94,12 @@ def termination_as_exception() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def flush_output() -> None:
+    """Write what is buffered: a full disk or a closed pipe shows here at the latest."""
+    if sys.stdout is not None:  # as it is where the process was started without one
+        sys.stdout.flush()
+
+
 def pipe_closed() -> int:
     """The code where nobody reads any more; what is still buffered is given up."""
     _forget_output()
@@ -139,7 +146,7 @@ def _forget_output() -> None:
     """Sends what is still buffered nowhere: Python would fail on it again when it exits."""
     try:
         output = sys.stdout.fileno()
-    except (OSError, ValueError):  # no file below: nothing is left to flush
+    except (OSError, ValueError, AttributeError):  # no file below: nothing is left to flush
         return
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, output)

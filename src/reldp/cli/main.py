@@ -146,7 +146,7 @@ def _run(arguments: list[str] | None) -> int:
     streams = sys.stdout, sys.stderr
     try:
         result = _root.main(args=arguments, prog_name="reldp", standalone_mode=False)
-        sys.stdout.flush()  # a full disk or a closed pipe shows here at the latest
+        exit_codes.flush_output()
     except click.UsageError as error:
         return _fail(_usage_message(error))
     except click.ClickException as error:

@@ -35,6 +35,8 @@ from reldp.strict_json import parse_json
 
 __all__ = ["Verification", "verify", "verify_files"]
 
+_MOST_NAMED = 8
+
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
@@ -42,7 +44,7 @@ class Verification:
 
     Attributes:
         checks: What was checked, in order, in words.
-        certificate: The certificate, as it follows from plan and ledger.
+        certificate: The certificate that is stated; it follows from plan and ledger.
     """
 
     checks: tuple[str, ...]
@@ -151,9 +153,12 @@ class _Inspector:
         listing = list_plain(self._run.path)
         for name, kind in sorted(listing.odd.items()):
             yield f"{name!r} is {kind}."
-        for name in (*listing.files, *(f"{folder}/" for folder in listing.empty)):
-            if not self._run.knows(name):
-                yield f"{name!r} is no file of a run."
+        found = (*listing.files, *(f"{folder}/" for folder in listing.empty))
+        strangers = [name for name in found if not self._run.knows(name)]
+        for name in strangers[:_MOST_NAMED]:
+            yield f"{name!r} is no file of a run."
+        if len(strangers) > _MOST_NAMED:
+            yield f"{len(strangers) - _MOST_NAMED:,} more are none either."
 
     def ledger(self) -> Iterator[str]:
         data = read_plain(self._run.ledger, limit=LEDGER_LIMIT)
