@@ -121,6 +121,25 @@ def test_weights_are_put_back_and_zeros_do_not_hide_products():
     assert step._shapes.layouts[1] != "single"  # gradients were shown although weights are zero
 
 
+def test_the_layout_does_not_depend_on_the_weights(monkeypatch):
+    """A run that is resumed with trained weights must find the layout that it had."""
+    seen = []
+    for scale in (1.0, 1e3, 0.0):
+        encoder, capped, plan = small_parts()
+        with torch.no_grad():
+            for parameter in encoder.trainable().values():
+                parameter.mul_(scale)
+        step = PrivateStep(encoder, capped, plan, TrainingConfig())
+        embed = encoder.embed
+        outputs = []
+        monkeypatch.setattr(
+            encoder, "embed", lambda rows, e=embed, o=outputs: o.append(e(rows)) or o[-1]
+        )
+        step.open(Streams(bytes(32)))
+        seen.append((step._shapes.layouts, torch.stack([o.detach().sum() for o in outputs])))
+    assert all(found[0] == seen[0][0] and torch.equal(found[1], seen[0][1]) for found in seen)
+
+
 def test_another_number_of_threads_is_checked_anew(monkeypatch):
     step = opened(lambda module: module)
     found = []

@@ -122,7 +122,7 @@ def test_no_tuple_moves_another_and_none_moves_the_sum_by_more_than_the_clip_nor
 
 def test_the_search_refutes_a_step_whose_layout_was_not_verified(monkeypatch):
     """The control: matrix products over all rows, whatever the widths; on a CPU that shows."""
-    monkeypatch.setattr(PrivateStep, "_check_locality", lambda self: None)
+    monkeypatch.setattr(PrivateStep, "prepare", lambda self: None)
     monkeypatch.setattr(PrivateStep, "_look_again", lambda self, step, branch: None)
     worst = []
     for seed, widths in enumerate([(7, 5), (9, 3), (11, 5), (33, 8), (7, 5, 5), (15, 9), (13, 7)]):

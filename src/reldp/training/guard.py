@@ -1,8 +1,9 @@
 """Keeps a step local: checks it on public rows before the first step, and again at random ones.
 
-What is checked, and how, is in `reldp.training.locality`. Before the first step the trainable
-weights are moved off their start for the check and put back: a weight of zero, as in a new adapter,
-would hide how its products round. The check is repeated as a whole when the number of threads, the
+What is checked, and how, is in `reldp.training.locality`. For the check before the first step the
+trainable weights are replaced by public random ones, and put back: a weight of zero, as in a new
+adapter, would hide how its products round, and the layout must not depend on what was learned, so
+that a resumed run finds the same one. The check is repeated as a whole when the number of threads, the
 device or the precision of products has changed, since bits depend on them.
 
 Private to the package: `LocalityGuard`.
@@ -31,8 +32,6 @@ __all__ = ["LocalityGuard"]
 # A step is preceded by another look once in so many steps, at random.
 _EVERY = 64
 _PURPOSE = "locality/check"
-# What a zero weight is moved by.
-_LEAST_SPREAD = 0.02
 
 
 class LocalityGuard:
@@ -62,7 +61,7 @@ class LocalityGuard:
         """
         self._encoder.eval()
         self._rows_per_unit = shapes.rows_per_unit
-        with _shaken(self._encoder.trainable()):
+        with _public_weights(self._encoder.trainable()):
             found = find_layouts(shapes, self._run, self._make)
         self._checked_with = self._numerics()
         return found
@@ -121,15 +120,18 @@ class LocalityGuard:
 
 
 @contextmanager
-def _shaken(parameters: Mapping[str, nn.Parameter]) -> Iterator[None]:
-    """Parameters off their start for a while, by public random numbers."""
+def _public_weights(parameters: Mapping[str, nn.Parameter]) -> Iterator[None]:
+    """Random weights of the usual sizes in place of the parameters for a while."""
     before = {name: p.detach().clone() for name, p in parameters.items()}
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
-        for parameter in parameters.values():
-            spread = float(parameter.float().std()) if parameter.numel() > 1 else 0.0
-            noise = torch.randn(parameter.shape, generator=generator).to(parameter)
-            parameter.add_(noise * max(spread if math.isfinite(spread) else 0.0, _LEAST_SPREAD))
+        for name, parameter in parameters.items():
+            drawn = torch.randn(parameter.shape, generator=generator)
+            if parameter.dim() > 1:
+                drawn = drawn / math.sqrt(parameter.shape[-1])
+            else:  # of a bias, or the scale of a normalization
+                drawn = 0.1 * drawn + (1.0 if name.endswith("weight") else 0.0)
+            parameter.copy_(drawn)
     try:
         yield
     finally:

@@ -25,7 +25,7 @@ import torch
 from torch.nn import functional
 
 import reldp
-from reldp.errors import ConfigError
+from reldp.errors import ConfigError, InputError
 
 __all__ = ["is_repeatable", "machine", "no_random_numbers", "repeatable", "versions"]
 
@@ -65,12 +65,18 @@ def repeatable(device: str, threads: int) -> Iterator[None]:
 def no_random_numbers() -> Iterator[None]:
     """Refuse an encoder that draws random numbers of its own: its steps cannot be repeated."""
     before = torch.get_rng_state()
-    yield
+    failed: InputError | None = None
+    try:
+        yield
+    except InputError as error:  # what it draws may look like rows that mix
+        failed = error
     if not torch.equal(before, torch.get_rng_state()):
         raise ConfigError(
             "`encoder` must compute the same for the same rows, got one that draws random numbers "
             "in evaluation mode. Remove dropout and the like from its forward."
-        )
+        ) from failed
+    if failed is not None:
+        raise failed
 
 
 def is_repeatable(device: str) -> bool:

@@ -140,14 +140,19 @@ class PrivateStep:
             )
         return found
 
-    def open(self, streams: Streams) -> None:
-        """Takes the run's random draws and noise, and checks that units are independent.
+    def prepare(self) -> None:
+        """Checks on public rows that units are independent, and finds the layout of microbatches.
 
         Raises:
             InputError: A unit's gradient depends on more than that unit.
         """
+        if self._engine is not None and not self._guard.is_current:
+            self._check_locality()
+
+    def open(self, streams: Streams) -> None:
+        """Takes the run's random draws and noise; prepares the step if that was not done."""
         plan = self._plan
-        self._check_locality()
+        self.prepare()
         self._streams = streams
         self._sampler = TupleSampler(
             self._capped,
@@ -270,16 +275,14 @@ class PrivateStep:
         return Summed(total, clipped.norms, clipped.losses, clipped.factors, clipped.witness)
 
     def _check_locality(self) -> None:
-        """Finds the layout of every microbatch; nothing is promised without clipping."""
-        if self._engine is not None:
-            self._shapes = self._guard.find_layouts(self._frame_shapes())
+        """Finds the layout of every microbatch."""
+        self._shapes = self._guard.find_layouts(self._frame_shapes())
 
     def _look_again(self, step: int, branch: int) -> None:
         """Checks locality once more at random steps, or when arithmetic may have changed."""
         if self._engine is None or self._streams is None:
             return
-        if not self._guard.is_current:
-            self._check_locality()
+        self.prepare()
         self._guard.look_again(self._shapes, self._streams, step, branch)
 
     def _place(self) -> tuple[int, ...]:

@@ -135,6 +135,9 @@ class Trainer:
         with repeatable(self.config.device, threads):
             # Before anything is computed: dropout would give other sums every time.
             self.encoder.to(self.config.device).eval().check_finite()
+            if not run.has_run and self.plan.num_steps:
+                with no_random_numbers():
+                    self._prepared().prepare()  # a refusal leaves no run behind
             facts = self._facts(threads)
             with Session.open(run, facts, self._first_checkpoint()) as session:
                 _TRAINED.add(self.encoder)
