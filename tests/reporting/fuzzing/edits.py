@@ -4,7 +4,7 @@ import json
 
 from reldp.accounting.ledger import _FIRST_LINK, _line
 from reldp.errors import ReldpError
-from reldp.reporting.publishing import publish
+from reldp.reporting.publishing import publish, refresh_report
 from reldp.reporting.run_folder import RunFolder
 from tests.reporting.fuzzing.json_edits import edited_text, edited_value
 
@@ -115,6 +115,7 @@ def republished(random, workspace):
     workspace.touch(*pages)
     try:
         publish(RunFolder(workspace.path))
+        refresh_report(RunFolder(workspace.path))
     except ReldpError:
         return
 
