@@ -16,7 +16,7 @@ import hashlib
 import os
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,14 @@ from torch.nn import functional
 import reldp
 from reldp.errors import ConfigError, InputError
 
-__all__ = ["is_repeatable", "machine", "no_random_numbers", "repeatable", "versions"]
+__all__ = [
+    "is_repeatable",
+    "machine",
+    "no_random_numbers",
+    "repeatable",
+    "repeatable_attention",
+    "versions",
+]
 
 _LIBRARIES = ("torch", "numpy", "transformers", "peft")
 # Settings of numerical libraries that change bits, where they are set.
@@ -77,6 +84,17 @@ def no_random_numbers() -> Iterator[None]:
         ) from failed
     if failed is not None:
         raise failed
+
+
+def repeatable_attention(device: torch.device) -> AbstractContextManager[Any]:
+    """On a GPU, only attention kernels whose backward adds in a fixed order: not cuDNN's."""
+    if device.type == "cpu":
+        return nullcontext()
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    return sdpa_kernel(
+        [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    )
 
 
 def is_repeatable(device: str) -> bool:

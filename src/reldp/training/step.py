@@ -36,6 +36,7 @@ from reldp.noise import GRID, GaussianNoise, Streams, add_noise
 from reldp.sampling import TupleSampler
 from reldp.training.frames import Frame, Shapes, Summed, most_units
 from reldp.training.guard import LocalityGuard
+from reldp.training.repeatability import repeatable_attention
 from reldp.training.replay import Replay
 
 if TYPE_CHECKING:
@@ -297,7 +298,7 @@ class PrivateStep:
 
     def _losses(self, frame: Frame) -> Tensor:
         """Losses (units,) of a frame, from one forward over its rows."""
-        with self._autocast():
+        with self._autocast(), repeatable_attention(self._encoder.device):
             embeddings = self._encoder.embed(dict(frame.rows))
         return self._loss(
             embeddings.view(len(frame.ends), -1, embeddings.shape[-1]),  # (units, rows, dim)
