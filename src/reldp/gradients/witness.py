@@ -14,20 +14,21 @@ Private to the package: `witness`.
 """
 
 from collections.abc import Sequence
+from functools import cache
 
 import torch
 from torch import Tensor
 
 __all__ = ["witness"]
 
-_BLOCK = 1 << 18  # columns at a time: sums stay below 2^15 * 2^15 * 2^18 = 2^48
-_MODULUS = 2.0**48
+_BLOCK = 1 << 16  # columns at a time: sums stay below 2^15 * 2^15 * 2^16 = 2^46
+_MODULUS = 2.0**46
+_TURN = 37.0  # another multiple of what came before for every block: 37 * 2^46 < 2^52
 
 
 def witness(values: Sequence[Tensor]) -> Tensor:
     """The witness of each unit, (U,) float64, of values that all have units first."""
     units, device = values[0].shape[0], values[0].device
-    generator = torch.Generator().manual_seed(0)
     total = torch.zeros(units, dtype=torch.float64, device=device)
     for value in values:
         if not value.numel():
@@ -35,6 +36,14 @@ def witness(values: Sequence[Tensor]) -> Tensor:
         bits = value.detach().contiguous().flatten(1).view(torch.int16).to(device)  # (U, columns)
         for start in range(0, bits.shape[1], _BLOCK):
             block = bits[:, start : start + _BLOCK].double()
-            drawn = torch.randint(-(1 << 15), 1 << 15, (block.shape[1],), generator=generator)
-            total = (total + block @ drawn.double().to(device)).remainder(_MODULUS)
+            sums = block @ _multipliers(device)[: block.shape[1]]
+            total = (total * _TURN + sums).remainder(_MODULUS)
     return total
+
+
+@cache
+def _multipliers(device: torch.device) -> Tensor:
+    """Public random whole numbers; made once, since a CUDA graph that is captured cannot make them."""
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randint(-(1 << 15), 1 << 15, (_BLOCK,), generator=generator)
+    return drawn.double().to(device)
