@@ -13,7 +13,7 @@ SOURCE = REPOSITORY / "src"
 
 WITHOUT_TORCH = ("graph", "sampling", "accounting", "noise", "runs")
 STRANGERS = ("sampling", "clipping", "accounting", "gradients")
-AFTER_TRAINING = ("evaluation", "auditing", "reporting")
+AFTER_TRAINING = ("evaluation", "reporting")
 BUILT_ON_TORCH = {
     *("torch", "transformers", "peft", "safetensors", "sentence_transformers", "opacus"),
     *("accelerate", "torch_geometric", "gguf"),
@@ -116,6 +116,10 @@ def of_training(found):
     return part(found.imported) == "training"
 
 
+def of_training_at_once(found):
+    return of_training(found) and found.at_once
+
+
 def test_the_reader_finds_every_kind_of_import():
     code = (
         "import torch.nn as nn\n"
@@ -144,7 +148,8 @@ def test_the_reader_finds_every_kind_of_import():
         ("def f():\n from torch import nn", "reldp.noise.gaussian", WITHOUT_TORCH, of_torch),
         ("from reldp import accounting", "reldp.sampling.x", STRANGERS, of_a_stranger),
         ("from ..clipping import rules", "reldp.gradients.x", STRANGERS, of_a_stranger),
-        ("import reldp.training.loop", "reldp.auditing.x", AFTER_TRAINING, of_training),
+        ("import reldp.training.loop", "reldp.reporting.x", AFTER_TRAINING, of_training),
+        ("import reldp.training.loop", "reldp.auditing.x", ("auditing",), of_training_at_once),
     ],
 )
 def test_a_broken_rule_is_seen(code, module, importers, forbidden):
@@ -180,6 +185,11 @@ def test_sampling_clipping_accounting_and_gradients_are_strangers():
 
 def test_what_follows_training_does_not_import_it():
     assert breaks(IMPORTS, AFTER_TRAINING, of_training) == []
+
+
+def test_audits_run_the_training_step_but_load_it_where_they_do():
+    assert breaks(IMPORTS, ("auditing",), of_training_at_once) == []
+    assert breaks(IMPORTS, ("auditing",), of_training) != []
 
 
 def test_only_plan_and_what_uses_plans_join_the_parts():

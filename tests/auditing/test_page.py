@@ -12,12 +12,13 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 PAGE = (REPOSITORY / "docs" / "audit.md").read_text()
 RESULT = json.loads((REPOSITORY / "benchmarks" / "results" / "audit.json").read_text())
+POWER = json.loads((REPOSITORY / "benchmarks" / "results" / "audit_power.json").read_text())
 PYTHON = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
 
 
-def benchmark():
-    place = REPOSITORY / "benchmarks" / "audit.py"
-    spec = importlib.util.spec_from_file_location("audit_benchmark", place)
+def benchmark(name="audit"):
+    place = REPOSITORY / "benchmarks" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"{name}_benchmark", place)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -56,3 +57,22 @@ def test_the_measurement_shows_what_is_promised():
     for row in RESULT["search"]:
         limit = (row["ratio"] >= 1.75) if row["rule"] == "frequency" else (row["ratio"] < 1 + 1e-9)
         assert limit, row
+
+
+def test_the_power_table_is_that_of_the_measurement():
+    tool = benchmark("audit_power")
+    measured = PAGE.partition(tool.BEGIN)[2].partition(tool.END)[0]
+    assert measured.strip() == tool.markdown(POWER).strip()
+
+
+def test_every_mistake_of_the_gallery_was_measured_and_nearly_always_refuted():
+    from tests.auditing.mistakes.step import MISTAKES
+
+    rows = POWER["rows"]
+    assert {m.name for m in MISTAKES} == {name for name, row in rows.items() if row["wrong"]}
+    for name, row in rows.items():
+        refuted = list(row["refuted"].values())
+        if row["wrong"]:
+            assert sum(refuted) >= 0.9 * len(refuted), name
+        else:
+            assert not any(refuted), name

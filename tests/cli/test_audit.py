@@ -19,7 +19,7 @@ FLAGS = [
     *("--num-entities", "12", "--num-relations", "4", "--max-degree", "1", "--num-negatives", "2"),
     *("--sample-rate", "0.4", "--noise-multiplier", "1", "--num-steps", "1", "--delta", "0.01"),
 ]
-QUICK = ["--trials", "300", "--seed", "1"]
+QUICK = ["--trials", "100", "--seed", "1"]
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +54,8 @@ def test_a_plan_by_flags_gets_a_table_and_a_verdict(capsys):
     assert "…" not in out
     assert "<= 1.45" in out
     assert "Consistent: epsilon is at least" in out
+    assert "Consistent: the training step kept its claim in 6 cases" in " ".join(out.split())
+    assert "noise of steps at every lag" in out
     assert "It cannot prove one" in out
 
 
@@ -61,7 +63,8 @@ def test_json_states_seed_trials_and_confidence(capsys):
     assert main(["audit", *FLAGS, *QUICK, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["seed"] == 1
-    assert found["mechanism"]["trials"] == 300
+    assert found["step"]["trials"] == 100
+    assert found["mechanism"]["trials"] == 2000
     assert found["mechanism"]["confidence"] == 0.99
     assert [b["delta"] for b in found["mechanism"]["bounds"]] == [0.01, 0.05]
 
@@ -82,7 +85,11 @@ def test_a_plan_file_and_a_picture(tmp_path, capsys):
 def test_an_audit_of_a_run_reaches_its_certificate_which_still_verifies(run, capsys):
     assert main(["audit", str(run), *QUICK, "--at-delta", "0.05"]) == 0
     audits = read_ledger(run / "ledger.jsonl").audits
-    assert [audit["kind"] for audit in audits] == ["mechanism", "search for bad neighbours"]
+    assert [audit["kind"] for audit in audits] == [
+        "training step",
+        "mechanism",
+        "search for bad neighbours",
+    ]
     for audit in audits:
         assert audit["verdict"] in (run / "certificate.md").read_text()
     verify(run)
@@ -131,7 +138,7 @@ def test_a_text_encoder_is_made_again_from_its_description(settings, tmp_path):
 
 def test_a_refuted_claim_has_exit_code_one(capsys, monkeypatch):
     monkeypatch.setattr(PrivacyPlan, "epsilon", lambda self, num_steps=None: 0.01)
-    assert main(["audit", *FLAGS, "--trials", "2000", "--seed", "1"]) == 3
+    assert main(["audit", *FLAGS, "--trials", "200", "--seed", "1"]) == 3
     assert "REFUTED" in capsys.readouterr().out
 
 

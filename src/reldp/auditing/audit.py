@@ -35,7 +35,7 @@ from reldp.graph import CappedGraph
 from reldp.noise.streams import new_key
 from reldp.plan import PrivacyPlan
 
-__all__ = ["audit_mechanism", "default_deltas"]
+__all__ = ["audit_mechanism", "default_deltas", "steps_alone"]
 
 Array = npt.NDArray[np.float64]
 Maker = Callable[[PrivacyPlan, CappedGraph, bytes], Parts]
@@ -78,6 +78,17 @@ def default_deltas(plan: PrivacyPlan) -> tuple[float, ...]:
     return tuple(sorted({plan.delta, *(d for d in _DELTAS if d > plan.delta)}))
 
 
+def steps_alone(plan: PrivacyPlan) -> PrivacyPlan:
+    """The plan without the release of private sizes: what an audit of steps is compared with."""
+    return replace(
+        plan,
+        delta=plan.delta - plan.sizes_delta,
+        sizes="public",
+        sizes_epsilon=0.0,
+        sizes_delta=0.0,
+    )
+
+
 def audit_mechanism(
     plan: PrivacyPlan,
     *,
@@ -109,10 +120,11 @@ def audit_mechanism(
     """
     _check(plan, trials, num_steps, confidence)
     started = time.monotonic()
-    chosen = default_deltas(plan) if deltas is None else tuple(sorted(set(deltas)))
+    chosen = default_deltas(steps_alone(plan)) if deltas is None else tuple(sorted(set(deltas)))
     graphs = worst_pair(plan) if pair is None else pair
     secret = new_key() if key is None else key
-    claim = claimed or (lambda d: replace(plan, delta=d).epsilon(num_steps=num_steps))
+    steps = steps_alone(plan)
+    claim = claimed or (lambda d: replace(steps, delta=d).epsilon(num_steps=num_steps))
     miss = (1 - confidence) / (len(chosen) * len(designs) * len(_METHODS) * len(_DIRECTIONS))
     found: dict[float, list[Bound]] = {delta: [] for delta in chosen}
     claims = {delta: claim(delta) for delta in chosen}

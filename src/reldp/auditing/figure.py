@@ -16,7 +16,7 @@ from reldp.errors import InputError, MissingDependency
 if TYPE_CHECKING:
     from reldp.auditing.results import MechanismAudit
 
-__all__ = ["draw_audit"]
+__all__ = ["check_format", "draw_audit"]
 
 _FORMATS = (".png", ".svg", ".pdf")
 _CLAIM, _BOUND, _BAD = "#1f4e79", "#2e8b57", "#b22222"
@@ -29,12 +29,7 @@ def draw_audit(audit: "MechanismAudit", path: str | Path) -> None:
         audit: What to draw.
         path: A ``.png``, ``.svg`` or ``.pdf`` file.
     """
-    target = Path(path)
-    if target.suffix.lower() not in _FORMATS:
-        raise InputError(
-            f"`plot` must end in {', '.join(_FORMATS)}, got {target.name!r}. "
-            "The ending decides the format."
-        )
+    target = check_format(path)
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -47,6 +42,17 @@ def draw_audit(audit: "MechanismAudit", path: str | Path) -> None:
     axes = figure.subplots()
     _fill(axes, audit)
     figure.savefig(target, dpi=160)
+
+
+def check_format(path: str | Path) -> Path:
+    """Refuse the name of a picture whose ending is no known format, before an audit is run for it."""
+    target = Path(path)
+    if target.suffix.lower() not in _FORMATS:
+        raise InputError(
+            f"`plot` must end in {', '.join(_FORMATS)}, got {target.name!r}. "
+            "The ending decides the format."
+        )
+    return target
 
 
 def _fill(axes: Any, audit: "MechanismAudit") -> None:

@@ -6,7 +6,7 @@ local rule, since the auditor chooses the gradients. For the relation-level unit
 
 Guarantee: both graphs are real `CappedGraph`s and pass every check that a training graph passes.
 
-Public: `NeighbourPair`, `worst_pair`, `pair_from_relations`.
+Public: `NeighbourPair`, `worst_pair`, `pair_from_relations`, `relation_pair`.
 
 >>> pair = pair_from_relations([(0, 1), (1, 2)], entity_relations=[0, 2], num_entities=4, max_degree=2)
 >>> pair.with_entity.num_relations, pair.without_entity.num_relations, pair.entity
@@ -23,7 +23,7 @@ from reldp.errors import PlanError
 from reldp.graph import CappedGraph, EntityGraph
 from reldp.plan import PrivacyPlan
 
-__all__ = ["NeighbourPair", "pair_from_relations", "worst_pair"]
+__all__ = ["NeighbourPair", "pair_from_relations", "relation_pair", "worst_pair"]
 
 _MOST_RELATIONS = 20_000_000
 
@@ -138,16 +138,39 @@ def worst_pair(plan: PrivacyPlan) -> NeighbourPair:
     )
 
 
+def relation_pair(
+    relations: npt.NDArray[np.int64],
+    extra: tuple[int, int],
+    *,
+    num_entities: int,
+    unprotected: int,
+) -> NeighbourPair:
+    """A pair that differs in one relation; both graphs have all entities.
+
+    Args:
+        relations: Relations of the smaller graph, (m, 2).
+        extra: The relation that the larger graph has as well.
+        num_entities: n.
+        unprotected: How many entities, from 0 on, are promised nothing.
+    """
+    both = np.concatenate([relations, np.array([extra], dtype=np.int64)])
+    protected = np.arange(num_entities) >= unprotected
+    largest = int(np.bincount(both.ravel()).max())
+    return NeighbourPair(
+        with_entity=_graph(num_entities, both, protected, largest),
+        without_entity=_graph(num_entities, relations, protected, largest),
+        entity=None,
+        relation=len(both) - 1,
+    )
+
+
 def _relation_pair(plan: PrivacyPlan) -> NeighbourPair:
     """Both graphs have all entities; one has a relation more."""
     both = _ring_relations(plan.num_entities, plan.num_relations + 1)
-    promised = np.zeros(plan.num_entities, dtype=np.bool_)
-    if plan.negatives == "unprotected":
-        promised[plan.pool_size :] = True
-    largest = int(np.bincount(both.ravel()).max())
-    return NeighbourPair(
-        with_entity=_graph(plan.num_entities, both, promised, largest),
-        without_entity=_graph(plan.num_entities, both[:-1], promised, largest),
-        entity=None,
-        relation=len(both) - 1,
+    unprotected = plan.pool_size if plan.negatives == "unprotected" else plan.num_entities
+    return relation_pair(
+        both[:-1],
+        (int(both[-1, 0]), int(both[-1, 1])),
+        num_entities=plan.num_entities,
+        unprotected=unprotected,
     )

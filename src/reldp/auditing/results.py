@@ -30,6 +30,7 @@ class Bound:
         method: ``"counting"`` or ``"gaussian"`` (`reldp.auditing.bounds`).
         score: What was thresholded.
         design: The gradients (`reldp.auditing.designs`).
+        case: The graphs (`reldp.auditing.cases`); ``"plan"`` are the plan's own.
     """
 
     delta: float
@@ -39,6 +40,7 @@ class Bound:
     method: str
     score: str
     design: str
+    case: str = "plan"
 
     @property
     def refuted(self) -> bool:

@@ -1,17 +1,20 @@
 """``reldp audit``: tries to refute a plan's claim, and with canaries a whole run's.
 
-The mechanism audit is `reldp.auditing.audit_mechanism`, the training audit `reldp.auditing.audit_training`; this
-command joins the latter with `reldp.training.Trainer`. What a run's audits found is appended to its ledger, and from
-there goes onto its certificate.
+The audit of the training step is `reldp.auditing.audit_step`, the mechanism audit is
+`reldp.auditing.audit_mechanism`, the training audit `reldp.auditing.audit_training`; this command joins the latter
+with `reldp.training.Trainer`. What a run's audits found is appended to its ledger, and from there goes onto its
+certificate.
 """
 
 import tempfile
 import warnings
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from reldp.cli.audit_tables import print_audits
 from reldp.cli.exit_codes import NOT_VERIFIED
 from reldp.cli.options import (
     Integer,
@@ -21,19 +24,20 @@ from reldp.cli.options import (
     plan_options,
     show_ids_option,
 )
-from reldp.cli.output import print_json, print_table
+from reldp.cli.output import print_json
 from reldp.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from reldp.auditing import Finding, MechanismAudit, TrainingAudit
+    from reldp.auditing import Finding, MechanismAudit, StepAudit, TrainingAudit
+    from reldp.auditing.real_step import StepSettings
     from reldp.encoders import Encoder
     from reldp.plan import PrivacyPlan
     from reldp.reporting.run_folder import RunFolder
 
 __all__ = ["command"]
 
+_WIDER = 20  # trials of the wider sweep for one trial of the training step
+_PARALLEL = 500  # trials from which other processes are worth their start
 _SEARCHED = 5  # largest degree and number of negatives that the search builds batches of
 
 
@@ -43,12 +47,16 @@ _SEARCHED = 5  # largest degree and number of negatives that the search builds b
 @click.option(
     "--trials",
     type=Integer(),
-    default=20_000,
+    default=1000,
     show_default=True,
-    help="Trials on each of the two graphs.",
+    help="Trials of the training step on each graph; the wider sweep takes twenty times as many.",
 )
 @click.option(
-    "--steps", type=Integer(), default=1, show_default=True, help="Steps composed in a trial."
+    "--steps",
+    type=Integer(),
+    default=1,
+    show_default=True,
+    help="Steps composed in a trial of the wider sweep.",
 )
 @click.option(
     "--at-delta", "deltas", type=Number(), multiple=True, help="Where to look; repeatable."
@@ -58,9 +66,11 @@ _SEARCHED = 5  # largest degree and number of negatives that the search builds b
     type=Number(),
     default=0.99,
     show_default=True,
-    help="With which all bounds hold together.",
+    help="Confidence with which all bounds of one audit hold together.",
 )
-@click.option("--seed", type=Integer(), help="For a repeatable audit; fresh coins unless given.")
+@click.option(
+    "--seed", type=Integer(), help="Seed of a repeatable audit (default: fresh random draws)."
+)
 @click.option("--plot", metavar="FILE", help="Draw claim and bounds to a .png, .svg or .pdf.")
 @click.option(
     "--canaries", type=Integer(), help="Also retrain a copy of RUN with so many canaries."
@@ -88,10 +98,12 @@ def command(
 ) -> None:
     r"""Try to refute the claimed epsilon of RUN, of a plan file, or of a plan given by flags.
 
-    The real sampler, clipping rule, sum and noise run on two graphs that differ in one entity, with gradients chosen to
-    tell them apart; what comes out bounds epsilon from below. A search looks for a batch that breaks the rule's own
-    claim. With --canaries a copy of RUN is trained on a graph with strangers put in by coin flips, and the trained
-    encoder is asked who was in. That copy is for testing and is destroyed.
+    The training step itself (sampler, clipping, microbatches, gradients, noise) runs on pairs of graphs that differ
+    in one entity, with an encoder chosen to tell them apart; what it releases bounds epsilon from below, and its
+    noise, batches and clipping are checked directly. A wider sweep runs the parts of the step without the gradient
+    engine, twenty times as often. A search looks for a batch that breaks the rule's own claim. With --canaries a copy
+    of RUN is trained on a graph with random canary entities, and the trained encoder is asked which of them were in.
+    That copy is destroyed.
 
     Exit code 3 means that a claim is refuted.
 
@@ -103,10 +115,15 @@ def command(
         --sample-rate 0.4 --noise-multiplier 1 --num-steps 1 --delta 0.01
     """
     _check_usage(run, plan_file, canaries, graph)
+    if plot is not None:
+        from reldp.auditing.figure import check_format
+
+        check_format(plot)
     folder = _run_folder(run)
     plan = _plan(folder, plan_file, settings)
     searched = _search(plan)
-    audit = _mechanism(plan, trials, steps, deltas, confidence, seed)
+    stepped = _step(folder, plan, trials, deltas, confidence, seed)
+    audit = _mechanism(plan, _WIDER * trials, steps, deltas, confidence, seed)
     if plot is not None:
         from reldp.auditing.figure import draw_audit
 
@@ -114,14 +131,14 @@ def command(
     trained = None
     if folder is not None and canaries is not None and graph is not None:
         trained = _training(folder, plan, canaries, graph, model, seed or 0, show_ids)
-    found = {"mechanism": audit, "search": searched, "training": trained}
+    found = {"step": stepped, "mechanism": audit, "search": searched, "training": trained}
     done = {name: part for name, part in found.items() if part is not None}
     if folder is not None:
         _record(folder, [part.to_record() for part in done.values()])
     if as_json:
         print_json({name: part.to_dict() for name, part in done.items()} | {"seed": seed})
     else:
-        _print(audit, [part.verdict for part in done.values()], plot)
+        print_audits(stepped, audit, [part.verdict for part in done.values()], plot)
     if any(part.refuted for part in done.values()):
         raise click.exceptions.Exit(NOT_VERIFIED)
 
@@ -164,6 +181,75 @@ def _plan(
     return PrivacyPlan.from_json(Path(plan_file).read_bytes())
 
 
+def _key(seed: int | None) -> bytes | None:
+    """The key of a repeatable audit."""
+    if seed is not None and not 0 <= seed < 2**64:
+        raise InputError(f"`seed` must be an integer from 0 to 2^64 - 1, got {seed}.")
+    return None if seed is None else seed.to_bytes(32, "big")
+
+
+def _step(
+    folder: "RunFolder | None",
+    plan: "PrivacyPlan",
+    trials: int,
+    deltas: tuple[float, ...],
+    confidence: float,
+    seed: int | None,
+) -> "StepAudit | None":
+    """Audits the training step under a progress bar; a plan without negatives has none."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from reldp.auditing import audit_step, default_workers
+
+    if plan.num_negatives == 0:
+        return None
+    settings = _step_settings(folder)
+    workers = default_workers() if trials >= _PARALLEL and settings.device == "cpu" else 1
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("auditing the training step")
+
+        def tell(done: int, total: int) -> None:
+            bar.update(task, advance=done, total=total)
+
+        return audit_step(
+            plan,
+            trials=trials,
+            deltas=deltas or None,
+            confidence=confidence,
+            key=_key(seed),
+            settings=settings,
+            workers=workers,
+            progress=tell,
+        )
+
+
+def _step_settings(folder: "RunFolder | None") -> "StepSettings":
+    """The settings of the run that its steps depend on; a device that is not here is replaced by the CPU."""
+    from reldp.auditing.real_step import StepSettings
+
+    if folder is None:
+        return StepSettings()
+    from reldp.accounting.ledger import read_ledger
+
+    known = {field.name for field in fields(StepSettings)}
+    start = read_ledger(folder.ledger).start
+    found = {**start["machine"], **start["training"]}
+    settings = StepSettings(**{name: found[name] for name in known & set(found)})
+    if settings.device != "cpu" and not _has_device():
+        click.echo(
+            "reldp: the run's device is not here; its steps are audited on the CPU.", err=True
+        )
+        return replace(settings, device="cpu")
+    return settings
+
+
+def _has_device() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
 def _mechanism(
     plan: "PrivacyPlan",
     trials: int,
@@ -178,18 +264,16 @@ def _mechanism(
 
     from reldp.auditing import audit_mechanism
 
-    if seed is not None and not 0 <= seed < 2**64:
-        raise InputError(f"`seed` must be an integer from 0 to 2^64 - 1, got {seed}.")
     with Progress(console=Console(stderr=True), transient=True) as bar:
         total = 2 * 2 * (trials + max(trials // 2, 100)) * steps  # designs, graphs, both halves
-        task = bar.add_task("auditing", total=total)
+        task = bar.add_task("auditing its parts", total=total)
         return audit_mechanism(
             plan,
             trials=trials,
             num_steps=steps,
             deltas=deltas or None,
             confidence=confidence,
-            key=None if seed is None else seed.to_bytes(32, "big"),
+            key=_key(seed),
             progress=lambda done: bar.advance(task, done),
         )
 
@@ -282,30 +366,3 @@ def _record(folder: "RunFolder", found: list[dict[str, Any]]) -> None:
 
     if not record_audit(folder, found):
         click.echo("reldp: the run is not complete: its ledger keeps no audit.", err=True)
-
-
-def _print(audit: "MechanismAudit", verdicts: list[str], plot: str | None) -> None:
-    sentences = list(verdicts)
-    if plot is not None:
-        sentences.append(f"The picture is in {Path(plot).name}.")
-    sentences.append(
-        "An audit can refute a claim. It cannot prove one; the proof is in the plan's analysis."
-    )
-    print_table(_table(audit), *sentences)
-
-
-def _table(audit: "MechanismAudit") -> "Table":
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for header in ("delta", "claimed", "audited", "share"):
-        table.add_column(header, justify="right", no_wrap=True)
-    for header in ("direction", "bound", "gradients"):
-        table.add_column(header, no_wrap=True)
-    for bound in audit.bounds:
-        style = "bold red" if bound.refuted else None
-        numbers = (f"{bound.delta:.2g}", f"<= {bound.claimed:.3g}", f">= {bound.epsilon:.3g}")
-        words = (bound.direction, bound.method, bound.design)
-        share = "-" if bound.claimed == 0 else f"{bound.share:.0%}"
-        table.add_row(*numbers, share, *words, style=style)
-    return table

@@ -1,0 +1,114 @@
+"""How often the audit of the training step refutes each mistake of its gallery, and the right step.
+
+Every audit has a key of its own and runs in one process; audits of different seeds are independent. Results are
+written after every audit, so that a stopped measurement goes on where it was:
+
+    python benchmarks/audit_power.py -o benchmarks/results/audit_power.json --seeds 20 --page docs/audit.md
+
+Only the parts of the audit that are meant to see a mistake are run, with the share of the confidence that they have in
+the whole audit, and at most the default number of trials: the whole audit refutes at least as often.
+"""
+
+import argparse
+import json
+import platform
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.auditing.mistakes.step import MISTAKES, StepMistake
+
+FIRST_SEED = 1000  # those of the tests are others
+BEGIN, END = "<!-- begin power -->", "<!-- end power -->"
+
+
+def rows() -> list[tuple[str, StepMistake, bool]]:
+    """Every mistake, then the right step in every setting that the mistakes are audited with."""
+    found = [(mistake.name, mistake, True) for mistake in MISTAKES]
+    seen = set()
+    for mistake in MISTAKES:
+        setting = mistake.cases, mistake.trials, mistake.addresses
+        if setting not in seen:
+            seen.add(setting)
+            name = f"none: {', '.join(mistake.cases)}, {mistake.trials} trials"
+            found.append((name, mistake, False))
+    return found
+
+
+def measure(result: dict[str, Any], seeds: int, output: Path | None) -> None:
+    """Adds the audits that are missing, seed after seed."""
+    measured: dict[str, Any] = result.setdefault("rows", {})
+    for seed in range(FIRST_SEED, FIRST_SEED + seeds):
+        for name, mistake, wrong in rows():
+            row = measured.setdefault(
+                name,
+                {
+                    "parts": list(mistake.cases),
+                    "trials": mistake.trials,
+                    "wrong": wrong,
+                    "refuted": {},
+                },
+            )
+            if str(seed) in row["refuted"]:
+                continue
+            audit = mistake.audit(seed, wrong=wrong)
+            row["refuted"][str(seed)] = audit.refuted
+            if output is not None:
+                output.write_text(json.dumps(result, indent=2) + "\n")
+
+
+def markdown(result: dict[str, Any]) -> str:
+    """The table of docs/audit.md."""
+    lines = [
+        f"From `{result['command']}` ({result['date']}).",
+        "",
+        "| mistake in the training step | seen by | trials | refuted |",
+        "|---|---|---|---|",
+    ]
+    for name, row in result["rows"].items():
+        refuted = row["refuted"].values()
+        share = f"{sum(refuted)} of {len(refuted)}"
+        lines.append(f"| {name} | {', '.join(row['parts'])} | {row['trials']:,} | {share} |")
+    return "\n".join(lines)
+
+
+def write_page(result: dict[str, Any], page: Path) -> None:
+    """Puts the table between the page's marks."""
+    before, _, rest = page.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    page.write_text(f"{before}{BEGIN}\n{markdown(result)}\n{END}{after}")
+
+
+def main() -> None:
+    """Measures what is missing and writes the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--page", type=Path, help="Write the table into this page.")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    old = arguments.output
+    result: dict[str, Any] = json.loads(old.read_text()) if old and old.exists() else {}
+    result |= {
+        "command": "python benchmarks/audit_power.py " + " ".join(sys.argv[1:]),
+        "date": datetime.now(UTC).date().isoformat(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "machine": platform.machine(),
+        "confidence": 0.99,
+    }
+    measure(result, arguments.seeds, arguments.output)
+    if arguments.output:
+        arguments.output.write_text(json.dumps(result, indent=2) + "\n")
+    if arguments.page:
+        write_page(result, arguments.page)
+    print(markdown(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""What the training step is audited on: the plan's own graphs, and small graphs that bring mistakes to light.
+
+At a plan's own settings one step shows little: an entity is in one batch of a hundred. So besides the plan itself
+there are stress cases: the same code, clipping rule, negatives per tuple, noise source, precision and device, but
+sizes and rates at which one step tells much about the entity. Each has its own claim, from the same accountant.
+
+| case | what it brings to light |
+|---|---|
+| plan | anything that depends on the plan's own sizes |
+| one other | places in a microbatch, the deviation of the noise, also for batches above the expected size |
+| many others | embeddings or thresholds that reach other tuples, at a small clip norm |
+| many own | sums over several relations of the entity |
+| rate | how often relations are drawn |
+| negatives | how negatives are drawn, where endpoints are a large part of all entities |
+
+Deltas are large, because that is where counting has power: with noise too small by the square root of 2, 1,000 trials
+refute the claim at delta 0.3 nearly always and at delta 0.05 nearly never.
+
+Public to `reldp.auditing`: `StepCase`, `step_cases`.
+
+>>> plan = PrivacyPlan(num_entities=1000, num_relations=900, max_degree=5, num_negatives=4, sample_rate=0.01,
+...                    num_steps=10, noise_multiplier=1.0, delta=1e-4)
+>>> [case.name for case in step_cases(plan)]
+['plan', 'plan', 'one other', 'many others', 'many own', 'rate', 'negatives']
+"""
+
+from dataclasses import dataclass
+
+from reldp.auditing.audit import default_deltas
+from reldp.plan import PrivacyPlan
+
+__all__ = ["StepCase", "step_cases"]
+
+_MOST_OWN = 5
+_SMALL_NORM = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepCase:
+    """Two neighboring graphs, a design and the deltas at which epsilon is compared.
+
+    Attributes:
+        name: For tables.
+        plan: What is claimed and run.
+        graph: See `reldp.auditing.real_step.Job`.
+        design: Likewise.
+        deltas: Where to compare.
+        effort: Trials of this case for one trial of the others.
+    """
+
+    name: str
+    plan: PrivacyPlan
+    graph: str
+    design: str
+    deltas: tuple[float, ...]
+    effort: int = 1
+
+
+def step_cases(plan: PrivacyPlan, deltas: tuple[float, ...] | None = None) -> list[StepCase]:
+    """The cases of a plan: its own graphs under both designs, then the stress cases."""
+    chosen = default_deltas(plan) if deltas is None else tuple(sorted(set(deltas)))
+    own = [
+        StepCase(name="plan", plan=plan, graph="crowded", design=design, deltas=chosen)
+        for design in ("still", "against")
+    ]
+    return own + stress_cases(plan)
+
+
+def stress_cases(plan: PrivacyPlan) -> list[StepCase]:
+    """The stress cases of a plan."""
+    k, own = plan.num_negatives, min(plan.max_degree, _MOST_OWN)
+
+    def case(
+        name: str,
+        design: str,
+        deltas: tuple[float, ...],
+        *,
+        graph: str = "matched",
+        effort: int = 1,
+        **settings: object,
+    ) -> StepCase:
+        return StepCase(
+            name=name,
+            plan=_stress_plan(plan, **settings),
+            graph=graph,
+            design=design,
+            deltas=deltas,
+            effort=effort,
+        )
+
+    spare = 2000 * k  # so many entities that the entity is seldom a negative
+    return [
+        case(
+            "one other", "against", (0.3,),
+            num_entities=spare, num_relations=1, noise_multiplier=0.7,
+        ),
+        case(
+            "many others", "against", (0.3,),
+            num_entities=spare, num_relations=8, noise_multiplier=0.7, clip_norm=_SMALL_NORM,
+        ),
+        case(
+            "many own", "still", (0.3,),
+            num_entities=spare, num_relations=4, max_degree=own, noise_multiplier=0.5 * own,
+        ),
+        case(
+            "rate", "still", (0.72,),
+            num_entities=spare, num_relations=4, sample_rate=0.8, noise_multiplier=0.3,
+        ),
+        case(
+            "negatives", "still", (0.22,), graph="crowded", effort=2,
+            num_entities=12, num_relations=45, num_negatives=1, sample_rate=1 / 15,
+            noise_multiplier=0.35,
+        ),
+    ]  # fmt: skip
+
+
+def _stress_plan(plan: PrivacyPlan, **settings: object) -> PrivacyPlan:
+    """A small plan with the rule, negatives and clip norm of the given one."""
+    values = {
+        "max_degree": 1,
+        "sample_rate": 1.0,
+        "num_steps": 1,
+        "noise_multiplier": 1.0,
+        "delta": 0.05,
+        "num_negatives": plan.num_negatives,
+        "clipping": plan.clipping,
+        "clip_norm": plan.clip_norm,
+        **settings,
+    }
+    return PrivacyPlan(**values)  # type: ignore[arg-type]  # one dictionary of several types

@@ -1,0 +1,159 @@
+"""Which gradients the auditor's encoder gives to which tuples, and the graphs on which it does.
+
+Roles: the *entity* that the two graphs differ in, its *partners*, *hubs* (endpoints of all other relations) and
+*bystanders* (everybody else, who are negatives only). The vectors a and c of `reldp.auditing.probe` are chosen such
+that
+
+* every tuple with the entity, as an endpoint or as a negative, has a very long gradient along the direction;
+* every other tuple has none (``still``), or a long one the other way (``against``).
+
+Exceptions are rare and harm the audit's power only, never its validity: a tuple whose negatives are all masked, or all
+other partners of the entity. ``against`` also gives the entity a huge c in the hubs' dimensions, so that an
+embedding that leaks into other tuples (say, through a batch mean) turns their gradients round.
+
+For the relation-level unit only the tuple of the extra relation has the long gradient.
+
+Public to `reldp.auditing`: `Roles`, `crowded_pair`, `matched_pair`, `vectors`.
+
+>>> roles = matched_pair(num_entities=12, num_relations=2, max_degree=1)
+>>> roles.pair.with_entity.num_relations, roles.pair.without_entity.num_relations
+(3, 2)
+>>> moving, still = vectors(roles, "against", present=True, clip_norm=1.0)
+>>> moving.shape == still.shape == (12, 3)
+True
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from reldp.auditing.neighbours import NeighbourPair, pair_from_relations, relation_pair
+from reldp.errors import PlanError
+from reldp.plan import PrivacyPlan
+
+__all__ = ["DESIGNS", "Roles", "crowded_pair", "matched_pair", "vectors"]
+
+Array = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+DESIGNS = ("still", "against")
+_LONG = 1e4  # gradient of the entity's tuples, in clip norms
+_OTHER = 5.0  # of all others
+_LEAK = 1e4  # the entity's c in the hubs' dimensions: more than a microbatch has rows
+_MOST_DIMENSIONS = 8
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Roles:
+    """Two neighboring graphs and who is what in the larger one.
+
+    Attributes:
+        pair: The graphs.
+        partners: The entity's partners; for a relation, its second endpoint.
+        hubs: Endpoints of the other relations.
+        dimensions: Dimension of each hub, from 1: hubs of different dimensions have nothing to do with each other.
+    """
+
+    pair: NeighbourPair
+    partners: IntArray
+    hubs: IntArray
+    dimensions: IntArray
+
+
+def _crowd(num_relations: int) -> IntArray:
+    """That many relations among as few entities as can have them."""
+    size = math.ceil((1 + math.sqrt(1 + 8 * num_relations)) / 2)
+    first, second = np.triu_indices(size, 1)
+    return np.stack([first, second], axis=1)[:num_relations].astype(np.int64)
+
+
+def crowded_pair(plan: PrivacyPlan) -> Roles:
+    """Graphs of the plan's sizes whose other relations share few hubs, so that negatives seldom are hubs.
+
+    Raises:
+        PlanError: The plan's sizes form no graph without repeated relations.
+    """
+    n, degree = plan.num_entities, plan.max_degree
+    others = n - 1 if plan.unit == "entity" else n
+    unprotected = min(plan.pool_size, others) if plan.negatives == "unprotected" else others
+    relations = _crowd(plan.num_relations)
+    num_hubs = int(relations.max()) + 1
+    if num_hubs > unprotected or degree > others:
+        raise PlanError(
+            f"`num_relations` must fit between {unprotected} entities, got {plan.num_relations}. "
+            "Audit a plan of a graph without repeated relations."
+        )
+    if plan.unit == "relation":
+        return _for_relation(plan, relations, num_hubs, unprotected)
+    pair = pair_from_relations(
+        relations,
+        entity_relations=range(others - degree, others),
+        num_entities=n,
+        max_degree=degree,
+        unprotected=unprotected,
+    )
+    return _roles(pair, np.arange(others - degree, others), relations, np.ones(num_hubs, np.int64))
+
+
+def _for_relation(plan: PrivacyPlan, relations: IntArray, num_hubs: int, unprotected: int) -> Roles:
+    """Both graphs have all entities; the larger one has one relation more, between its last two."""
+    n = plan.num_entities
+    if num_hubs > n - 2:
+        raise PlanError(
+            f"`num_relations` must leave two of {n} entities free, got {plan.num_relations}."
+        )
+    pair = relation_pair(relations, (n - 2, n - 1), num_entities=n, unprotected=unprotected)
+    return _roles(pair, np.array([n - 2]), relations, np.ones(num_hubs, np.int64))
+
+
+def matched_pair(*, num_entities: int, num_relations: int, max_degree: int) -> Roles:
+    """Graphs whose other relations share no endpoint, each with a dimension of its own while there are some."""
+    relations = np.arange(2 * num_relations, dtype=np.int64).reshape(-1, 2)
+    partners = np.arange(num_entities - 1 - max_degree, num_entities - 1)
+    pair = pair_from_relations(
+        relations,
+        entity_relations=partners.tolist(),
+        num_entities=num_entities,
+        max_degree=max_degree,
+        unprotected=num_entities - 1,
+    )
+    return _roles(
+        pair, partners, relations, 1 + np.repeat(np.arange(num_relations), 2) % _MOST_DIMENSIONS
+    )
+
+
+def _roles(
+    pair: NeighbourPair, partners: IntArray, relations: IntArray, dimensions: IntArray
+) -> Roles:
+    hubs = np.unique(relations)
+    free = ~np.isin(hubs, partners)
+    return Roles(pair=pair, partners=partners, hubs=hubs[free], dimensions=dimensions[free])
+
+
+def vectors(roles: Roles, design: str, *, present: bool, clip_norm: float) -> tuple[Array, Array]:
+    """The vectors a and c of every entity of one of the two graphs, (entities, dimensions) each.
+
+    Args:
+        roles: The graphs and who is what.
+        design: ``"still"`` or ``"against"``.
+        present: Whether the graph is the one with the entity.
+        clip_norm: What gradients are measured in.
+    """
+    pair = roles.pair
+    graph = pair.with_entity if present else pair.without_entity
+    shape = (graph.num_entities, 1 + int(roles.dimensions.max(initial=1)))
+    moving, still = np.zeros(shape), np.zeros(shape)
+    by_relation = pair.entity is None
+    others = _OTHER * clip_norm if design == "against" else 0.0
+    moving[roles.hubs, roles.dimensions] = others
+    still[roles.hubs, roles.dimensions] = 1.0
+    still[roles.hubs, 0] = 0.0 if by_relation else 1.0
+    still[roles.partners, 0] = -1.0
+    if by_relation:
+        moving[graph.num_entities - 1, 0] = _LONG * clip_norm
+    elif present:
+        moving[pair.entity, 0] = _LONG * clip_norm
+        still[pair.entity, 1:] = _LEAK if others else 0.0
+    return moving, still

@@ -1,0 +1,35 @@
+from dataclasses import replace
+
+from reldp.auditing.results import Bound, MechanismAudit
+from reldp.cli.audit_tables import print_audits
+from tests.auditing.test_step_results import BROKEN, FAILED, KEPT, PASSED, audit_of
+
+
+def mechanism():
+    bound = Bound(
+        delta=0.05, claimed=1.45, epsilon=1.3, direction="removal", method="gaussian",
+        score="total", design="still",
+    )  # fmt: skip
+    return MechanismAudit(
+        bounds=(bound,), num_steps=1, trials=2000, confidence=0.99, seconds=1.0,
+        plan={"delta": 0.05}, plan_hash="abc",
+    )  # fmt: skip
+
+
+def test_every_case_has_its_tightest_bound_and_every_check_a_row(capsys):
+    loose = replace(KEPT, delta=0.1, epsilon=0.5)
+    print_audits(audit_of([loose, KEPT, BROKEN], [PASSED, FAILED]), mechanism(), ["Verdict."], None)
+    out = capsys.readouterr().out
+    assert out.count("many own") == 1
+    assert ">= 1.5" in out
+    assert ">= 0.5" not in out
+    assert "mean batch size" in out
+    assert "noise deviation" in out
+    assert "Verdict." in out
+
+
+def test_a_plan_without_a_step_to_audit_has_one_table(capsys):
+    print_audits(None, mechanism(), [], "picture.png")
+    out = capsys.readouterr().out
+    assert "training step" not in out
+    assert "The picture is in picture.png." in out
