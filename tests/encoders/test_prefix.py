@@ -109,3 +109,12 @@ def test_tables_of_states_join_and_pad_with_zeros():
     states, mask = one.join(two).rows([2, 1])
     assert states[:, :, 0].tolist() == [[5, 0], [1, 1]]
     assert mask.tolist() == [[1, 0], [1, 1]]
+
+
+def test_padding_of_a_row_is_zero_whatever_the_first_text_is():
+    for first in (np.nan, np.inf, -1.0):
+        states = np.array([[first], [2.0], [3.0], [4.0]], np.float32)
+        table = HiddenTable(states=states, offsets=np.array([0, 1, 2, 4]))
+        found = table.rows([1, 2])[0][..., 0]
+        assert found.tolist() == [[2.0, 0.0], [3.0, 4.0]]
+        assert not np.signbit(found).any()

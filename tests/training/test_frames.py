@@ -105,6 +105,18 @@ def test_a_frame_keeps_nothing_of_the_chunk_before():
     assert float(frame.thresholds.max()) == 1.0
 
 
+def test_what_follows_a_row_s_tokens_does_not_depend_on_longer_rows():
+    ends, thresholds = torch.zeros((1, 1), dtype=torch.int64), torch.ones(1, dtype=torch.float64)
+    seen = []
+    for longest in (2, 8):
+        chunk = rows(1, longest, 1)  # 1 is the padding token
+        chunk["input_ids"][:, :2] = 5
+        frame = Frame.like(chunk, ends, Piece(0, 1, 8, 2), has_grid=False, pad_id=1)
+        frame.fill(chunk, ends, ends == 1, thresholds, grid=None)
+        seen.append(frame.rows["input_ids"].tolist())
+    assert seen[0] == seen[1] == [[5, 5, 1, 1, 1, 1, 1, 1]] * 6
+
+
 def test_sums_are_joined_unit_by_unit_and_copied():
     values = torch.arange(3.0)
     one = Summed(torch.ones(2), values, values + 1, values + 2)

@@ -10,13 +10,15 @@ the fast layout forced on every encoder, must be refuted.
 import numpy as np
 import pytest
 import torch
+from transformers import AutoTokenizer, ConvBertConfig, ConvBertModel
 
 from reldp.clipping import ClipUnits
-from reldp.encoders import FeatureEncoder
+from reldp.encoders import FeatureEncoder, TextEncoder
 from reldp.graph import EntityGraph
 from reldp.noise import Streams
 from reldp.training.config import TrainingConfig
 from reldp.training.step import Batch, PrivateStep
+from tests.encoders.tiny import SENTENCE, write_model
 from tests.training.small import small_plan
 
 torch.set_num_threads(1)
@@ -161,3 +163,30 @@ def test_padding_has_no_weight_whatever_the_clip_norm():
         total = step._sum(Batch(units=units, num_tuples=1, overflow=False)).total
         assert 0 < float(total.norm()) * step._grid <= clip
         step.close()
+
+
+def test_no_text_moves_another_in_a_model_that_looks_at_padding(tmp_path):
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4}
+    sizes |= {"intermediate_size": 32, "vocab_size": 40, "embedding_size": 32}
+    config = ConvBertConfig(**sizes, pad_token_id=1, initializer_range=0.3)
+    ConvBertModel(config).save_pretrained(tmp_path)
+    mpnet = write_model("mpnet", tmp_path / "mpnet")  # whose padding token is not 0
+    AutoTokenizer.from_pretrained(mpnet).save_pretrained(tmp_path)
+    texts = [" ".join(SENTENCE.split()[: 1 + i % 6]) for i in range(COUNT)]
+    pairs = [(i, (i + 1) % COUNT) for i in range(COUNT)]
+    capped = EntityGraph.from_lists(list(range(COUNT)), pairs, text=texts).promise_degrees(2)
+    plan = small_plan(capped, num_negatives=3, expected_batch_size=4.0, noise_multiplier=1.0)
+    encoder = TextEncoder.load(tmp_path, lora_rank=2, max_length=8, pooling="mean")
+    step = PrivateStep(encoder, capped, plan, TrainingConfig())
+    step.open(Streams(bytes(32)))
+    units = ClipUnits(
+        entities=np.array([[0, 1, 2, 6, 7], [1, 0, 8, 2, 6], [5, 4, 3, 10, 9]]),  # the last is long
+        ends=np.zeros((3, 3), np.int8),
+        mask=np.zeros((3, 3), dtype=bool),
+        thresholds=np.ones(3),
+        tuple_index=np.arange(3),
+    )
+    found = moves(step, Batch(units=units, num_tuples=3, overflow=False))
+    assert 0.5 < found[:, 0].max() <= 1.0
+    assert found[:, 1].max() == 0.0

@@ -46,7 +46,8 @@ class HiddenTable(RowTable):
     def rows(self, indices: Any) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
         """Padded states (rows, longest, hidden size) and attention mask (rows, longest)."""
         places, mask = self.places(indices)
-        return self.states[places] * mask[:, :, None], mask.astype(np.int64)
+        # Chosen, not multiplied: zero times what another text left is not always zero.
+        return np.where(mask[:, :, None], self.states[places], np.float32(0)), mask.astype(np.int64)
 
     def join(self, other: "HiddenTable") -> "HiddenTable":
         """This table with the texts of the other after it."""

@@ -37,7 +37,7 @@ __all__ = ["LAYOUTS", "Frame", "Piece", "Shapes", "Summed", "fixed_shape", "most
 
 LAYOUTS = ("rows", "apart", "single")
 
-_TOKENS = frozenset({"input_ids", "attention_mask", "hidden"})  # (rows, tokens, ...), 0 is padding
+_TOKENS = frozenset({"input_ids", "attention_mask", "hidden"})  # (rows, tokens, ...)
 # Tokens (or feature rows) of a frame: what fits the caches of a CPU, and the memory of a GPU.
 _BUDGET = {"cpu": 1536, "cuda": 65536}
 
@@ -196,6 +196,8 @@ class Frame:
             dimensions; None for plain sums.
         apart: Whether every unit has matrix products of its own.
         witness: Whether to give witnesses of the units' bits (`reldp.training.locality`).
+        pad_id: What stands after the tokens of a row: the same however long other rows are, since
+            models with convolutions or hashing look at it.
     """
 
     rows: Mapping[str, Tensor]
@@ -206,6 +208,7 @@ class Frame:
     grid: Tensor | None
     apart: bool = False
     witness: bool = False
+    pad_id: int = 0
 
     @classmethod
     def like(
@@ -216,6 +219,7 @@ class Frame:
         *,
         has_grid: bool,
         witness: bool = False,
+        pad_id: int = 0,
     ) -> "Frame":
         """Empty buffers for chunks of such rows.
 
@@ -225,6 +229,7 @@ class Frame:
             piece: The frame's shape and layout.
             has_grid: Whether contributions are put on a grid.
             witness: Whether to give witnesses.
+            pad_id: The token that fills short rows.
         """
         units, length = piece.units, piece.length
         count, negatives = ends.shape
@@ -243,6 +248,7 @@ class Frame:
             grid=torch.ones((), dtype=torch.float64, device=device) if has_grid else None,
             apart=piece.apart,
             witness=witness,
+            pad_id=pad_id,
         )
 
     def fill(
@@ -272,7 +278,7 @@ class Frame:
             buffer = self.rows[name]
             own = value.shape[0] // units  # rows per unit
             if name in _TOKENS:
-                buffer.zero_()
+                buffer.fill_(self.pad_id if name == "input_ids" else 0)
                 buffer = buffer[:, : value.shape[1]]
             buffer[: value.shape[0]].copy_(value)
             if size > units:

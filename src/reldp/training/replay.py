@@ -37,6 +37,7 @@ class Replay:
         compute: The sum over a frame's units; in a recording it may read nothing back.
         record: Whether to record; otherwise frames are computed as they come, on any device.
         place: Where the parameters are; recordings of another place are forgotten.
+        pad_id: The token that fills short rows.
     """
 
     def __init__(
@@ -45,7 +46,9 @@ class Replay:
         *,
         record: bool,
         place: Callable[[], Hashable] = lambda: None,
+        pad_id: int = 0,
     ) -> None:
+        self._pad_id = pad_id
         self._compute, self._record, self._place = compute, record, place
         self._frames: dict[Hashable, Frame] = {}
         self._recordings: dict[Hashable, Callable[[], Summed]] = {}
@@ -72,7 +75,12 @@ class Replay:
         key = *shape, ends.shape[1], ends.device, kinds
         if key not in self._frames:
             self._frames[key] = Frame.like(
-                rows, ends, piece, has_grid=grid is not None, witness=witness
+                rows,
+                ends,
+                piece,
+                has_grid=grid is not None,
+                witness=witness,
+                pad_id=self._pad_id,
             )
         frame = self._frames[key]
         frame.fill(rows, ends, mask, thresholds, grid=grid, weights=weights)

@@ -114,7 +114,10 @@ class PrivateStep:
                 f"got {len(self._table) - capped.num_entities}."
             )
         self._shapes = self._frame_shapes()
-        self._frames = Replay(self._frame_sum, record=config.replay, place=self._place)
+        pad_id = getattr(self._table, "pad_id", 0)
+        self._frames = Replay(
+            self._frame_sum, record=config.replay, place=self._place, pad_id=pad_id
+        )
         self._guard = LocalityGuard(encoder, self._table, self._frames)
         self._sampler: TupleSampler | None = None
         self._streams: Streams | None = None
