@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 from scipy.stats import binom
 
-from reldp.accounting.overflow import log_overflow, price_with_overflow
+from reldp.accounting.overflow import _log_factor, log_overflow, price_with_overflow
 from reldp.accounting.price import Price
 from reldp.errors import PlanError
 from tests.accounting.conformance import small_step
@@ -103,3 +103,14 @@ def test_parts_are_summed():
     price_with_overflow(step * 100 + replace(step, noise_multiplier=2.0) * 100, 0.5, price)
     needed = 200 * 2 * math.exp(log_overflow(step))
     assert 0.5 - calls[-1] >= needed
+
+
+def test_excess_masses_of_different_steps_multiply():
+    """The largest of the factors is not a bound on their product."""
+    one = small_step(pool_size=120)
+    other = replace(one, noise_multiplier=2.0)
+    excess = 1000 * math.exp(log_overflow(one)) * 3 / 120
+    assert excess > 1e-9
+    together = _log_factor(one * 1000 + other * 1000)
+    assert together == pytest.approx(math.log1p(3 / 120) + 2 * excess, rel=1e-12)
+    assert together > _log_factor(one * 1000)

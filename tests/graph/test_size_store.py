@@ -178,3 +178,46 @@ def test_the_state_folder_follows_the_environment(monkeypatch):
     assert state_folder() == Path("/xdg/reldp")
     monkeypatch.delenv("XDG_STATE_HOME")
     assert state_folder() == Path(os.path.expanduser("~/.local/state/reldp"))
+
+
+def test_a_user_without_a_home_has_no_state_folder(monkeypatch):
+    """As in a container whose user number is in no table; this ended as an internal error."""
+
+    def unknown():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("RELDP_STATE_DIR")
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", unknown)
+    assert state_folder() is None
+    with pytest.raises(RunError, match="RELDP_STATE_DIR"):
+        stored([])
+
+
+def test_relative_state_folders_are_not_used(monkeypatch):
+    """From another working folder the same sizes would be drawn again."""
+    monkeypatch.setenv("RELDP_STATE_DIR", "state")
+    with pytest.raises(RunError, match="RELDP_STATE_DIR must be an absolute path"):
+        state_folder()
+    monkeypatch.delenv("RELDP_STATE_DIR")
+    monkeypatch.setenv("XDG_STATE_HOME", "state")
+    assert state_folder() == Path(os.path.expanduser("~/.local/state/reldp"))
+
+
+def test_one_folder_under_two_names_does_not_wait_for_itself(tmp_path):
+    """A graph in the state folder, directly or by a link."""
+    graph, link = tmp_path / "graph", tmp_path / "link"
+    graph.mkdir()
+    link.symlink_to(graph)
+    command = [sys.executable, "-c", RACE, str(graph), str(link), str(graph)]
+    first = subprocess.run(command, capture_output=True, timeout=30, check=True).stdout
+    assert first == subprocess.run(command, capture_output=True, timeout=30, check=True).stdout
+
+
+def test_two_processes_that_name_folders_in_another_order_do_not_wait_for_each_other(tmp_path):
+    places = [str(tmp_path / "one"), str(tmp_path / "other")]
+    running = [
+        subprocess.Popen([sys.executable, "-c", RACE, *order], stdout=subprocess.PIPE)
+        for order in (places, places[::-1]) * 2
+    ]
+    assert len({process.communicate(timeout=60)[0] for process in running}) == 1

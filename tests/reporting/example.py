@@ -47,10 +47,13 @@ START = {
 
 def ledger(plan=PLAN, *, counted=100, graph=None, noise="secure"):
     """The record of a complete run of a plan."""
+    if plan.noise_multiplier == 0:
+        noise = "none"
     start = {
         **START,
+        "num_steps": plan.num_steps,
         "plan_hash": plan.hash,
-        "graph": GRAPH if graph is None else {**GRAPH, **graph},
+        "graph": {**GRAPH, "max_degree": plan.max_degree, **(graph or {})},
         "noise": {"source": noise, "description": f"{noise} noise"},
     }
     end = {

@@ -126,3 +126,28 @@ def test_it_names_the_plan_it_priced():
     plan = dict(values["plan"])
     assert plan.pop("expected_batch_size") == pytest.approx(32)
     assert PrivacyPlan.from_dict(plan).hash == values["plan_hash"] == START["plan_hash"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({"num_steps": 10**6}, "start.num_steps must be 100 under"),
+        ({"num_steps": 100.0}, "known kind"),
+        ({"graph": {**START["graph"], "max_degree": 1}}, "start.graph.max_degree must be 5 under"),
+        ({"noise": {"source": "none", "description": ""}}, "start.noise.source must be secure or"),
+        ({"training": {"clip": False}}, "start.training.clip must be True under"),
+        ({"format": 2.0}, "known kind"),
+    ],
+)
+def test_a_ledger_that_contradicts_its_plan_gets_none(changes, place):
+    """A certificate said "at most 1 relations" above an epsilon for 5, if the ledger said so."""
+    first, *others = ledger().entries
+    with pytest.raises(LedgerError, match=place):
+        Certificate.from_ledger(PLAN, LedgerRecord.check([first | changes, *others], "f" * 64))
+
+
+def test_a_run_whose_key_was_kept_gets_none():
+    *others, last = ledger().entries
+    kept = LedgerRecord.check([*others, last | {"key": "kept"}], "f" * 64)
+    with pytest.raises(LedgerError, match="key must be one of destroyed"):
+        Certificate.from_ledger(PLAN, kept)

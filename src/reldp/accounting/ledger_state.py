@@ -161,7 +161,7 @@ class LedgerState:
                 f"The ledger must have format {FORMAT}, got 1, which reldp 0.3 and earlier wrote. "
                 "Use the version that the run was made with."
             )
-        _require(entry["format"] == FORMAT, f"have format {FORMAT}")
+        _require(_count(entry["format"]) == FORMAT, f"have format {FORMAT}")
         self._limit = _count(entry["num_steps"])
         self.branches.append(Branch(first=0, stop=0))
 
@@ -196,7 +196,7 @@ class LedgerState:
             self.branches.append(Branch(first=step, stop=step))
 
     def _completed(self, entry: _Entry) -> None:
-        _require(entry["num_counted"] == self._counted, "count its own steps")
+        _require(_count(entry["num_counted"]) == self._counted, "count its own steps")
         self._complete = True
 
     def _audit(self, entry: _Entry) -> None:

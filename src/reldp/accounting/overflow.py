@@ -66,7 +66,7 @@ def price_with_overflow(
             "batches that cannot be drawn would take too large a part of `delta`. "
             "Use fewer negatives, a smaller batch or a larger pool."
         )
-    log_factor = max(_log_factor(event, count) for event, count in composition.running)
+    log_factor = _log_factor(composition)
     share = LEAST
     for _ in range(16):
         found = replace(price(delta * (1 - share)), delta=delta)
@@ -79,12 +79,17 @@ def price_with_overflow(
     return replace(found, epsilon=math.inf)
 
 
-def _log_factor(event: CoupledStep, count: int) -> float:
-    """Log of how much the anchored component that the accountant keeps at l = L raises the e^epsilon part."""
-    if not event.num_negatives:
-        return 0.0
-    ratio = event.num_negatives / event.pool_size
-    return math.log1p(ratio) + count * math.exp(log_overflow(event)) * ratio
+def _log_factor(composition: Composition) -> float:
+    """Log of how much the anchored component that the accountant keeps at l = L raises the e^epsilon part.
+
+    The excess masses of all steps multiply, whatever their events.
+    """
+    largest, total = 0.0, 0.0
+    for event, count in composition.running:
+        ratio = event.num_negatives / event.pool_size
+        largest = max(largest, math.log1p(ratio))
+        total += count * math.exp(log_overflow(event)) * ratio
+    return largest + total
 
 
 def _share(log_probability: float, exponent: float, delta: float) -> float:

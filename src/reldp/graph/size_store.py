@@ -42,12 +42,23 @@ _LARGEST = 10**8  # bytes: a release has a few hundred
 Release = TypeVar("Release")
 
 
-def state_folder() -> Path:
-    """Return the folder of this user's state."""
-    own, shared = os.environ.get("RELDP_STATE_DIR"), os.environ.get("XDG_STATE_HOME")
+def state_folder() -> Path | None:
+    """Return the folder of this user's state; None for a user without a home, as in many containers.
+
+    Raises:
+        RunError: RELDP_STATE_DIR is a relative path: elsewhere the same sizes would be released again.
+    """
+    own, shared = os.environ.get("RELDP_STATE_DIR"), os.environ.get("XDG_STATE_HOME", "")
     if own:
+        if not os.path.isabs(own):
+            raise RunError("RELDP_STATE_DIR must be an absolute path, got a relative one.")
         return Path(own)
-    return (Path(shared) if shared else Path.home() / ".local" / "state") / "reldp"
+    if os.path.isabs(shared):  # relative ones are to be ignored, as its specification says
+        return Path(shared) / "reldp"
+    try:
+        return Path.home() / ".local" / "state" / "reldp"
+    except RuntimeError:
+        return None
 
 
 def remembered(
@@ -69,8 +80,7 @@ def remembered(
         GraphError: A file is damaged.
         RunError: No folder can be written.
     """
-    with ExitStack() as held:
-        writable = [held.enter_context(_locked(folder)) for folder in folders]
+    with _locked(folders) as writable:
         stores = [_Store(folder / FILE_NAME) for folder in folders]
         known = [store.find(fingerprint) for store in stores]
         found = next((values for values in reversed(known) if values is not None), None)
@@ -93,19 +103,34 @@ def is_remembered(fingerprint: str, folders: Sequence[Path]) -> bool:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[bool]:
-    """Hold the lock of a folder; False where it cannot be written."""
+def _locked(folders: Sequence[Path]) -> Iterator[list[bool]]:
+    """Hold the locks of some folders, and say of each whether it can be written.
+
+    A file is locked once, even if folders are one and the same; and all processes lock files in one
+    order, so that no two wait for each other.
+    """
+    with ExitStack() as held:
+        opened = [_opened_lock(folder, held) for folder in folders]
+        files = {}
+        for descriptor in opened:
+            if descriptor is not None:
+                found = os.fstat(descriptor)
+                files[found.st_dev, found.st_ino] = descriptor
+        for _, descriptor in sorted(files.items()):
+            _lock(descriptor)
+        pairs = zip(folders, opened, strict=True)
+        yield [lock is not None and os.access(folder, os.W_OK) for folder, lock in pairs]
+
+
+def _opened_lock(folder: Path, held: ExitStack) -> int | None:
+    """Return the open lock file of a folder, to be closed with `held`; None where it cannot be written."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:
-        yield False
-        return
-    try:
-        _lock(descriptor)
-        yield os.access(folder, os.W_OK)
-    finally:
-        os.close(descriptor)
+        return None
+    held.callback(os.close, descriptor)
+    return descriptor
 
 
 def _lock(descriptor: int) -> None:

@@ -157,7 +157,9 @@ def has_release(capped: "CappedGraph", folder: str | PathLike[str] | None = None
 def _folders(folder: str | PathLike[str] | None) -> list[Path]:
     """Return the places of private sizes: the user's state folder, and the graph's if it has one."""
     given = [] if folder is None else [Path(folder)]
-    return [state_folder(), *(place for place in given if place.is_dir())]
+    state = state_folder()
+    known = [] if state is None else [state]
+    return known + [place for place in given if place.is_dir()]
 
 
 def _given_delta(delta: float | None) -> float | None:

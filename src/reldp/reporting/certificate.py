@@ -62,6 +62,7 @@ class Certificate:
         _check_entries(record.start, completion)
         if record.start["plan_hash"] != plan.hash:
             raise LedgerError("The plan must be the one that the ledger names, got another.")
+        _check_facts(plan, record.start)
         return cls(
             {
                 "format": FORMAT,
@@ -159,6 +160,22 @@ def _check_entries(start: Mapping[str, Any], completion: Mapping[str, Any]) -> N
         schema.check(completion, schema.COMPLETION, "complete")
     except schema.SchemaError as error:
         raise LedgerError(f"ledger.jsonl: {error}.") from None
+
+
+def _check_facts(plan: "PrivacyPlan", start: Mapping[str, Any]) -> None:
+    """Refuse a start that contradicts its plan: no run writes one."""
+    noisy = plan.noise_multiplier > 0
+    for name, possible, found in (
+        ("num_steps", [plan.num_steps], start["num_steps"]),
+        ("graph.max_degree", [plan.max_degree], start["graph"]["max_degree"]),
+        ("noise.source", ["secure", "fast"] if noisy else ["none"], start["noise"]["source"]),
+        ("training.clip", [True] if noisy else [True, False], start["training"].get("clip", True)),
+    ):
+        if (type(found), found) not in [(type(value), value) for value in possible]:
+            words = " or ".join(map(str, possible))
+            raise LedgerError(
+                f"ledger.jsonl: start.{name} must be {words} under this plan, got {found!r}."
+            )
 
 
 @lru_cache(maxsize=256)

@@ -72,7 +72,9 @@ class RunFolder:
 
     def knows(self, name: str) -> bool:
         """Whether a file of this name, relative to the folder, belongs in it; the key does not."""
-        first, slash, _ = name.partition("/")
+        first, slash, rest = name.partition("/")
+        if first == self.tensorboard.name and rest:
+            return rest.startswith("events.out.tfevents.") and "/" not in rest
         return first in (_FOLDERS if slash else _FILES)
 
     def require_run(self) -> None:

@@ -107,7 +107,7 @@ START = {
     OPEN: True,
 }
 
-COMPLETION = {"key": TEXT, "model": _MODEL, "date": DATE, OPEN: True}
+COMPLETION = {"key": _one_of("destroyed"), "model": _MODEL, "date": DATE, OPEN: True}
 
 CERTIFICATE = {
     "format": SIZE,
