@@ -27,20 +27,16 @@ import torch
 from torch import Tensor, nn
 
 from reldp.encoders.adaptation import Adaptation, adapt
-from reldp.encoders.architecture import (
-    is_decoder,
-    num_positions,
-    tokeniser_hash,
-)
+from reldp.encoders.architecture import tokeniser_hash
 from reldp.encoders.encoder import Encoder, entities_of, refuse_batch_mixing
-from reldp.encoders.folders import new_folder, state_hash
+from reldp.encoders.folders import new_folder
 from reldp.encoders.loading import DenseLayer, Pretrained, load_pretrained
 from reldp.encoders.model_files import as_encoder_error
-from reldp.encoders.pooling import POOLINGS
 from reldp.encoders.prefix import HiddenTable
 from reldp.encoders.saving import base_model, write_text_folder
 from reldp.encoders.soundness import PUBLIC_TEXTS, refuse_non_finite
 from reldp.encoders.tabulation import tabulate
+from reldp.encoders.text_defaults import base_hash, checked_max_length, checked_pooling
 from reldp.encoders.text_module import TextModule
 from reldp.encoders.tokens import (
     TokenTable,
@@ -56,7 +52,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TextEncoder"]
 
-_DEFAULT_MAX_LENGTH = 128
 _TEXTS_AT_ONCE = 8192
 # On a CPU activations should stay in its caches; a GPU wants to be filled.
 _TOKENS_AT_ONCE = {True: 1024, False: 32_768}
@@ -78,7 +73,7 @@ class TextEncoder(Encoder):
         refuse_batch_mixing(pretrained.model)
         config: Any = pretrained.model.config
         self.tokeniser = pretrained.tokeniser
-        self.max_length = _checked_max_length(max_length, pretrained)
+        self.max_length = checked_max_length(max_length, pretrained)
         self._described: dict[str, Any] = {
             "kind": "text",
             "base_model": pretrained.name,
@@ -87,9 +82,9 @@ class TextEncoder(Encoder):
             "hidden_size": int(config.hidden_size),
             "num_layers": int(config.num_hidden_layers),
             "dtype": str(next(pretrained.model.parameters()).dtype).removeprefix("torch."),
-            "base_weights_sha256": _base_hash(pretrained),
+            "base_weights_sha256": base_hash(pretrained),
             "tokeniser_sha256": tokeniser_hash(self.tokeniser),
-            "pooling": _checked_pooling(pooling, pretrained),
+            "pooling": checked_pooling(pooling, pretrained),
             "normalise": pretrained.normalise if normalise is None else normalise,
             "max_length": self.max_length,
             "dense": [layer.linear.out_features for layer in pretrained.dense],
@@ -413,36 +408,3 @@ def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 def _linear(module: nn.Module) -> nn.Linear:
     assert isinstance(module, nn.Linear)
     return module
-
-
-def _base_hash(pretrained: Pretrained) -> str:
-    """The hash of the weights before training: the model's and the dense layers'."""
-    state = dict(pretrained.model.state_dict())
-    for index, layer in enumerate(pretrained.dense):
-        state |= {f"dense.{index}.{k}": v for k, v in layer.linear.state_dict().items()}
-    return state_hash(state)
-
-
-def _checked_pooling(pooling: str | None, pretrained: Pretrained) -> str:
-    """The pooling asked for, or the model's own, or the usual one for its kind."""
-    config: Any = pretrained.model.config
-    decoder = is_decoder(config.model_type)
-    chosen = pooling or pretrained.pooling or ("last" if decoder else "mean")
-    if chosen not in POOLINGS:
-        raise EncoderError(f"`pooling` must be one of {', '.join(POOLINGS)}, got {chosen!r}.")
-    if decoder and chosen == "cls":
-        raise EncoderError(
-            f"`pooling` must be last or mean for {config.model_type}, got 'cls'. "
-            "It reads from left to right, so its first token has seen nothing of the text."
-        )
-    return chosen
-
-
-def _checked_max_length(max_length: int | None, pretrained: Pretrained) -> int:
-    """The maximum length asked for, or the model's own; more than the model has is refused."""
-    limit = min(int(pretrained.tokeniser.model_max_length), num_positions(pretrained.model))
-    if max_length is None:
-        return min(pretrained.max_length or _DEFAULT_MAX_LENGTH, limit)
-    if not isinstance(max_length, int) or not 1 <= max_length <= limit:
-        raise EncoderError(f"`max_length` must lie in 1..{limit} for this model, got {max_length}.")
-    return max_length

@@ -1,0 +1,52 @@
+"""What a text encoder takes from its pretrained model where nothing else is asked for.
+
+Private to the package: `base_hash`, `checked_max_length`, `checked_pooling`.
+
+>>> checked_max_length.__name__
+'checked_max_length'
+"""
+
+from typing import Any
+
+from reldp.encoders.architecture import is_decoder, num_positions
+from reldp.encoders.folders import state_hash
+from reldp.encoders.loading import Pretrained
+from reldp.encoders.pooling import POOLINGS
+from reldp.errors import EncoderError
+
+__all__ = ["base_hash", "checked_max_length", "checked_pooling"]
+
+_DEFAULT_MAX_LENGTH = 128
+
+
+def base_hash(pretrained: Pretrained) -> str:
+    """The hash of the weights before training: the model's and the dense layers'."""
+    state = dict(pretrained.model.state_dict())
+    for index, layer in enumerate(pretrained.dense):
+        state |= {f"dense.{index}.{k}": v for k, v in layer.linear.state_dict().items()}
+    return state_hash(state)
+
+
+def checked_pooling(pooling: str | None, pretrained: Pretrained) -> str:
+    """The pooling asked for, or the model's own, or the usual one for its kind."""
+    config: Any = pretrained.model.config
+    decoder = is_decoder(config.model_type)
+    chosen = pooling or pretrained.pooling or ("last" if decoder else "mean")
+    if chosen not in POOLINGS:
+        raise EncoderError(f"`pooling` must be one of {', '.join(POOLINGS)}, got {chosen!r}.")
+    if decoder and chosen == "cls":
+        raise EncoderError(
+            f"`pooling` must be last or mean for {config.model_type}, got 'cls'. "
+            "It reads from left to right, so its first token has seen nothing of the text."
+        )
+    return chosen
+
+
+def checked_max_length(max_length: int | None, pretrained: Pretrained) -> int:
+    """The maximum length asked for, or the model's own; more than the model has is refused."""
+    limit = min(int(pretrained.tokeniser.model_max_length), num_positions(pretrained.model))
+    if max_length is None:
+        return min(pretrained.max_length or _DEFAULT_MAX_LENGTH, limit)
+    if not isinstance(max_length, int) or not 1 <= max_length <= limit:
+        raise EncoderError(f"`max_length` must lie in 1..{limit} for this model, got {max_length}.")
+    return max_length
