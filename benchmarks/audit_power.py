@@ -65,7 +65,7 @@ def measure(result: dict[str, Any], seeds: int, output: Path | None) -> None:
 def markdown(result: dict[str, Any]) -> str:
     """The table of docs/audit.md."""
     lines = [
-        f"From `{result['command']}` ({result['date']}).",
+        f"From `{result['command']}` ({result['date']}). {result.get('note', '')}".rstrip(),
         "",
         "| mistake in the training step | seen by | trials | refuted |",
         "|---|---|---|---|",
