@@ -178,3 +178,46 @@ def test_an_encoder_of_whole_numbers_must_say_what_public_rows_are():
     step = PrivateStep(Whole(6), capped, plan, TrainingConfig())
     with pytest.raises(Exception, match="`synthetic_rows` must be written"):
         step.open(Streams(np.zeros(32, np.uint8).tobytes()))
+
+
+class Shaped(nn.Module):
+    """Does something to all rows that public random rows alone would not reveal."""
+
+    def __init__(self, inner, what):
+        super().__init__()
+        self.inner, self.what = inner, what
+
+    def forward(self, features):
+        return self.inner(self.what(features))
+
+
+def where_large(x):
+    largest = x.abs().amax()
+    return torch.where(largest > 10, x / largest, x)
+
+
+@pytest.mark.parametrize("units", [None, 3])
+@pytest.mark.parametrize(
+    "what",
+    [where_large, lambda x: x / (x.abs().max() / 10).clamp(min=1), lambda x: x - 1e-9 * x.mean(0)],
+)
+def test_modules_that_act_on_rows_that_stand_out_are_refused(what, units):
+    with pytest.raises(InputError, match="keep units apart"):
+        opened(lambda inner: Shaped(inner, what), chunk_units=units)
+
+
+def test_units_of_a_module_that_decides_by_values_are_run_alone():
+    def routed(x):
+        out, chosen = x, x.sum(1) > 0
+        for expert in (chosen, ~chosen):
+            where = torch.where(expert)[0]
+            out = out.index_copy(0, where, x[where].tanh())
+        return out
+
+    for what in (lambda x: x / x.max() if x.max() > 10 else x, routed):
+        step = opened(lambda inner, what=what: Shaped(inner, what))
+        assert set(step._shapes.layouts.values()) == {"single"}
+        step.close()
+    plain = opened(lambda inner: Shaped(inner, torch.tanh))
+    assert set(plain._shapes.layouts.values()) != {"single"}
+    plain.close()

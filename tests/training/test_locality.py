@@ -113,3 +113,12 @@ def test_what_changes_later_is_seen_when_looked_at_again():
     assert still_local(shapes, Machine(), make, length=8, seed=77)
     late = Machine(lambda layout, gradients, call: nudged(gradients, [2]))
     assert not still_local(shapes, late, make, length=8, seed=77)
+
+
+def test_a_unit_that_others_make_infinite_is_no_rounding():
+    def overflow(layout, gradients, call):
+        alike = bool((gradients == gradients[:1]).all())
+        return gradients if alike else gradients + float("nan")
+
+    with pytest.raises(InputError, match="keep units apart"):
+        layouts(overflow)

@@ -4,8 +4,8 @@ A private step is trained on these vectors, so a vector may depend on its own te
 (theory.md section 6). A text goes into a batch whose shape follows from its own length; a batch that
 is not full repeats its first text, and its last place is always such a repeat, with a masked token,
 because models choose other kernels where nothing is masked. That a row's bits depend neither on its
-place nor on the rows beside it is checked for every shape with public random rows; where they do,
-texts are run one at a time.
+place nor on the rows beside it is checked for every shape with public random rows; where they do, or
+where control flow follows from the rows (`reldp.encoders.control_flow`), texts are run one at a time.
 
 Private to the package: `tabulate`.
 
@@ -24,6 +24,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+
+from reldp.encoders.control_flow import depends_on_values
 
 __all__ = ["tabulate"]
 
@@ -59,7 +61,8 @@ def tabulate(
         for length in np.unique(padded)[::-1].tolist():
             own = np.flatnonzero(padded == length)
             size = max(2, max_tokens // length)
-            if not _is_independent(run, synthetic, size, length):
+            decides = depends_on_values(lambda **own: run(own), synthetic(2, length))
+            if decides or not _is_independent(run, synthetic, size, length):
                 size = 1
             yield from _batches(run, rows, own, size, length)
 

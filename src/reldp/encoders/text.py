@@ -241,6 +241,9 @@ class TextEncoder(Encoder):
         mask = (torch.arange(length) < lengths).long()  # (rows, tokens)
         config: Any = base_model(self._text.backbone).config
         ids = torch.randint(int(config.vocab_size), (count, length), generator=generator)
+        special = torch.tensor(self.tokeniser.all_special_ids)
+        drawn = torch.randint(8 * len(special), (count, length), generator=generator)
+        ids = torch.where(drawn < len(special), special[drawn % len(special)], ids)  # one in eight
         ids = torch.where(mask > 0, ids, int(self.tokeniser.pad_token_id))
         return {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
 

@@ -21,9 +21,10 @@ import torch
 from torch import Tensor, nn
 
 from reldp.encoders import Encoder
+from reldp.encoders.control_flow import depends_on_values
 from reldp.errors import RunError
 from reldp.noise import GRID, Streams
-from reldp.training.frames import Piece, Shapes, Summed
+from reldp.training.frames import LAYOUTS, Piece, Shapes, Summed
 from reldp.training.locality import Synthetic, find_layouts, still_local
 from reldp.training.replay import Replay
 
@@ -32,6 +33,8 @@ __all__ = ["LocalityGuard"]
 # A step is preceded by another look once in so many steps, at random.
 _EVERY = 64
 _PURPOSE = "locality/check"
+# Sizes of random rows beside the unit that is looked at; half of them are ordinary.
+_SIZES = (1.0, 1.0, 1.0, 1.0, 0.0, 1e-39, 1e3, 1e15)
 
 
 class LocalityGuard:
@@ -62,7 +65,8 @@ class LocalityGuard:
         self._encoder.eval()
         self._rows_per_unit = shapes.rows_per_unit
         with _public_weights(self._encoder.trainable()):
-            found = find_layouts(shapes, self._run, self._make)
+            layouts = LAYOUTS[-1:] if self._decides_by_values(shapes) else LAYOUTS
+            found = find_layouts(shapes, self._run, self._make, layouts)
         self._checked_with = self._numerics()
         return found
 
@@ -83,6 +87,15 @@ class LocalityGuard:
                 "got another one on public rows than before. Does the module keep a state?"
             )
 
+    def _decides_by_values(self, shapes: Shapes) -> bool:
+        """Whether control flow or shapes depend on what rows hold: units must then be alone."""
+        return any(
+            depends_on_values(
+                lambda **rows: self._encoder.embed(rows), self._make(2, length, 0).rows
+            )
+            for length in shapes.lengths()
+        )
+
     def _numerics(self) -> tuple[object, ...]:
         """What the bits of a product depend on and code outside may have changed."""
         return (
@@ -93,11 +106,14 @@ class LocalityGuard:
         )
 
     def _make(self, units: int, length: int, seed: int) -> Synthetic:
-        """Public random units."""
+        """Public random units; among all but the first are rows of zeros, tiny and huge ones."""
         generator = torch.Generator().manual_seed(seed)
         rows = self._encoder.synthetic_rows(
             self._table, units * self._rows_per_unit, length=length, generator=generator
         )
+        drawn = torch.randint(len(_SIZES), (units * self._rows_per_unit,), generator=generator)
+        drawn[: self._rows_per_unit] = 0  # the unit that is looked at stays as it is
+        rows = {name: _scaled(value, torch.tensor(_SIZES)[drawn]) for name, value in rows.items()}
         shape = units, self._rows_per_unit - 2
         mask = torch.rand(shape, generator=generator) < 0.1
         mask[:, 0] = False  # a unit without negatives has no gradient
@@ -117,6 +133,13 @@ class LocalityGuard:
             weights=weights,
             witness=True,
         )
+
+
+def _scaled(value: Tensor, sizes: Tensor) -> Tensor:
+    """Rows of numbers times a size each; whole numbers as they are."""
+    if not value.is_floating_point():
+        return value
+    return value * sizes.view(-1, *[1] * (value.dim() - 1)).to(value)
 
 
 @contextmanager

@@ -7,12 +7,14 @@ steps, public random rows go through the very code that trains, for every microb
 device, with the types and threads in use:
 
 * one unit at every place of a microbatch at once must have the same bits at every place;
-* the same unit among other units must have the same bits again, at several places.
+* the same unit among other units must have the same bits again, at several places; the others
+  include rows of zeros, tiny ones and huge ones, for modules that act on what stands out.
 
 Compared are the bits of everything that contributions are made of (`reldp.gradients.witness`), and
 losses, norms, clip factors and clipped sums. Where rounding alone differs, the next slower layout of
 `reldp.training.frames.LAYOUTS` is tried; a unit alone in its microbatch must at least repeat itself.
-Where more than rounding differs, the encoder mixes units and is refused.
+Where more than rounding differs, the encoder mixes units and is refused. A module whose control flow
+or shapes depend on values (`reldp.encoders.control_flow`) gets microbatches of one unit.
 
 A check on random rows is no proof. It finds, with overwhelming probability, kernels whose order of
 additions depends on place, number or neighbors, because the order does not depend on the values; it
@@ -25,7 +27,7 @@ Public inside the package: `Synthetic`, `find_layouts`, `still_local`.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -80,19 +82,20 @@ class Run(Protocol):
 Make = Callable[[int, int, int], Synthetic]  # units, length, seed
 
 
-def find_layouts(shapes: Shapes, run: Run, make: Make) -> Shapes:
+def find_layouts(shapes: Shapes, run: Run, make: Make, layouts: Sequence[str] = LAYOUTS) -> Shapes:
     """The shapes with the fastest layout of every length in which units are independent.
 
     Args:
         shapes: The run's shapes.
         run: Runs a microbatch.
         make: Makes public random units of a length from a seed.
+        layouts: Which ones are tried, from fast to slow.
 
     Raises:
         InputError: The encoder mixes units, or does not repeat itself.
     """
     for length in shapes.lengths():
-        for layout in LAYOUTS:
+        for layout in layouts:
             tried = shapes.laid_out(length, layout)
             if _holds(tried.whole(length), run, make):
                 shapes = tried
@@ -180,6 +183,8 @@ def _difference(
     if same and (sums or not of_sums):
         return 0.0
     norm, length = float(one.norms[at_one]), float(other.norms[at_other])
+    if not (math.isfinite(length) and math.isfinite(float(other.losses[at_other]))):
+        return math.inf  # alone it is finite, so this came from others
     longer = max(norm, length)
     if longer < _SHORT:
         return _ROUNDING
