@@ -105,8 +105,24 @@ def test_canaries_train_a_copy_and_leave_nothing_of_it(run, graph, capsys, monke
     assert found["plan"]["num_entities"] > 300
     assert "will be destroyed" in captured.err
     assert list(tmp_path.iterdir()) == []
-    assert read_ledger(run / "ledger.jsonl").audits[-1]["kind"] == "training"
     verify(run)
+
+
+def test_what_canaries_showed_reaches_no_public_file(run, graph, capsys):
+    """The copy is a second run on the private graph: its AUC cost epsilon that no certificate counted."""
+    arguments = ["audit", str(run), *QUICK, "--at-delta", "0.05", "--canaries", "30"]
+    main([*arguments, "--graph", str(graph), "--json"])
+    captured = capsys.readouterr()
+    found = json.loads(captured.out)["training"]
+    assert found["sensitive"] is True
+    assert "second run on the private graph" in captured.err
+    kinds = [audit["kind"] for audit in read_ledger(run / "ledger.jsonl").audits]
+    assert kinds[-3:] == ["training step", "mechanism", "search for bad neighbours"]
+    assert "training" not in kinds
+    for name in ("ledger.jsonl", "certificate.json", "certificate.md"):
+        text = (run / name).read_text()
+        assert "canaries" not in text
+        assert "auc" not in text.lower()
 
 
 def test_the_published_frequency_rule_is_refuted_by_a_batch(capsys):

@@ -6,7 +6,9 @@ compared with a reference encoder that has not seen the data. The most and least
 "out"; how many guesses are right bounds epsilon (`reldp.auditing.one_run`). Several numbers of guesses are tried; all
 bounds hold together with the stated confidence.
 
-Trains through a function that it is given, and imports no trainer.
+Trains through a function that it is given, and imports no trainer. The outcome is sensitive: the copy is a further run
+on the private graph, whose epsilon no certificate counts, and features of canaries are as long as the graph's usually
+are, which is read off without noise.
 
 Public: `TrainingAudit`, `audit_training`, `Embed`, `Train`.
 
@@ -90,23 +92,14 @@ class TrainingAudit:
             return f"REFUTED: {found}, and its trade-off curve does not allow such guesses."
         return f"Consistent: {found}."
 
-    def to_record(self) -> dict[str, Any]:
-        """The few values that belong on a certificate."""
-        return {
-            "kind": "training",
-            "verdict": self.verdict,
-            "refuted": self.refuted,
-            "canaries": self.num_canaries,
-            "confidence": self.confidence,
-            "audited": self.epsilon,
-            "claimed for the copy": self.claimed,
-            "delta": self.delta,
-            "attack": dict(self.attack),
-        }
-
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        own = {"kind": "training", "refuted": self.refuted, "verdict": self.verdict}
+        own = {
+            "kind": "training",
+            "sensitive": True,
+            "refuted": self.refuted,
+            "verdict": self.verdict,
+        }
         return {**asdict(self), **own}
 
 

@@ -3,7 +3,7 @@
 The audit of the training step is `reldp.auditing.audit_step`, the mechanism audit is
 `reldp.auditing.audit_mechanism`, the training audit `reldp.auditing.audit_training`; this command joins the latter
 with `reldp.training.Trainer`. What a run's audits found is appended to its ledger, and from there goes onto its
-certificate.
+certificate; the training audit apart, which comes from a second run on the private graph and is sensitive.
 """
 
 import tempfile
@@ -38,6 +38,10 @@ __all__ = ["command"]
 
 _WIDER = 20  # trials of the wider sweep for one trial of the training step
 _PARALLEL = 500  # trials from which other processes are worth their start
+_SENSITIVE = (
+    "reldp: what canaries showed is sensitive: it comes from a second run on the private graph, whose epsilon the "
+    "certificate does not include. It is shown here and stored nowhere."
+)
 _SEARCHED = 5  # largest degree and number of negatives that the search builds batches of
 
 
@@ -103,7 +107,7 @@ def command(
     noise, batches and clipping are checked directly. A wider sweep runs the parts of the step without the gradient
     engine, twenty times as often. A search looks for a batch that breaks the rule's own claim. With --canaries a copy
     of RUN is trained on a graph with random canary entities, and the trained encoder is asked which of them were in.
-    That copy is destroyed.
+    That copy is destroyed, and what it showed is sensitive: it is not written to the ledger.
 
     Exit code 3 means that a claim is refuted.
 
@@ -134,7 +138,11 @@ def command(
     found = {"step": stepped, "mechanism": audit, "search": searched, "training": trained}
     done = {name: part for name, part in found.items() if part is not None}
     if folder is not None:
-        _record(folder, [part.to_record() for part in done.values()])
+        # Not the training audit: the copy that it trained is a run of its own, which no certificate counts.
+        public = [part for part in (stepped, audit, searched) if part is not None]
+        _record(folder, [part.to_record() for part in public])
+    if trained is not None:
+        click.echo(_SENSITIVE, err=True)
     if as_json:
         print_json({name: part.to_dict() for name, part in done.items()} | {"seed": seed})
     else:
