@@ -1,5 +1,6 @@
 """No id, text, feature value or raw line reaches an error, a terminal or a repr unasked."""
 
+import importlib
 import json
 import re
 import subprocess
@@ -211,12 +212,12 @@ class Unprintable:
 
 
 def _frame(**columns: Any) -> Any:
-    pandas = pytest.importorskip("pandas")
+    pandas = importlib.import_module("pandas")
     return pandas.DataFrame(columns)
 
 
 def _network(edges: list[tuple[Any, Any]], **attributes: Any) -> Any:
-    networkx = pytest.importorskip("networkx")
+    networkx = importlib.import_module("networkx")
     network = networkx.Graph()
     for edge in edges:
         for end in edge:
@@ -226,13 +227,13 @@ def _network(edges: list[tuple[Any, Any]], **attributes: Any) -> Any:
 
 
 def _matrix(size: int) -> Any:
-    sparse = pytest.importorskip("scipy.sparse")
+    sparse = importlib.import_module("scipy.sparse")
     return sparse.csr_array(np.eye(size))
 
 
 def _pyg(**values: Any) -> Any:
-    torch = pytest.importorskip("torch")
-    data = pytest.importorskip("torch_geometric.data")
+    torch = importlib.import_module("torch")
+    data = importlib.import_module("torch_geometric.data")
     index = torch.tensor([[0, int(NUMBER)], [1, 1]])
     return data.Data(edge_index=index, num_nodes=3, **values)
 
