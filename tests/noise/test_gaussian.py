@@ -244,3 +244,12 @@ def test_fast_noise_is_gaussian_and_another_deviation_would_be_rejected():
 def test_bad_arguments_are_refused_by_name(name, call):
     with pytest.raises(InputError, match=f"`{name}`"):
         call()
+
+
+@pytest.mark.parametrize("deviation", [1e-300, 5e-324, 1e300])
+def test_a_grid_that_float64_cannot_hold_is_refused(deviation):
+    """The reciprocal of a step of the grid was infinite: a sum of 0 could be told from others."""
+    with pytest.raises(InputError, match="standard_deviation"):
+        add_noise(np.array([0.0, 1e-300]), np.zeros(2), standard_deviation=deviation)
+    kept = add_noise(np.array([0.0, 1e-270]), np.zeros(2), standard_deviation=1e-270)
+    assert kept.tolist() == pytest.approx([0.0, 1e-270], rel=1e-12, abs=0.0)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from reldp.encoders import FeatureEncoder, TextEncoder
 from reldp.errors import ConfigError, RunError
@@ -180,3 +181,38 @@ def test_a_module_in_training_mode_is_put_into_evaluation_mode():
     encoder.module.train()
     assert torch.equal(gradient(step), expected)
     assert not encoder.module.activation.training
+
+
+class Repeated(nn.Module):
+    """One large layer, used several times on several positions of every row."""
+
+    def __init__(self, uses, positions):
+        super().__init__()
+        self.linear = nn.Linear(96, 96)
+        self.uses, self.positions = uses, positions
+
+    def forward(self, features):
+        spread = features[:, None, :].repeat(1, self.positions, 1)
+        for _ in range(self.uses):
+            spread = torch.tanh(self.linear(spread))
+        return spread.mean(1)
+
+
+def test_the_margin_counts_every_use_and_every_position_of_a_large_layer():
+    features = np.random.default_rng(0).normal(size=(300, 96)).astype(np.float32)
+    pairs = [(i, (i + 1) % 300) for i in range(300)]
+    capped = EntityGraph.from_lists(list(range(300)), pairs, features=features).promise_degrees(2)
+    plan = small_plan(capped, noise_multiplier=1e-3)
+    errors = []
+    for uses, positions in ((1, 1), (3, 1), (3, 7)):
+        encoder = FeatureEncoder(96)
+        encoder.module = Repeated(uses, positions)
+        step = prepared((encoder, capped, plan))
+        shape = step._shapes.whole(1).units * step._shapes.rows_per_unit
+        assert step._engine.most_positions == shape * uses * positions
+        errors.append(step._margin)
+        step.run(step.draw(0, 0), 0, 0)
+    assert errors[0] < errors[1] < errors[2]
+    encoder.module.positions = 8  # more than was counted on
+    with pytest.raises(RunError, match="no more positions"):
+        step._sum(step.draw(1, 0))

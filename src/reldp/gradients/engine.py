@@ -129,6 +129,8 @@ class PerUnitGradients:
         for site in self._sites:
             site.recorder = self._recorder
         self._checked = not self.settings.check_isolation
+        # Most positions, over all uses, of which a chunk made the sum of one large parameter.
+        self.most_positions = 0
         self._frozen = {n: p for n, p in inner.named_parameters() if not p.requires_grad}
         self._batch_norms = [
             (name, module)
@@ -250,6 +252,7 @@ class PerUnitGradients:
             square: Tensor = torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64).square()
             spread = torch.zeros_like(square)
             for uses in self._recorder.uses.values():
+                self.most_positions = max(self.most_positions, ghost.num_positions(uses))
                 own, wide = ghost.norms(uses)
                 square, spread = square + own.to(device), spread + wide.to(device)
         return square.sqrt(), spread

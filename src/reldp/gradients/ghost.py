@@ -36,6 +36,7 @@ __all__ = [
     "linear_norms",
     "linear_sum",
     "norms",
+    "num_positions",
     "sum_error",
 ]
 
@@ -55,6 +56,11 @@ def sum_error(positions: int, units: int) -> float:
     """
     # A product adds so many positions; then the sums of at most so many products are added.
     return (positions + units + 4) * 2.0**-53 * units * SPREAD
+
+
+def num_positions(uses: Sequence[KeptLinear | KeptEmbedding]) -> int:
+    """Positions of all units and uses, which one sum is made of."""
+    return sum(use.grads.shape[0] * use.grads.shape[1] for use in uses)
 
 
 def norms(uses: Sequence[KeptLinear | KeptEmbedding]) -> tuple[Tensor, Tensor]:

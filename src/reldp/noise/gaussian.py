@@ -45,6 +45,7 @@ MODES = ("secure", "fast")
 _DRAWS = "noise/secure"
 _REFINEMENTS = "noise/secure/refine"
 _FAST = "noise/fast"
+_LEAST = 1e-280
 # Draws per lane. Large enough that a thread seldom has to ask for the interpreter's lock (a few
 # hundred times for four million draws), small enough for the cache. Changing it changes the noise
 # of a key.
@@ -89,6 +90,10 @@ def add_noise(total: _A, noise: _A, *, standard_deviation: float) -> _A:
     deviation = _finite("standard_deviation", standard_deviation)
     if deviation == 0:
         return total
+    if not _LEAST <= deviation <= 1.0 / _LEAST:  # steps of the grid must be numbers like any other
+        raise InputError(
+            f"`standard_deviation` must lie in {_LEAST:g}..{1.0 / _LEAST:g}, got {deviation!r}."
+        )
     result: _A = ((total * (1.0 / (deviation * GRID))).round() * GRID + noise) * deviation
     return result
 

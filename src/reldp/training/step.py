@@ -114,10 +114,8 @@ class PrivateStep:
                 f"got {len(self._table) - capped.num_entities}."
             )
         self._shapes = self._frame_shapes()
-        pad_id = getattr(self._table, "pad_id", 0)
-        self._frames = Replay(
-            self._frame_sum, record=config.replay, place=self._place, pad_id=pad_id
-        )
+        pad = getattr(self._table, "pad_id", 0)
+        self._frames = Replay(self._frame_sum, record=config.replay, place=self._place, pad_id=pad)
         self._guard = LocalityGuard(encoder, self._table, self._frames)
         self._sampler: TupleSampler | None = None
         self._streams: Streams | None = None
@@ -214,7 +212,8 @@ class PrivateStep:
             return Summed(none.new_zeros(self._size), none, none, none)
         if units.num_units > self._most_units:
             raise RunError("A batch must not be far larger than expected, got one that is.")
-        thresholds = self._on_device(units.thresholds * (1.0 - self._margin))
+        margin = self._margin
+        thresholds = self._on_device(units.thresholds * (1.0 - margin))
         found: Summed | None = None
         for piece in self._shapes.cut(self._longest(units)):
             own = slice(piece.start, piece.stop)
@@ -228,6 +227,8 @@ class PrivateStep:
             )
             found = part if found is None else found.plus(part)
         assert found is not None
+        if self._margin > margin:
+            raise RunError("A layer must see no more positions than with public rows, got more.")
         return found
 
     @property
@@ -246,9 +247,8 @@ class PrivateStep:
         """
         if self._engine is None or not self._engine.num_kept:
             return 0.0
-        plan, shapes = self._plan, self._shapes
-        positions = max(n * shapes.units_of(n) for n in shapes.lengths()) * shapes.rows_per_unit
-        error = sum_error(positions, self._most_units)
+        plan = self._plan
+        error = sum_error(self._engine.most_positions, self._most_units)
         rounding = 0.5 * GRID * plan.noise_multiplier * math.sqrt(self._engine.num_kept)
         # The least by which one entity moves the sum, if it moves it at all, in clip norms.
         least = min(1.0, plan.rule.replacement_shift(plan.num_negatives))
