@@ -45,6 +45,15 @@ def test_every_part_of_the_address_changes_every_bit_stream():
     assert not starts & other_key
 
 
+def test_streams_bound_to_a_content_are_their_own():
+    streams = Streams(KEY)
+    one, again, other = (streams.bound_to(content) for content in (b"1", memoryview(b"1"), b"2"))
+    drawn = [found.stream("test", 0, 0).bytes(64) for found in (streams, one, again, other)]
+    assert drawn[1] == drawn[2]
+    assert len(set(drawn)) == 3
+    assert Streams(bytes(32)).bound_to(b"1").stream("test", 0, 0).bytes(64) not in drawn
+
+
 def test_a_purpose_cannot_imitate_another_address():
     # With the numbers behind the purpose, ("x" + zeros, ...) could equal ("x", ...).
     streams = Streams(KEY)

@@ -277,7 +277,8 @@ def test_an_edited_private_file_is_refused(folder):
     place = folder / "private.json"
     values = json.loads(place.read_text())
     other = small_graph(seed=1).promise_degrees(4)
-    place.write_text(json.dumps(values | {"fingerprint": other.fingerprint}))
+    values |= {"fingerprint": other.fingerprint}
+    place.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n")
     with pytest.raises(ResumeError, match="the ledger commits to"):
         resumed(folder, small_encoder(), other, small_plan(other))
 

@@ -164,7 +164,7 @@ def test_shapes_by_company_would_let_one_unit_move_the_others(tmp_path):
 
 
 @pytest.mark.parametrize("clipping", ["tuple", "pair", "frequency"])
-def test_frames_of_any_size_give_the_same_sum(clipping):
+def test_frames_of_any_size_give_the_same_sum(noise_by_address, clipping):
     parts = {"clipping": clipping, "clip_norm": 0.05}
     alone, met = gradients(opened(small_parts(**parts), loss="logistic", chunk_units=1))
     for units in (None, 3, 1000):

@@ -30,7 +30,7 @@ def gradient(step, number=0, branch=0):
     return torch.cat([p.grad.reshape(-1).double() for p in step.parameters.values()])
 
 
-def test_chunks_of_any_size_give_the_same_gradient():
+def test_chunks_of_any_size_give_the_same_gradient(noise_by_address):
     whole = gradient(prepared(small_parts()))
     for size in (1, 3, 1000):
         assert torch.allclose(gradient(prepared(small_parts(), chunk_units=size)), whole, atol=1e-6)
@@ -72,7 +72,20 @@ def test_branches_and_steps_have_their_own_noise_and_batches():
     assert torch.equal(gradient(prepared(small_parts()), 0, 0), one)
 
 
-def test_fast_noise_depends_on_step_and_branch_only():
+def test_another_sum_has_other_noise_at_the_same_address():
+    """Subtracting the results of two runs with one key must never leave their sums alone."""
+    for noise in ("secure", "fast"):
+        step = prepared(small_parts(), noise=noise)
+        one, two = (torch.zeros(1000, dtype=torch.float64) for _ in range(2))
+        two[7] = 2.0**-30
+        drawn, again, other = (step._draw_noise(3, 0, total) for total in (one, one.clone(), two))
+        assert torch.equal(drawn, again)
+        assert not (drawn == other).any()
+        # Independent draws: |correlation| above 0.16 once in 2 million tries.
+        assert abs(float(torch.corrcoef(torch.stack([drawn, other]))[0, 1])) < 0.16
+
+
+def test_fast_noise_depends_on_nothing_that_was_drawn_before():
     fast = prepared(small_parts(), noise="fast")
     again = prepared(small_parts(), noise="fast")
     gradient(again, 5)

@@ -94,7 +94,9 @@ def oracle(encoder, capped, plan, key, *, rate, clip=True):
 @pytest.mark.parametrize(
     ("noise", "clip", "clip_norm"), [(2.0, True, 0.7), (0.0, True, 0.7), (0.0, False, 1.0)]
 )
-def test_training_is_the_algorithm_of_the_theory(tmp_path, monkeypatch, noise, clip, clip_norm):
+def test_training_is_the_algorithm_of_the_theory(
+    tmp_path, monkeypatch, noise_by_address, noise, clip, clip_norm
+):
     """Oracle: theory.md section 1 as a slow loop with the same random draws and noise."""
     key = bytes(range(32))
     monkeypatch.setattr("reldp.training.session.bound_key", lambda own, identity: key)

@@ -210,6 +210,21 @@ class GaussianNoise:
             self._start(address)
         return self._jobs.pop(first).result()
 
+    def draw_for(self, total: memoryview, step: int, branch: int) -> NDArray[np.float64]:
+        """The noise of one step for one sum: at the same address, another sum has other noise.
+
+        Two runs that share key and address by mistake never add the same noise to different sums,
+        whose difference would be plain to see. For a given sum the law is that of `draw`. Nothing
+        can be drawn ahead.
+
+        Args:
+            total: The numbers that the noise is for, float64, contiguous; sensitive.
+            step: As in `draw`.
+            branch: As in `draw`.
+        """
+        bound = GaussianNoise(self._streams.bound_to(total), self.mode, prefetch=0)
+        return bound.draw(step, branch, total.nbytes // 8)
+
     def _keep(self, wanted: set[_Address]) -> None:
         """Drops what nobody will ask for, e.g. after a change of branch."""
         for address in [a for a in self._jobs if a not in wanted]:

@@ -41,6 +41,7 @@ __all__ = ["KEY_BYTES", "Stream", "Streams", "new_key"]
 
 KEY_BYTES = 32
 _PERSON = b"reldp stream 1"
+_BOUND = b"reldp bound 1"
 # Encrypting zeros gives the keystream; larger draws go over this piece again and again.
 _ZEROS = bytes(1 << 20)
 _TWO_64 = 1 << 64
@@ -81,6 +82,17 @@ class Streams:
 
     def __repr__(self) -> str:
         return "Streams(key=<secret>)"
+
+    def bound_to(self, content: bytes | memoryview) -> "Streams":
+        """Streams of their own for a content: no other content shares a bit with them.
+
+        Args:
+            content: Anything in contiguous bytes; it may be sensitive.
+        """
+        digest = hashlib.sha256(content).digest()
+        return Streams(
+            hashlib.blake2b(digest, digest_size=KEY_BYTES, key=self._key, person=_BOUND).digest()
+        )
 
     def stream(
         self, purpose: str, branch: SupportsIndex, step: SupportsIndex, lane: SupportsIndex = 0

@@ -19,7 +19,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from reldp.errors import ResumeError, RunError
+from reldp.errors import InputError, ResumeError, RunError
 from reldp.plan import PrivacyPlan
 from reldp.runs import PrivateRecord, check_private_file
 from reldp.training.repeatability import is_repeatable
@@ -88,6 +88,8 @@ def _plan_changes(run: "RunFolder", facts: "RunFacts", start: Mapping[str, Any])
         was = PrivacyPlan.from_json(run.plan.read_text(encoding="utf-8"))
     except OSError as error:
         raise ResumeError(f"plan.json must be in the run folder: {error.strerror}.") from None
+    except (UnicodeDecodeError, InputError):
+        raise ResumeError("plan.json must be the plan of the run, got damage.") from None
     found = changes("plan.", was.to_dict(), facts.plan.to_dict())
     yield from found
     if not found and facts.plan.hash != start["plan_hash"]:

@@ -36,7 +36,7 @@ from reldp.noise import GRID, GaussianNoise, Streams, add_noise
 from reldp.sampling import TupleSampler
 from reldp.training.frames import Frame, Shapes, Summed, most_units
 from reldp.training.guard import LocalityGuard
-from reldp.training.repeatability import repeatable_attention
+from reldp.training.repeatability import is_repeatable, repeatable_attention
 from reldp.training.replay import Replay
 
 if TYPE_CHECKING:
@@ -196,9 +196,10 @@ class PrivateStep:
         if self._grid is not None:
             if batch.num_tuples > LARGEST_SUM * self._plan.noise_multiplier:
                 raise RunError("A batch must fit the noise's grid, got one far too large for it.")
+            total = total * self._grid
             total = add_noise(
-                total * self._grid,
-                self._draw_noise(step, branch),
+                total,
+                self._draw_noise(step, branch, total),
                 standard_deviation=self._plan.noise_multiplier * self._plan.clip_norm,
             )
         self._spread(total / self._plan.expected_batch_size)
@@ -328,10 +329,12 @@ class PrivateStep:
     def _on_device(self, values: npt.NDArray[Any]) -> Tensor:
         return torch.from_numpy(values).to(self._encoder.device)
 
-    def _draw_noise(self, step: int, branch: int) -> Tensor:
-        """N(0, 1) for every trainable number, float64 on the encoder's device."""
+    def _draw_noise(self, step: int, branch: int, total: Tensor) -> Tensor:
+        """N(0, 1) like the total; where steps are repeated, another total has other noise."""
         assert self._noise is not None, "open comes first"
-        return torch.from_numpy(self._noise.draw(step, branch, self._size)).to(self._encoder.device)
+        if is_repeatable(total.device.type):
+            return torch.from_numpy(self._noise.draw_for(total.numpy().data, step, branch))
+        return torch.from_numpy(self._noise.draw(step, branch, self._size)).to(total.device)
 
     def _spread(self, total: Tensor) -> None:
         """Hands every parameter its part of the whole (parameters,)."""
