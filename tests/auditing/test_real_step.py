@@ -13,6 +13,7 @@ from reldp.plan import PrivacyPlan
 from reldp.sampling import TupleSampler
 from reldp.training.step import PrivateStep
 
+NOTHING = np.zeros(NUM_WEIGHTS)
 KEY = bytes(range(32))
 
 
@@ -55,7 +56,7 @@ def test_the_noise_is_that_of_the_runs_addresses():
     job = job_of(present=False, first=5, count=3, branch=2)
     found = run_job(job).values
     with GaussianNoise(Streams(KEY)) as noise:
-        drawn = [noise.draw(step, 2, NUM_WEIGHTS) for step in (5, 6, 7)]
+        drawn = [noise.draw_for(NOTHING.data, step, 2) for step in (5, 6, 7)]
     assert np.allclose(found, drawn, atol=1e-5)
 
 
@@ -63,7 +64,7 @@ def test_empty_batches_leave_noise_alone():
     found = run_job(job_of(plan_of(sample_rate=1e-9), empty=True, count=4))
     assert not found.sizes.any()
     with GaussianNoise(Streams(KEY)) as noise:
-        assert np.allclose(found.values[3], noise.draw(3, 0, NUM_WEIGHTS), atol=1e-5)
+        assert np.allclose(found.values[3], noise.draw_for(NOTHING.data, 3, 0), atol=1e-5)
 
 
 def test_a_graph_without_empty_batches_has_none_to_give():

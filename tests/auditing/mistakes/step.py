@@ -111,8 +111,9 @@ def noise_every(period, branches=None):
     """Noise from an address that has been used before."""
     right = PrivateStep._draw_noise
 
-    def wrong(self, step, branch):
-        return right(self, step % period, branch if branches is None else branch % branches)
+    def wrong(self, step, branch, total):
+        known = branch if branches is None else branch % branches
+        return right(self, step % period, known, total)
 
     with patch.object(PrivateStep, "_draw_noise", wrong):
         yield
@@ -122,7 +123,7 @@ def noise_every(period, branches=None):
 def noise_of_few_bits(bits):
     """A generator that uses few bits of its seed; torch's on a CPU uses 32."""
 
-    def wrong(self, step, branch):
+    def wrong(self, step, branch, total):
         seed = int(self._streams.stream("mistake/seed", branch, step).integers(1 << bits, 1)[0])
         generator = torch.Generator().manual_seed(seed)
         return torch.randn(self._size, dtype=torch.float64, generator=generator)
