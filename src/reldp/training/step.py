@@ -38,6 +38,7 @@ from reldp.training.frames import Frame, Shapes, Summed, most_units
 from reldp.training.guard import LocalityGuard
 from reldp.training.repeatability import is_repeatable, repeatable_attention
 from reldp.training.replay import Replay
+from reldp.training.unit_rows import unit_rows
 
 if TYPE_CHECKING:
     from reldp.clipping import ClipUnits
@@ -220,7 +221,7 @@ class PrivateStep:
             own = slice(piece.start, piece.stop)
             part = self._frames.run(
                 piece,
-                self._encoder.rows(self._table, units.entities[own].reshape(-1)),
+                unit_rows(self._encoder, self._table, units.entities[own]),
                 self._on_device(units.ends[own]).long(),
                 self._on_device(units.mask[own]),
                 thresholds[own],
@@ -263,14 +264,13 @@ class PrivateStep:
 
     def _frame_sum(self, frame: Frame) -> Summed:
         """The sum over a frame of units; nothing is read back from the device in a recording."""
-        units = frame.weights.shape[0]
         if self._engine is None:
             found = self._losses(frame) * frame.weights
             return _unclipped(_flat(self._gradients(found.sum())), found.detach())
         clipped = self._engine.clipped_sum(
             lambda start, stop: self._losses(frame),
             frame.thresholds,
-            next(iter(frame.rows.values())).shape[0] // units,
+            next(iter(frame.rows.values())).shape[0] // len(frame.weights),
             weights=frame.weights,
             grid=frame.grid,
             apart=frame.apart,

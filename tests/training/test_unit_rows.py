@@ -1,0 +1,68 @@
+"""Rows of a unit depend on that unit alone, whatever an encoder's own `rows` does."""
+
+import numpy as np
+import pytest
+import torch
+
+from reldp.encoders import FeatureEncoder, TextEncoder
+from reldp.errors import InputError
+from reldp.training.unit_rows import unit_rows
+from tests.encoders.tiny import TEXTS, write_model
+
+TABLE = FeatureEncoder(3).table(np.random.default_rng(0).normal(size=(12, 3)))
+UNITS = np.arange(12).reshape(4, 3)
+
+
+class Centered(FeatureEncoder):
+    def rows(self, table, indices):
+        features = super().rows(table, indices)["features"]
+        return {"features": features - features.mean(0)}
+
+
+class Cut(FeatureEncoder):
+    """Leaves out columns that are small in all rows asked for."""
+
+    def rows(self, table, indices):
+        features = super().rows(table, indices)["features"]
+        return {"features": features[:, : 1 + int(np.max(indices) > 5)]}
+
+
+class Own(TextEncoder):
+    def rows(self, table, indices):
+        return super().rows(table, indices)
+
+
+def test_an_encoder_from_outside_sees_one_unit_at_a_time():
+    found = unit_rows(Centered(3), TABLE, UNITS)["features"].view(4, 3, 3)
+    assert found.mean(1).abs().max() < 1e-6
+    for unit in range(4):
+        alone = unit_rows(Centered(3), TABLE, UNITS[unit : unit + 1])["features"]
+        assert torch.equal(alone, found[unit])
+
+
+def test_the_package_s_own_encoders_are_asked_once():
+    encoder = FeatureEncoder(3)
+    found = unit_rows(encoder, TABLE, UNITS)["features"]
+    assert torch.equal(found, encoder.rows(TABLE, UNITS.reshape(-1))["features"])
+
+
+def test_shapes_that_differ_between_units_are_refused():
+    assert unit_rows(Cut(3), TABLE, UNITS[:2])["features"].shape == (6, 1)
+    with pytest.raises(InputError, match="one shape for all entities"):
+        unit_rows(Cut(3), TABLE, UNITS)
+
+
+def test_rows_of_tokens_are_padded_as_if_asked_at_once(tmp_path):
+    model = write_model("mpnet", tmp_path / "model")  # whose padding token is not 0
+    encoder = Own.load(model, lora_rank=2)
+    table = encoder.tokenise(TEXTS)
+    own = TextEncoder.rows(encoder, table, np.arange(8))
+    outside = unit_rows(_as(Own, encoder), table, np.arange(8).reshape(4, 2))
+    assert own["input_ids"].unique().numel() > 2
+    for name, value in own.items():
+        assert torch.equal(outside[name], value)
+
+
+def _as(kind, encoder):
+    encoder.__class__ = kind
+    return encoder
