@@ -63,6 +63,8 @@ def test_a_plan_takes_names_only():
         ("noise_multiplier", math.inf),
         ("noise_multiplier", math.nan),
         ("noise_multiplier", "1"),
+        ("noise_multiplier", 1e-200),  # its square is 0: the Renyi accountant found epsilon 0
+        ("noise_multiplier", 1e10),
         ("delta", 0.0),
         ("delta", 1.0),
         ("delta", 2),
@@ -437,3 +439,16 @@ def test_a_graph_that_is_too_small_for_private_sizes_is_refused(capped):
 def test_a_plan_with_private_sizes_round_trips():
     assert PrivacyPlan.from_json(make(**PRIVATE).to_json()) == make(**PRIVATE)
     assert make(**PRIVATE).hash != make().hash
+
+
+@pytest.mark.parametrize("rate", [5e-324, 1e-100, 1e-16])
+def test_rates_beyond_the_accountants_range_are_refused(rate):
+    """Epsilon ended as a division by zero."""
+    with pytest.raises(PlanError, match="`sample_rate` must be from 1e-15 to 1"):
+        without("expected_batch_size", sample_rate=rate)
+
+
+@pytest.mark.parametrize("accountant", ["pld", "rdp"])
+def test_the_ends_of_the_range_of_noise_have_a_price(accountant):
+    assert make(noise_multiplier=1e-12, num_steps=5).epsilon(accountant) > 1e6
+    assert make(noise_multiplier=1e9, num_steps=5).epsilon(accountant) < 0.01

@@ -128,3 +128,8 @@ def test_further_runs_and_chosen_settings_are_not_counted_and_said_so():
 def test_a_delta_is_never_shown_smaller_than_it_is(delta, expected):
     assert shown(delta) == expected
     assert float(shown(delta)) >= delta * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("value", [5e-324, 1e-310, 1e-300, 1e-290])
+def test_the_smallest_numbers_are_shown_and_not_as_less(value):
+    assert float(shown(value)) >= value

@@ -66,7 +66,7 @@ def _bracket(
                 f"{at_noise:.4g}, because batch sizes alone reveal that much. Take fewer steps, a smaller "
                 "batch, fewer negatives or a larger delta."
             )
-        noise, factor = noise * factor, factor**1.5
+        noise, factor = min(noise * factor, LARGEST_NOISE), factor**1.5
         at_noise = epsilon(noise)
         if at_noise <= target:
             return low, at_low, noise, at_noise
@@ -74,7 +74,7 @@ def _bracket(
         high, at_high = noise, at_noise
         if noise <= SMALLEST_NOISE:
             return noise, at_noise, noise, at_noise
-        noise, factor = noise / factor, factor**1.5
+        noise, factor = max(noise / factor, SMALLEST_NOISE), factor**1.5
         at_noise = epsilon(noise)
     return noise, at_noise, high, at_high
 

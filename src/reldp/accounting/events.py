@@ -18,6 +18,8 @@ from reldp.errors import PlanError, UnsupportedEvent
 __all__ = ["ANALYSES", "Composition", "CoupledStep"]
 
 ANALYSES = ("replacement", "anchored")
+LEAST_RATE = 1e-15
+LEAST_NOISE, MOST_NOISE = 1e-12, 1e9
 
 
 def _require(condition: bool, name: str, rule: str, value: object) -> None:
@@ -62,9 +64,12 @@ class CoupledStep:
         _require(self.pool_size >= 1, "pool_size", "at least 1", self.pool_size)
         _require(self.max_degree >= 1, "max_degree", "at least 1", self.max_degree)
         _require(self.num_negatives >= 0, "num_negatives", "0 or more", self.num_negatives)
-        _require(0 < self.sample_rate <= 1, "sample_rate", "in (0, 1]", self.sample_rate)
-        noise_ok = math.isfinite(self.noise_multiplier) and self.noise_multiplier >= 0
-        _require(noise_ok, "noise_multiplier", "a finite number, 0 or more", self.noise_multiplier)
+        # Beyond these ranges squares and quotients leave the range of a double.
+        rate_ok = LEAST_RATE <= self.sample_rate <= 1
+        _require(rate_ok, "sample_rate", f"from {LEAST_RATE:g} to 1", self.sample_rate)
+        noise_ok = self.noise_multiplier == 0 or LEAST_NOISE <= self.noise_multiplier <= MOST_NOISE
+        rule = f"0, or from {LEAST_NOISE:g} to {MOST_NOISE:g}"
+        _require(noise_ok, "noise_multiplier", rule, self.noise_multiplier)
         for name in ("negative_replacement", "negative_removal"):
             shift = getattr(self, name)
             known = name == "negative_removal" and shift is None

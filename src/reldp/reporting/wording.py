@@ -32,6 +32,7 @@ def shown(value: float | str) -> str:
         return "infinite"
     if value == 0:
         return "0"
+    value = max(value, 1e-290)  # below, ten to the power of the digits would be no double
     digits = 3 - math.floor(math.log10(value))
     return f"{math.ceil(round(value * 10.0**digits, 6)) / 10.0**digits:.4g}"
 
