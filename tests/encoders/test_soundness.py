@@ -13,7 +13,9 @@ from transformers import BertConfig, BertModel
 
 from reldp.encoders.features import FeatureEncoder
 from reldp.encoders.soundness import (
+    DIFFERENT_TEXTS,
     PUBLIC_TEXTS,
+    refuse_equal_rows,
     refuse_non_finite,
     refuse_non_finite_rows,
     refuse_other_layers,
@@ -24,7 +26,7 @@ from reldp.errors import EncoderError
 from reldp.graph import EntityGraph
 from reldp.plan import PrivacyPlan
 from reldp.training import Trainer
-from tests.encoders.tiny import SENTENCE, _word_tokeniser
+from tests.encoders.tiny import SENTENCE, _word_tokeniser, write_model
 
 BAD = [float("nan"), float("inf"), float("-inf")]
 
@@ -214,3 +216,49 @@ def test_an_encoder_of_ones_own_is_checked_by_its_weights() -> None:
 
 def test_the_word_tokenizer_of_these_tests_knows_enough() -> None:
     refuse_unknown_words(_word_tokeniser(["[PAD]", "[UNK]", "[CLS]", "[SEP]"]), 40)
+
+
+def no_weights(encoder: TextEncoder) -> None:
+    with torch.no_grad():
+        for parameter in encoder.module.parameters():
+            parameter.zero_()
+
+
+def one_word_vector(encoder: TextEncoder) -> None:
+    with torch.no_grad():
+        for name, parameter in encoder.module.named_parameters():
+            if "word_embeddings" in name:
+                parameter.copy_(parameter[:1].expand_as(parameter))
+
+
+def a_tokenizer_that_drops_letters(encoder: TextEncoder) -> None:
+    from tokenizers import Regex, normalizers
+
+    backend = encoder.tokeniser.backend_tokenizer
+    backend.normalizer = normalizers.Replace(Regex(r"\w"), "")
+
+
+@pytest.mark.parametrize("damage", [no_weights, one_word_vector, a_tokenizer_that_drops_letters])
+def test_a_model_to_which_all_texts_are_the_same_is_refused(tmp_path: Path, damage) -> None:
+    """Finite, and useless: before, it was trained to a proven epsilon."""
+    encoder = TextEncoder.load(write_model("bert", tmp_path / "model"), lora_rank=2)
+    encoder.check_finite()
+    damage(encoder)
+    with pytest.raises(EncoderError, match="must tell texts apart"):
+        encoder.check_finite()
+
+
+def test_a_length_without_room_for_a_word_is_refused(tmp_path: Path) -> None:
+    write_model("bert", tmp_path / "model")
+    with pytest.raises(EncoderError, match="max_length leaves no room for a word"):
+        TextEncoder.load(tmp_path / "model", lora_rank=2, max_length=2)
+    assert TextEncoder.load(tmp_path / "model", lora_rank=2, max_length=3).max_length == 3
+
+
+def test_equal_rows_are_refused_and_one_other_is_enough() -> None:
+    rows = np.ones((len(DIFFERENT_TEXTS), 3), np.float32)
+    with pytest.raises(EncoderError, match="must tell texts apart"):
+        refuse_equal_rows(rows)
+    rows[4, 1] += 1e-6
+    refuse_equal_rows(rows)
+    refuse_equal_rows(rows[:1])

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from reldp.encoders.tokens import TokenTable, chunk_sizes, tokenise
+from reldp.encoders.tokens import TokenTable, checked_indices, chunk_sizes, tokenise
 from reldp.errors import EncoderError
 from tests.encoders.tiny import TEXTS
 
@@ -90,3 +90,11 @@ def test_no_texts_make_an_empty_table(folders):
     table = tokenise(AutoTokenizer.from_pretrained(folders["bert"]), [], 8)
     assert len(table) == 0
     assert table.rows(np.zeros(0, int))[0].shape == (0, 0)
+
+
+def test_an_id_in_place_of_an_index_is_not_repeated():
+    for wrong in (["bob@example.com"], [2**70], [[0], [1, 2]]):
+        with pytest.raises(EncoderError, match="`indices` must be rows of entities") as caught:
+            checked_indices(wrong, 3)
+        assert "bob" not in str(caught.value)
+        assert caught.value.__suppress_context__

@@ -116,3 +116,11 @@ def test_neighbours_are_the_partners_in_both_directions(seed):
     rows, partners = known.of(asked)
     for position, entity in enumerate(asked):
         assert set(partners[rows == position].tolist()) == partners_of(relations, entity)
+
+
+def test_values_that_are_no_numbers_are_not_repeated():
+    wrong = np.array([[1.0], ["bob@example.com"]], dtype=object)
+    with pytest.raises(InputError, match="must be a matrix of numbers") as caught:
+        prepared(wrong, "cosine")
+    assert "bob" not in str(caught.value)
+    assert caught.value.__suppress_context__

@@ -180,3 +180,11 @@ def test_graphs_need_no_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_relation_of_more_than_two_ids_is_refused_without_showing_them():
+    """A third id was left out without a word."""
+    for relation in (("a", "bob@example.com", "b"), ("bob@example.com",)):
+        with pytest.raises(GraphError, match="relations must be a table") as caught:
+            EntityGraph.from_lists(["a", "bob@example.com"], [relation], text=["x", "y"])
+        assert "bob" not in str(caught.value)

@@ -61,3 +61,11 @@ def test_groups_name_settings_and_do_not_overlap():
     known = {field.name for field in dataclasses.fields(TrainingConfig)}
     assert set(LEARNING) | set(PERFORMANCE) <= known
     assert not set(LEARNING) & set(PERFORMANCE)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1, 2}])
+def test_options_that_cannot_be_written_down_are_refused(value):
+    """Before, they were a traceback after the run folder had been begun."""
+    with pytest.raises(ConfigError, match="`optimizer_options` must be finite numbers and texts"):
+        TrainingConfig(optimizer_options={"weight_decay": value})
+    assert TrainingConfig(optimizer_options={"betas": (0.9, 0.99), "foreach": None})

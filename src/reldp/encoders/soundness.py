@@ -5,8 +5,8 @@ whole budget is spent on noise, and the certificate says "proven" of a model tha
 So weights are looked at, and public sentences are run, before any private row is touched. Everything
 here is public: what is refused depends on the model alone.
 
-Private to the package: `PUBLIC_TEXTS`, `refuse_non_finite`, `refuse_non_finite_rows`,
-`refuse_unknown_words`, `refuse_other_layers`.
+Private to the package: `PUBLIC_TEXTS`, `DIFFERENT_TEXTS`, `refuse_equal_rows`, `refuse_non_finite`,
+`refuse_non_finite_rows`, `refuse_unknown_words`, `refuse_other_layers`.
 
 >>> refuse_non_finite({"weight": torch.tensor([1.0, float("nan")])})
 Traceback (most recent call last):
@@ -25,7 +25,9 @@ from torch import Tensor, nn
 from reldp.errors import EncoderError
 
 __all__ = [
+    "DIFFERENT_TEXTS",
     "PUBLIC_TEXTS",
+    "refuse_equal_rows",
     "refuse_non_finite",
     "refuse_non_finite_rows",
     "refuse_other_layers",
@@ -58,6 +60,9 @@ _WORDS = {
     "Korean": "이 그 저 것 수 물 집 날 사람 시간 도시",
 }
 _KNOWN_SHARE = 0.5
+
+# A model knows half of those of one script at least, and tells them apart.
+DIFFERENT_TEXTS = tuple(dict.fromkeys(word for words in _WORDS.values() for word in words.split()))
 _LAYER = re.compile(r"(.*?\.?[a-z_]+)\.(\d+)\.")
 _AT_ONCE = 1 << 24  # numbers looked at in one go
 
@@ -79,6 +84,15 @@ def refuse_non_finite_rows(rows: npt.NDArray[Any]) -> None:
         raise EncoderError(
             f"`encoder` must give finite embeddings, got NaN or infinity for {len(bad)} of "
             f"{len(rows)} public inputs. Its weights are damaged or too large for their dtype."
+        )
+
+
+def refuse_equal_rows(rows: npt.NDArray[Any]) -> None:
+    """Refuses a text encoder that gives different public texts one and the same embedding."""
+    if len(rows) > 1 and bool((rows == rows[0]).all()):
+        raise EncoderError(
+            f"`encoder` must tell texts apart, got one embedding for {len(rows)} different public "
+            "words. Its weights or its tokenizer are damaged, or max_length leaves no room for a word."
         )
 
 

@@ -34,7 +34,12 @@ from reldp.encoders.loading import DenseLayer, Pretrained, load_pretrained
 from reldp.encoders.model_files import as_encoder_error
 from reldp.encoders.prefix import HiddenTable
 from reldp.encoders.saving import base_model, write_text_folder
-from reldp.encoders.soundness import PUBLIC_TEXTS, refuse_non_finite
+from reldp.encoders.soundness import (
+    DIFFERENT_TEXTS,
+    PUBLIC_TEXTS,
+    refuse_equal_rows,
+    refuse_non_finite,
+)
 from reldp.encoders.tabulation import tabulate
 from reldp.encoders.text_defaults import base_hash, checked_max_length, checked_pooling
 from reldp.encoders.text_module import TextModule
@@ -179,10 +184,11 @@ class TextEncoder(Encoder):
             return self.encode(PUBLIC_TEXTS)
 
     def check_finite(self) -> None:
-        """Refuses weights, or embeddings of public sentences, that are not finite."""
+        """Refuses weights or embeddings of public texts that are not finite, or all the same."""
         if self.module is not self._text:  # a head alone is trained, on top of this
             refuse_non_finite(dict(self._text.named_parameters()))
         super().check_finite()
+        refuse_equal_rows(self.encode(DIFFERENT_TEXTS))
 
     @property
     def dim(self) -> int:

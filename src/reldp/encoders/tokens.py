@@ -183,7 +183,10 @@ def chunk_sizes(lengths: npt.NDArray[np.int64], max_tokens: int) -> list[int]:
 
 def checked_indices(indices: _Indices, count: int) -> npt.NDArray[np.int64]:
     """The indices as int64; one that is negative or too large is refused, never wrapped around."""
-    chosen = np.asarray(indices, dtype=np.int64)
+    try:
+        chosen = np.asarray(indices, dtype=np.int64)
+    except (ValueError, TypeError, OverflowError):  # it would quote the value, perhaps an id
+        raise EncoderError("`indices` must be rows of entities, got other values.") from None
     if chosen.size and (chosen.min() < 0 or chosen.max() >= count):
         wrong = chosen[(chosen < 0) | (chosen >= count)][0]
         raise EncoderError(f"`indices` must lie in 0..{count - 1}, got {wrong}.")

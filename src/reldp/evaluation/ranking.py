@@ -55,7 +55,10 @@ def prepared(embeddings: npt.NDArray[Any], score: str) -> _Vectors:
 
     A comparison with NaN is never true, so a broken encoder would seem to rank perfectly.
     """
-    vectors = np.asarray(embeddings, dtype=np.float32)
+    try:
+        vectors = np.asarray(embeddings, dtype=np.float32)
+    except (ValueError, TypeError):  # it would quote the value
+        raise InputError("`embeddings` must be a matrix of numbers, got other values.") from None
     if vectors.ndim != 2 or not np.isfinite(vectors).all():
         raise InputError(
             f"`embeddings` must be finite with shape (entities, dim), got {_shown(vectors)}."

@@ -40,6 +40,8 @@ from reldp.graph.writing import write_folder
 
 __all__ = ["EntityGraph"]
 
+_ENDS = {0: "source", 1: "target"}
+
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class EntityGraph:
@@ -166,8 +168,8 @@ class EntityGraph:
             table = pa.table(columns)
         with guarded("relations", show_ids=show_ids):
             kind = columns["id"].type
-            pairs = [pa.array([pair[end] for pair in relations], kind) for end in (0, 1)]
-            ends = pa.table({"source": pairs[0], "target": pairs[1]})
+            pairs = [(one, other) for one, other in relations]  # two ids each, and no more
+            ends = pa.table({w: pa.array([p[i] for p in pairs], kind) for i, w in _ENDS.items()})
         return cls.from_arrow(table, ends, drop=drop, record=record, show_ids=show_ids)
 
     @classmethod
@@ -332,8 +334,7 @@ class EntityGraph:
     def to_arrow(self) -> tuple[Any, Any]:
         """The entities and the relations (`source` and `target`, by id) as Arrow tables."""
         columns = {
-            name: self.ids.take(pa.array(self.relations[:, end]))
-            for end, name in enumerate(("source", "target"))
+            name: self.ids.take(pa.array(self.relations[:, end])) for end, name in _ENDS.items()
         }
         return self.entities, pa.table(columns)
 

@@ -17,6 +17,7 @@ Traceback (most recent call last):
 reldp.errors.ConfigError: `learnin_rate` must be a training setting. Did you mean learning_rate?
 """
 
+import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -131,6 +132,7 @@ class TrainingConfig:
         options = self.optimizer_options
         _require(isinstance(options, Mapping), "optimizer_options", "a table of options", options)
         _require("lr" not in options, "optimizer_options", "without lr", "lr")
+        _require(_is_plain(options), "optimizer_options", "finite numbers and texts", "others")
         object.__setattr__(self, "optimizer_options", dict(options))
         device = str(self.device)
         kind = device.partition(":")[0]
@@ -172,6 +174,15 @@ def refuse_old_names(settings: Iterable[str]) -> None:
 def _is_number(value: object) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and math.isfinite(value)  # type: ignore[arg-type]  # a number by now
+
+
+def _is_plain(options: Mapping[str, Any]) -> bool:
+    """Whether options can be written down, so that a resumed run is known to have the same."""
+    try:
+        json.dumps(dict(options), allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _require(condition: bool, name: str, rule: str, value: object) -> None:
