@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from reldp.gradients.witness import witness
+from reldp.gradients.witness import _multipliers, witness
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
@@ -40,3 +40,14 @@ def test_a_bit_in_any_block_is_seen():
     for row in range(1, 6):
         bits[row, row * 60_000] ^= 1
     assert len(set(witness([values]).tolist())) == 6
+
+
+def test_a_change_in_one_place_shows_wherever_it_is():
+    """A multiplier of zero would hide it."""
+    multipliers = _multipliers(torch.device("cpu"))
+    assert bool((multipliers.remainder(2) == 1).all())
+    column = int(multipliers.abs().argmin())
+    bits = torch.zeros((2, len(multipliers)), dtype=torch.int16)
+    bits[1, column] = 1
+    first, second = witness([bits.view(torch.float32)]).tolist()
+    assert first != second

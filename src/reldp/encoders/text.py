@@ -343,11 +343,11 @@ class TextEncoder(Encoder):
         self, run: Callable[[dict[str, Tensor]], Tensor], table: TokenTable
     ) -> Iterator[tuple[npt.NDArray[np.int64], Tensor]]:
         """Places of some texts and what ``run`` makes of them, until all are done."""
-        generator = torch.Generator().manual_seed(0)
+        seeded = torch.Generator().manual_seed  # by length, whichever other lengths there are
         return tabulate(
             run,
             lambda places, length: self._token_rows(table, places, length),
-            lambda count, length: self._synthetic_tokens(count, length, generator),
+            lambda count, length: self._synthetic_tokens(count, length, seeded(length)),
             table.lengths,
             max_length=self.max_length,
             max_tokens=_TOKENS_AT_ONCE[self.device.type == "cpu"],

@@ -2,8 +2,9 @@
 
 The bits of a unit's values, 16 at a time, times fixed random whole numbers, summed: exact in
 float64, in whatever order, because every partial sum is a whole number below 2^53. Two units with
-different bits have the same witness with a probability of about 2^-30. It serves the comparison of
-units to the bit (`reldp.training.locality`) without a copy of their gradients.
+different bits have the same witness with a probability of about 2^-15, and never if they differ in 16
+bits of one number only. It serves the comparison of units to the bit (`reldp.training.locality`)
+without a copy of their gradients.
 
 Private to the package: `witness`.
 
@@ -46,4 +47,5 @@ def _multipliers(device: torch.device) -> Tensor:
     """Public random whole numbers; made once, since a CUDA graph that is captured cannot make them."""
     generator = torch.Generator().manual_seed(0)
     drawn = torch.randint(-(1 << 15), 1 << 15, (_BLOCK,), generator=generator)
-    return drawn.double().to(device)
+    # Odd, so that none is zero: a change in a single place always shows.
+    return (drawn | 1).double().to(device)
