@@ -30,6 +30,7 @@ def gradient(parts, device):
     return torch.cat([p.grad.reshape(-1).cpu() for p in step.parameters.values()])
 
 
+@pytest.mark.usefixtures("noise_by_address")
 def test_a_step_is_the_one_of_the_cpu():
     assert torch.allclose(
         gradient(small_parts(), "cuda"), gradient(small_parts(), "cpu"), atol=1e-5
