@@ -432,7 +432,7 @@ def test_pools_of_a_graph_with_private_sizes(large):
 
 
 def test_a_graph_that_is_too_small_for_private_sizes_is_refused(capped):
-    with pytest.raises(PlanError, match="`sizes` must not be private for a graph this small"):
+    with pytest.raises(PlanError, match="`sizes` must not be private for this graph"):
         PrivacyPlan.for_graph(capped, num_negatives=1, expected_batch_size=4, num_steps=20)
 
 

@@ -175,7 +175,7 @@ def test_small_graphs_need_declared_or_public_sizes(tmp_path, graph, capsys):
     assert main(["train", "--graph", graph, "-o", str(tmp_path / "run"), *flags]) == 2
     said = lines(capsys.readouterr().err)
     assert len(said) == 1
-    assert "--sizes must not be private for a graph this small" in said[0]
+    assert "--sizes must not be private for this graph" in said[0]
     bounds = ["--sizes", "declared", "--min-entities", "250", "--max-relations", "700"]
     assert main(["train", "--graph", graph, "-o", str(tmp_path / "run"), *flags, *bounds]) == 0
     assert main(["verify", str(tmp_path / "run")]) == 0

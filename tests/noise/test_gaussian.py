@@ -131,14 +131,18 @@ def test_draws_can_be_written_where_the_caller_wants_them():
 
 
 def test_next_step_is_drawn_in_the_background():
+    def threads():
+        return {t for t in threading.enumerate() if t.name.startswith("reldp-noise")}
+
+    others = threads()  # of steps that other tests left open
     with GaussianNoise(STREAMS, prefetch=2) as noise:
         noise.draw(0, 0, 5000)
         assert sorted(address.step for address in noise._jobs) == [1, 2]
-        assert any(t.name.startswith("reldp-noise") for t in threading.enumerate())
+        assert threads() - others
         noise.draw(9, 1, 5000)  # another branch: what was drawn ahead for the old one is dropped
         assert sorted(noise._jobs) == [(10, 1, 5000), (11, 1, 5000)]
     assert not noise._jobs
-    assert not any(t.name.startswith("reldp-noise") for t in threading.enumerate())
+    assert not threads() - others
     assert (noise.draw(1, 0, 50) == draws(1, 0, 50)).all()
 
 

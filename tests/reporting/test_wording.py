@@ -133,3 +133,8 @@ def test_a_delta_is_never_shown_smaller_than_it_is(delta, expected):
 @pytest.mark.parametrize("value", [5e-324, 1e-310, 1e-300, 1e-290])
 def test_the_smallest_numbers_are_shown_and_not_as_less(value):
     assert float(shown(value)) >= value
+
+
+def test_noise_that_is_too_small_promises_nothing():
+    said = certificate(replace(PLAN, noise_multiplier=1e-6)).summary
+    assert said == "No privacy: the noise is too small to promise anything, epsilon is infinite."

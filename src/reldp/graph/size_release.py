@@ -101,8 +101,9 @@ class Release:
         wide = tail_margin(per_relation, self.failure)
         if 2 * margin > self.entities or 2 * wide > self.relations:
             raise PlanError(
-                "`sizes` must not be private for a graph this small: the noise that hides its sizes is as "
-                "large as they are. Declare bounds that are known without the data (sizes declared, with "
+                "`sizes` must not be private for this graph: the noise that hides its sizes is as large as "
+                "they are, because the graph is small or because the stored release was made for a small "
+                "target epsilon. Declare bounds that are known without the data (sizes declared, with "
                 "min_entities and max_relations), assume that the sizes are public knowledge (sizes public), "
                 "or use a larger graph."
             )

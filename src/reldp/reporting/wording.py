@@ -155,6 +155,8 @@ def summary(values: _Values) -> str:
     guarantee, data = values["guarantee"], values["data"]
     if guarantee["status"] == "none":
         return "No privacy: this model was trained without noise, epsilon is infinite."
+    if isinstance(guarantee["epsilon"]["pld"], str):
+        return "No privacy: the noise is too small to promise anything, epsilon is infinite."
     who = "every entity" if data["all_protected"] else "every protected entity"
     who = "every single relation" if guarantee["unit"] == "relation" else who
     promise = (
