@@ -2,7 +2,7 @@
 
 `PrivateStep` of `reldp.training` does every step; the harness leaves out only what a run on disk
 needs (ledger, checkpoints, a secret key). Graphs here are public, so keys follow from seeds: the
-numbers can be had again. Everything in a result is "not private".
+numbers can be had again. Everything in a result is sensitive.
 """
 
 import gc

@@ -27,7 +27,7 @@ def test_a_run_is_evaluated_and_remembers_it(tmp_path, graph, capsys):
     found = json.loads(capsys.readouterr().out)
     expected = evaluate(result.encoder, small_graph(seed=3), 64)
     assert found["mrr"] == pytest.approx(expected["mrr"])
-    assert "not private" in found["privacy"]
+    assert "sensitive" in found["privacy"]
     assert main(command) == 0
     assert "prec@1" in capsys.readouterr().out
     kept = (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()

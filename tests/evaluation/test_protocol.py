@@ -91,13 +91,13 @@ def test_a_capped_graph_is_evaluated_on_what_is_left_of_it():
     assert evaluate(vectors, capped, "all").num_relations == capped.num_relations
 
 
-def test_the_json_says_what_it_is_and_that_it_is_not_private():
+def test_the_json_says_what_it_is_and_that_it_is_sensitive():
     graph, vectors = ring()
     result = evaluate(vectors, graph, 16)
     values = json.loads(json.dumps(result.to_json()))
     assert values["mrr"] == result["mrr"]
     assert values["intervals"]["mrr"][0] <= values["mrr"] <= values["intervals"]["mrr"][1]
-    assert values["privacy"].startswith("not private")
+    assert values["privacy"].startswith("sensitive")
     assert values["candidates"] == 16
     assert "mrr" in str(result)
 

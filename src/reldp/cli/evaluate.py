@@ -51,7 +51,7 @@ def command(
 ) -> None:
     """Say how well an encoder predicts the relations of a graph.
 
-    SOURCE is a run folder, a model's folder or a hub name. The numbers are not private for the
+    SOURCE is a run folder, a model's folder or a hub name. The numbers are sensitive for the
     test graph. Those of a run are kept in its evaluations.jsonl for the report.
     """
     from reldp.evaluation import evaluate
@@ -110,6 +110,6 @@ def _show(result: "EvaluationResult") -> None:
         )
     print_table(
         table,
-        f"{result.num_relations:,} relations, each asked from both ends. Not private: computed "
+        f"{result.num_relations:,} relations, each asked from both ends. Sensitive: computed "
         "from the test graph's relations without noise.",
     )

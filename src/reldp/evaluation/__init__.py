@@ -1,6 +1,6 @@
 """How well embeddings predict relations: ranking protocols, metrics and their intervals.
 
-Needs numpy only. Everything computed here from private relations is *not private*.
+Needs numpy only. Everything computed here from private relations is sensitive.
 
 >>> from reldp.evaluation import evaluate
 """

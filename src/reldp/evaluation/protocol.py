@@ -6,7 +6,7 @@ batch is left out, so that every query has equally many candidates). With ``cand
 each end must find its partner among all entities.
 
 Guarantees: everything is a function of the embeddings, the graph and the seed. What comes out is
-computed from the graph's relations without noise, so it is *not private* for that graph
+computed from the graph's relations without noise, so it is sensitive for that graph
 (theory.md section 6): evaluate on public relations, or keep the numbers to yourself.
 
 Public: `evaluate`, `EvaluationResult`.
@@ -48,7 +48,7 @@ class _Encoder(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationResult:
-    """What an encoder can predict; *not private* for the graph it was computed on.
+    """What an encoder can predict; sensitive for the graph it was computed on.
 
     Attributes:
         metrics: Mean over all queries and interval, by name, as shares between 0 and 1.
@@ -80,7 +80,7 @@ class EvaluationResult:
             "intervals": {name: [e.low, e.high] for name, e in self.metrics.items()},
             "num_relations": self.num_relations,
             **self.settings,
-            "privacy": "not private: computed from the graph's relations without noise",
+            "privacy": "sensitive: computed from the graph's relations without noise",
         }
 
     def __str__(self) -> str:

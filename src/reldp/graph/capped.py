@@ -32,7 +32,7 @@ __all__ = ["CappedGraph", "CappingReport"]
 
 @dataclass(frozen=True, kw_only=True)
 class CappingReport:
-    """What capping met and what it kept: computed from private data, *not private* (sizes apart).
+    """What capping met and what it kept: computed from private data without noise, sensitive.
 
     Attributes:
         max_degree: The bound.
@@ -127,7 +127,7 @@ class CappedGraph:
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 over the graph's content, the relations kept and the bound; *not private*."""
+        """sha256 over the graph's content, the relations kept and the bound; sensitive."""
         parts = ("reldp capped graph 1", self.graph.fingerprint, self.max_degree, self.degree_bound)
         digest = hashlib.sha256("\n".join(map(str, parts)).encode())
         digest.update(np.ascontiguousarray(self.relations, dtype="<i8").data)

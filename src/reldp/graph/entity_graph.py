@@ -254,7 +254,7 @@ class EntityGraph:
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 over the content, whatever format it was read from; *not private*."""
+        """sha256 over the content, whatever format it was read from; sensitive."""
         return fingerprint(self.entities, self.relations)
 
     def cap_degrees(self, max_degree: int, seed: int | bytes) -> CappedGraph:

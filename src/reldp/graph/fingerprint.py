@@ -3,7 +3,7 @@
 Covers every column of the entities and the relations, in row order: training addresses entities
 and relations by row, so two graphs of equal fingerprint behave alike to the last bit. A
 fingerprint is computed from private data: whoever can guess the whole graph can confirm the guess
-with it, so it is *not private*.
+with it, so it is sensitive.
 
 Public: `fingerprint`.
 
