@@ -7,6 +7,7 @@ divided by its own length as ever (theory.md section 6).
 
 Private to the package: `NORM_FLOOR`, `unit_length`.
 
+>>> import torch
 >>> unit_length(torch.tensor([[3.0, 4.0], [3e-6, 4e-6]]))
 tensor([[0.6000, 0.8000],
         [0.0300, 0.0400]])
