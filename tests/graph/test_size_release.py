@@ -74,9 +74,7 @@ def test_an_entity_pays_for_both_numbers_and_a_relation_for_its_part_of_one():
 
 @pytest.mark.parametrize("changes", [{"entities": 2073}, {"relations": 10_361}, {"entities": -5}])
 def test_noise_as_large_as_the_sizes_is_refused_by_the_noisy_numbers(changes):
-    with pytest.raises(
-        PlanError, match=r"`sizes` must not be private for this graph.*Declare"
-    ):
+    with pytest.raises(PlanError, match=r"`sizes` must not be private for this graph.*Declare"):
         replace(RELEASE, **changes).bounds(0)
     assert replace(RELEASE, entities=2074, relations=10_362).bounds(0) == (1037, 15_543, 0)
 
