@@ -290,24 +290,24 @@ MISTAKES = [
         trials=600,
     ),
     StepMistake(
-        name="a gradient depends on its unit's place (item 1)",
+        name="a gradient depends on its unit's place",
         put_in=gradient_depends_on_place,
         cases=("one other",),
     ),
     StepMistake(
-        name="embeddings less the mean of the microbatch (item 4)",
+        name="embeddings less the mean of the microbatch",
         put_in=lambda: embeddings_less_their_mean(detached=False),
         cases=("many others",),
         trials=400,
     ),
     StepMistake(
-        name="embeddings less the detached mean of the microbatch (item 4)",
+        name="embeddings less the detached mean of the microbatch",
         put_in=lambda: embeddings_less_their_mean(detached=True),
         cases=("many others",),
         trials=400,
     ),
     StepMistake(
-        name="padding with a threshold of 1 instead of a weight of 0 (item 5)",
+        name="padding with a threshold of 1 instead of a weight of 0",
         put_in=padding_with_a_threshold_of_its_own,
         cases=("many others",),
         trials=400,
