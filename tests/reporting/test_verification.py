@@ -3,17 +3,20 @@
 import json
 import os
 import shutil
+import warnings
 
 import pytest
 import torch
 
 from reldp.accounting.ledger import _FIRST_LINK, _line
-from reldp.encoders import FeatureEncoder
+from reldp.encoders import FeatureEncoder, TextEncoder
 from reldp.errors import RunError, VerificationError
+from reldp.graph import EntityGraph
 from reldp.reporting import verify
 from reldp.reporting.publishing import write_report
 from reldp.training import Trainer
-from tests.training.small import small_encoder, small_parts
+from tests.encoders.tiny import SENTENCE, write_model
+from tests.training.small import small_encoder, small_parts, small_plan
 
 torch.set_num_threads(1)
 
@@ -354,3 +357,21 @@ def test_folders_without_a_run_are_clear_errors(tmp_path):
         verify(tmp_path / "nowhere")
     with pytest.raises(RunError, match=r"must hold ledger\.jsonl"):
         verify(tmp_path)
+
+
+@pytest.mark.parametrize("train", ["lora", "full", "head", "last:1"])
+@pytest.mark.parametrize("normalise", [False, True])
+def test_runs_of_text_models_verify_as_they_are_written(tmp_path, train, normalise):
+    """Whatever folders a saved text model has, none of them is foreign to its own run."""
+    texts = [" ".join(SENTENCE.split()[: 1 + i % 5]) for i in range(60)]
+    graph = EntityGraph.from_lists(
+        list(range(60)), [(i, (i + 1) % 60) for i in range(60)], text=texts
+    )
+    capped = graph.promise_degrees(2)
+    model = write_model("bert", tmp_path / "model")
+    encoder = TextEncoder.load(model, train=train, normalise=normalise, max_length=8)
+    plan = small_plan(capped, num_negatives=2, expected_batch_size=4.0, num_steps=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        Trainer(encoder, capped, plan, progress=False).fit(tmp_path / "run")
+    assert verify(tmp_path / "run").checks

@@ -66,7 +66,8 @@ def write_text_folder(
         _write_dense(folder / modules[-1][0], layer)
     if normalise:
         modules.append((f"{len(modules)}_Normalize", "Normalize"))
-        (folder / modules[-1][0]).mkdir()
+        # Never an empty folder: hubs and archives drop those, and a verified run has none.
+        write_json(folder / modules[-1][0] / "config.json", {})
     write_json(folder / "modules.json", [_module_entry(i, *m) for i, m in enumerate(modules)])
     write_json(
         folder / "sentence_bert_config.json", {"max_seq_length": max_length, "do_lower_case": False}
