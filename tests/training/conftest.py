@@ -2,7 +2,9 @@
 
 import pytest
 
-from reldp.noise import GaussianNoise
+from reldp.noise import GaussianNoise, Streams
+from tests.training.interrupted import stopped
+from tests.training.small import small_parts
 
 
 @pytest.fixture
@@ -13,3 +15,24 @@ def noise_by_address(monkeypatch):
         return self.draw(step, branch, total.nbytes // 8)
 
     monkeypatch.setattr(GaussianNoise, "draw_for", draw)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A run that stopped before its seventh step."""
+    return stopped(monkeypatch, tmp_path / "run", *small_parts())
+
+
+@pytest.fixture
+def addresses(monkeypatch):
+    """(key, branch, step) of every noise stream that is asked for."""
+    seen = set()
+    stream = Streams.stream
+
+    def watched(self, purpose, branch, step, lane=0):
+        if "noise" in purpose or "gauss" in purpose:
+            seen.add((self._key, branch, step))
+        return stream(self, purpose, branch, step, lane)
+
+    monkeypatch.setattr(Streams, "stream", watched)
+    return seen

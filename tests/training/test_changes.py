@@ -4,27 +4,23 @@ Each test stops a run, copies its folder, and resumes the copy with something ch
 refused, or go on with fresh random draws.
 """
 
-import json
-import os
-import shutil
-
 import numpy as np
 import pytest
 import torch
 
 import reldp.training.trainer as trainer_module
-from reldp.accounting.ledger import _FIRST_LINK, _line, read_ledger
+from reldp.accounting.ledger import read_ledger
 from reldp.encoders import FeatureEncoder, TextEncoder
 from reldp.encoders.features import FeatureTable
 from reldp.encoders.folders import state_hash
 from reldp.errors import ResumeError
 from reldp.graph import EntityGraph
-from reldp.noise import Streams
 from reldp.plan import PrivacyPlan
 from reldp.reporting import verify
 from reldp.training import Trainer
 from reldp.training.changes import changes, newest_branch
 from tests.encoders.tiny import TEXTS, write_model
+from tests.training.interrupted import SETTINGS, TAKE, Stopped, copied, resumed, stopped
 from tests.training.small import (
     DIM,
     NUM_ENTITIES,
@@ -35,56 +31,6 @@ from tests.training.small import (
 )
 
 torch.set_num_threads(1)
-SETTINGS = {"checkpoint_every": 4}
-_TAKE = trainer_module._Loop._take
-
-
-class Stopped(Exception):
-    """The machine stopped."""
-
-
-def stopped(monkeypatch, folder, *parts, at=6, **settings):
-    """A run in a folder that stopped before a step."""
-
-    def dying(self, step, branch):
-        if step == at:
-            raise Stopped
-        return _TAKE(self, step, branch)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(trainer_module._Loop, "_take", dying)
-        with pytest.raises(Stopped):
-            Trainer(*parts, **SETTINGS, **settings).fit(folder)
-    return folder
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    return stopped(monkeypatch, tmp_path / "run", *small_parts())
-
-
-@pytest.fixture
-def addresses(monkeypatch):
-    """(key, branch, step) of every noise stream that is asked for."""
-    seen = set()
-    stream = Streams.stream
-
-    def watched(self, purpose, branch, step, lane=0):
-        if "noise" in purpose or "gauss" in purpose:
-            seen.add((self._key, branch, step))
-        return stream(self, purpose, branch, step, lane)
-
-    monkeypatch.setattr(Streams, "stream", watched)
-    return seen
-
-
-def resumed(folder, *parts, settings=None, **more):
-    chosen = SETTINGS if settings is None else settings
-    return Trainer(*(parts or small_parts()), **chosen, **more).fit(folder)
-
-
-def copied(folder, name="copy"):
-    return shutil.copytree(folder, folder.with_name(name))
 
 
 def test_copies_resumed_alike_release_the_same(folder):
@@ -213,7 +159,7 @@ def test_training_mode_changes_nothing(tmp_path, monkeypatch):
 
     def into_training(self, step, branch):
         encoder.module.train()  # and again, before every step
-        return _TAKE(self, step, branch)
+        return TAKE(self, step, branch)
 
     monkeypatch.setattr(trainer_module._Loop, "_take", into_training)
     two = resumed(folder, encoder, capped, plan)
@@ -271,98 +217,6 @@ def test_other_settings_of_the_encoder_are_refused(folder, name):
     _, capped, plan = small_parts()
     with pytest.raises(ResumeError, match=rf"encoder\.{name} was"):
         resumed(folder, small_encoder(**{name: other}), capped, plan)
-
-
-def test_an_edited_private_file_is_refused(folder):
-    place = folder / "private.json"
-    values = json.loads(place.read_text())
-    other = small_graph(seed=1).promise_degrees(4)
-    values |= {"fingerprint": other.fingerprint}
-    place.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n")
-    with pytest.raises(ResumeError, match="the ledger commits to"):
-        resumed(folder, small_encoder(), other, small_plan(other))
-
-
-def test_an_edited_plan_is_refused(folder):
-    """On 0.3.0 plan.json was compared with the plan asked for, and neither with the ledger."""
-    encoder, capped, _ = small_parts()
-    other = small_plan(capped, noise_multiplier=1.0)
-    (folder / "plan.json").write_text(other.to_json())
-    with pytest.raises(ResumeError, match="not the one that the ledger names"):
-        resumed(folder, encoder, capped, other)
-
-
-def another_run(tmp_path, monkeypatch):
-    """The checkpoint, at the same step, of a run without noise."""
-    parts = small_parts(noise_multiplier=0.0)
-    return stopped(monkeypatch, tmp_path / "other", *parts)
-
-
-def test_a_checkpoint_of_another_run_is_refused(folder, tmp_path, monkeypatch):
-    other = another_run(tmp_path, monkeypatch)
-    name = "step-000000004.safetensors"
-    shutil.copy(other / "checkpoints" / name, folder / "checkpoints" / name)
-    with pytest.raises(ResumeError, match="belongs to another run"):
-        resumed(folder)
-
-
-def test_a_later_checkpoint_that_the_ledger_does_not_name_is_not_used(folder, monkeypatch):
-    """Not even one of the same run: a crash may have left it before it was named."""
-    whole = resumed(copied(folder))
-    name = "step-000000008.safetensors"
-    shutil.copy(
-        folder / "checkpoints" / "step-000000004.safetensors", folder / "checkpoints" / name
-    )
-    result = resumed(folder)
-    assert state_hash(result.encoder.trainable()) == state_hash(whole.encoder.trainable())
-    assert os.listdir(folder / "checkpoints") == ["step-000000012.safetensors"]
-
-
-def test_without_its_metrics_a_run_still_repeats_or_is_refused(folder):
-    whole = resumed(copied(folder))
-    (folder / "metrics.jsonl").unlink()
-    encoder, capped, plan = small_parts()
-    switch_normalization(encoder)
-    with pytest.raises(ResumeError):
-        resumed(folder, encoder, capped, plan)
-    result = resumed(folder)
-    assert state_hash(result.encoder.trainable()) == state_hash(whole.encoder.trainable())
-
-
-def rewrite(folder, change):
-    """A ledger changed by somebody who knows how it is hashed."""
-    place = folder / "ledger.jsonl"
-    entries = [json.loads(line) for line in place.read_text().splitlines()]
-    change(entries)
-    text, head = b"", _FIRST_LINK
-    for entry in entries:
-        entry.pop("hash", None)
-        line, head = _line(entry, head)
-        text += line
-    place.write_bytes(text)
-
-
-def test_even_with_a_forged_ledger_other_data_meet_other_noise(folder, addresses, tmp_path):
-    """The key of the noise is bound to what is computed, whatever the files say."""
-    resumed(copied(folder))
-    first = set(addresses)
-    addresses.clear()
-    stranger = tmp_path / "stranger"
-    other = small_graph(seed=1).promise_degrees(4)
-    Trainer(small_encoder(), other, small_plan(other), **SETTINGS).fit(stranger)
-    start = read_ledger(stranger / "ledger.jsonl").start
-    shutil.copy(stranger / "private.json", folder / "private.json")
-
-    def forge(entries):
-        entries[0] |= {name: start[name] for name in ("graph", "inputs")}
-
-    rewrite(folder, forge)
-    (folder / "metrics.jsonl").unlink()
-    addresses.clear()
-    result = resumed(folder, small_encoder(), other, small_plan(other))
-    assert result.certificate.values["steps"]["branches"] == 1  # everything was believed
-    assert addresses
-    assert not first & addresses
 
 
 def test_features_that_differ_in_one_number_are_another_graph(tmp_path, monkeypatch):
@@ -458,7 +312,7 @@ def test_the_same_objects_may_go_on_after_a_stop(tmp_path, monkeypatch, kind):
     def dying(self, step, branch):
         if step == 6:
             raise Stopped
-        return _TAKE(self, step, branch)
+        return TAKE(self, step, branch)
 
     with monkeypatch.context() as patch:
         patch.setattr(trainer_module._Loop, "_take", dying)

@@ -4,8 +4,9 @@ Rows of one forward are padded to the longest among them. Sorting units by their
 cutting the batch where lengths jump saves those positions; each further chunk costs a fixed amount.
 `pack_units` finds the cuts of least total cost exactly, by dynamic programming over lengths. The
 order of units does not change the clipped sum beyond rounding, and thresholds travel with their
-units (`reldp.clipping.ClipUnits.take`). Rounding then depends on a unit's company, which matters for
-a promise in low precision: private training uses chunks of fixed shapes (`reldp.training.frames`).
+units (`reldp.clipping.ClipUnits.take`). Rounding then depends on what else is in the
+batch, which would break locality: private training uses microbatches of fixed shapes
+(`reldp.training.frames`).
 
 Public: `Packing`, `pack_units`. Needs numpy only.
 

@@ -154,11 +154,11 @@ class _Inspector:
         for name, kind in sorted(listing.odd.items()):
             yield f"{name!r} is {kind}."
         found = (*listing.files, *(f"{folder}/" for folder in listing.empty))
-        strangers = [name for name in found if not self._run.knows(name)]
-        for name in strangers[:_MOST_NAMED]:
+        foreign = [name for name in found if not self._run.knows(name)]
+        for name in foreign[:_MOST_NAMED]:
             yield f"{name!r} is no file of a run."
-        if len(strangers) > _MOST_NAMED:
-            yield f"{len(strangers) - _MOST_NAMED:,} more are none either."
+        if len(foreign) > _MOST_NAMED:
+            yield f"{len(foreign) - _MOST_NAMED:,} more are none either."
 
     def ledger(self) -> Iterator[str]:
         data = read_plain(self._run.ledger, limit=LEDGER_LIMIT)

@@ -321,10 +321,10 @@ def _clear(run: RunFolder) -> None:
     ours = {*_OWN_NAMES, *(name + TEMPORARY for name in _OWN_NAMES)}
     with disk_errors(run.path):
         run.path.mkdir(parents=True, exist_ok=True)
-        strangers = sorted(place.name for place in run.path.iterdir() if place.name not in ours)
-        if strangers:
+        foreign = sorted(place.name for place in run.path.iterdir() if place.name not in ours)
+        if foreign:
             raise ConfigError(
-                f"The run folder must be new, empty or hold a run, got one with {strangers[0]!r}. "
+                f"The run folder must be new, empty or hold a run, got one with {foreign[0]!r}. "
                 "Choose another folder."
             )
         for place in run.path.iterdir():

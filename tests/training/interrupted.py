@@ -1,0 +1,40 @@
+"""Runs that stop before a step, and what becomes of copies of their folders."""
+
+import shutil
+
+import pytest
+
+import reldp.training.trainer as trainer_module
+from reldp.training import Trainer
+from tests.training.small import small_parts
+
+SETTINGS = {"checkpoint_every": 4}
+TAKE = trainer_module._Loop._take
+
+
+class Stopped(Exception):
+    """The machine stopped."""
+
+
+def stopped(monkeypatch, folder, *parts, at=6, **settings):
+    """A run in a folder that stopped before a step."""
+
+    def dying(self, step, branch):
+        if step == at:
+            raise Stopped
+        return TAKE(self, step, branch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer_module._Loop, "_take", dying)
+        with pytest.raises(Stopped):
+            Trainer(*parts, **SETTINGS, **settings).fit(folder)
+    return folder
+
+
+def resumed(folder, *parts, settings=None, **more):
+    chosen = SETTINGS if settings is None else settings
+    return Trainer(*(parts or small_parts()), **chosen, **more).fit(folder)
+
+
+def copied(folder, name="copy"):
+    return shutil.copytree(folder, folder.with_name(name))
