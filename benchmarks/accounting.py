@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from reldp.accounting.discretisation import discretise, loss_range
+from reldp.accounting.discretization import discretize, loss_range
 from reldp.accounting.dominating import DominatingPair, dominating_pair
 from reldp.plan import PrivacyPlan
 
@@ -117,7 +117,7 @@ def generic(mixture: DominatingPair, interval: float) -> Any:
 
     return privacy_loss_distribution.from_mixture_gaussian_mechanism(
         mixture.sigma,
-        mixture.shifts.tolist(),
+        mixture.sensitivities.tolist(),
         np.exp(mixture.log_weights[0]).tolist(),
         value_discretization_interval=interval,
         log_mass_truncation_bound=LOG_RARE,
@@ -128,7 +128,7 @@ def construct(pair: DominatingPair, interval: float) -> int:
     """Our construction, equally spaced, both directions; returns how many losses it kept."""
     lowest, highest = loss_range(pair, math.exp(LOG_RARE))
     positions = np.arange(math.floor(lowest / interval) - 1, math.ceil(highest / interval) + 2)
-    discretise(pair, positions, interval)
+    discretize(pair, positions, interval)
     return len(positions)
 
 
@@ -139,7 +139,7 @@ def beside_generic(setting: Setting, repeats: int) -> dict[str, Any]:
     return {
         "interval": setting.interval,
         "losses": kept,
-        "components": len(mixture.shifts),
+        "components": len(mixture.sensitivities),
         "generic_seconds": round(theirs, 3),
         "ours_seconds": round(same, 3),
         "generic_to_ours": round(theirs / same, 1),

@@ -1,4 +1,4 @@
-"""How strong the audits are: throughput, tightness, wrong accountants, the gallery of mistakes, the neighbour search.
+"""How strong the audits are: throughput, tightness, wrong accountants, the gallery of mistakes, the neighbor search.
 
 Everything runs the real parts; seeds are fixed, so numbers other than times repeat exactly. One run:
 
@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.auditing.mistakes import clipping, noise, sampling
 
-from reldp.accounting.discretisation import hockey_stick
+from reldp.accounting.discretization import hockey_stick
 from reldp.accounting.dominating import dominating_pair
-from reldp.auditing import audit_mechanism, search_neighbours, worst_pair
+from reldp.auditing import audit_mechanism, search_neighbors, worst_pair
 from reldp.auditing.designs import AGAINST, STILL
 from reldp.auditing.mechanism import real_parts, run_steps
 from reldp.clipping import get_rule
@@ -144,7 +144,7 @@ def search(seconds: float) -> list[dict[str, Any]]:
         ("pair", True),
     ):
         limit = min(seconds, 60.0) if name == "frequency" else seconds
-        found = search_neighbours(
+        found = search_neighbors(
             get_rule(name), max_degree=5, num_negatives=4, seconds=limit, evaluations=10**9,
             use_families=families,
         )  # fmt: skip
@@ -206,7 +206,7 @@ def markdown(result: dict[str, Any]) -> str:
     lines += [
         "| o | accountant that drops the tail of the batch size | | | bracket from below, exact | | |",
         "",
-        "**The neighbour search**, K = 5, k = 4:",
+        "**The neighbor search**, K = 5, k = 4:",
         "",
         "| rule | started from | seconds | batches | moved | claimed |",
         "|---|---|---|---|---|---|",

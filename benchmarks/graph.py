@@ -42,9 +42,9 @@ def power_law_pairs(
     keys = np.empty(0, dtype=np.int64)
     while len(keys) < num_relations:
         draws = rng.random((num_relations + num_relations // 4, 2)) ** (1 / (1 - EXPONENT))
-        ends = np.sort((draws * num_entities).astype(np.int64), axis=1)
-        ends = ends[ends[:, 0] != ends[:, 1]]
-        keys = np.union1d(keys, ends[:, 0] * num_entities + ends[:, 1])
+        endpoints = np.sort((draws * num_entities).astype(np.int64), axis=1)
+        endpoints = endpoints[endpoints[:, 0] != endpoints[:, 1]]
+        keys = np.union1d(keys, endpoints[:, 0] * num_entities + endpoints[:, 1])
     keys = rng.permutation(keys)[:num_relations]
     return np.stack([keys // num_entities, keys % num_entities], axis=1)
 
@@ -60,8 +60,10 @@ def write_input(folder: Path, num_entities: int, num_relations: int) -> None:
     texts = pa.compute.binary_join(pa.ListArray.from_arrays(offsets, words.take(draws)), " ")
     pq.write_table(pa.table({"id": ids, "text": texts}), folder / "entities.parquet")
     pairs = power_law_pairs(num_entities, num_relations, rng)
-    ends = {name: ids.take(pa.array(pairs[:, i])) for i, name in enumerate(("source", "target"))}
-    pq.write_table(pa.table(ends), folder / "relations.parquet")
+    endpoints = {
+        name: ids.take(pa.array(pairs[:, i])) for i, name in enumerate(("source", "target"))
+    }
+    pq.write_table(pa.table(endpoints), folder / "relations.parquet")
 
 
 def peak_gb() -> float:

@@ -30,7 +30,7 @@ LIMIT_SECONDS = 120.0
 
 
 def training_graph(num_entities: int) -> reldp.CappedGraph:
-    """The noun synsets with the most neighbours among them: consecutive ones in WordNet's order."""
+    """The noun synsets with the most neighbors among them: consecutive ones in WordNet's order."""
     nouns = load("wordnet-nouns")
     low = nouns.relations.min(axis=1)
     high = nouns.relations.max(axis=1)

@@ -127,7 +127,7 @@ def others_move(step: PrivateStep, batch: Batch, leave: int = 6) -> float:
     """The largest move of all other units' share, in grid steps, as one unit leaves."""
 
     def total(places: Any) -> torch.Tensor:
-        names = ("entities", "ends", "mask", "thresholds", "tuple_index")
+        names = ("entities", "endpoints", "mask", "thresholds", "tuple_index")
         units = ClipUnits(**{name: getattr(batch.units, name)[places] for name in names})
         return step._sum(Batch(units=units, num_tuples=len(places), overflow=False)).total
 

@@ -158,8 +158,8 @@ class Job:
         self.size = sum(p.numel() for p in self.params)
         rows = torch.randint(1000, 20_000, (work.batch, work.negatives + 2, work.length))
         if variant == "pair":
-            ends = rows[:, :2].repeat_interleave(work.negatives, 0)
-            rows = torch.cat([ends, rows[:, 2:].reshape(-1, 1, work.length)], 1)
+            endpoints = rows[:, :2].repeat_interleave(work.negatives, 0)
+            rows = torch.cat([endpoints, rows[:, 2:].reshape(-1, 1, work.length)], 1)
         self.rows = rows.to(device)  # (units, rows per unit, length)
         self.positions = torch.arange(work.length, device=device)[None]
         self.thresholds = torch.full(

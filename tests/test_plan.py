@@ -316,7 +316,7 @@ def test_pools_of_a_graph(capped):
         PrivacyPlan.for_graph(capped, negatives="public", **SMALL)
 
 
-def test_a_misspelt_setting_is_refused(capped):
+def test_a_misspelled_setting_is_refused(capped):
     with pytest.raises(PlanError, match="`num_negative` must be a field"):
         PrivacyPlan.for_graph(capped, num_negative=1, expected_batch_size=4, num_steps=20)
 

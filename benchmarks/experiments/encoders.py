@@ -91,7 +91,7 @@ def unpack_gguf(packed: Path, folder: Path) -> None:
     pretrained = load_pretrained(packed)
     with quiet_transformers():
         pretrained.model.bfloat16().save_pretrained(folder)  # type: ignore[operator] # a PreTrainedModel
-        pretrained.tokeniser.save_pretrained(folder)
+        pretrained.tokenizer.save_pretrained(folder)
 
 
 SOURCES = {

@@ -25,7 +25,7 @@ from benchmarks.experiments.tables.columns import (
 from benchmarks.experiments.tables.layout import encoder_of, found, mrr, pair_of, scores
 
 _BLUE, _GREY = "#0072B2", "#555555"
-_LOOKS = {  # colour and marker
+_LOOKS = {  # color and marker
     "tuple": (_BLUE, "o"),
     "frequency": ("#D55E00", "s"),
     "tuple-paper": ("#56B4E9", "^"),
@@ -196,7 +196,7 @@ def _panel(place: Any, axis: ablations.Axis, points: Any) -> None:
 def _write_epsilons(
     place: Any, values: list[float], means: list[float], errors: list[float], epsilons: list[float]
 ) -> None:
-    """Above and below by turns, so that neighbours do not touch."""
+    """Above and below by turns, so that neighbors do not touch."""
     for number, (value, epsilon) in enumerate(zip(values, epsilons, strict=True)):
         side = -1 if number % 2 else 1
         place.annotate(
@@ -240,10 +240,10 @@ def _rule(place: Any, line: Line, step: float) -> None:
     """Moved a little to the side, so that bars do not cover one another."""
     epsilons = sorted(line.points)
     own = [line.points[e] for e in epsilons]
-    colour, marker = line.look
+    color, marker = line.look
     place.errorbar(
         [e * 1.03**step for e in epsilons], [statistics.mean(v) for v in own],
-        yerr=[_deviation(v) for v in own], color=colour, marker=marker,
+        yerr=[_deviation(v) for v in own], color=color, marker=marker,
         markersize=10 if marker == "*" else 6,
         capsize=3, linewidth=1.4, label=_folded(line.label),
     )  # fmt: skip

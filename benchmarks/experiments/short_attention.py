@@ -159,8 +159,8 @@ def agrees(device: torch.device, dtype: torch.dtype = torch.bfloat16) -> bool:
             torch.randn((rows, length, count, dim), generator=generator, device=device).to(dtype)
             for count in (heads, kv_heads, kv_heads)
         ]
-        ends = torch.tensor([[length], [7], [2], [length - 1], [16]], device=device)
-        mask = torch.arange(length, device=device) < ends  # (rows, length)
+        endpoints = torch.tensor([[length], [7], [2], [length - 1], [16]], device=device)
+        mask = torch.arange(length, device=device) < endpoints  # (rows, length)
         weight = torch.randn(parts[0].shape, generator=generator, device=device)
         weight = weight * mask[:, :, None, None]
         own = _gradients(_short, parts, mask, causal, weight)

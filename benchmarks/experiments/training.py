@@ -54,7 +54,7 @@ class Place:
 
     @property
     def parts(self) -> Path:
-        """Parts of weights that travelled alone."""
+        """Parts of weights that traveled alone."""
         return self.inputs.parent / "parts"
 
     @property
@@ -140,7 +140,7 @@ class Laboratory:
     def _evaluate(self, cell: Cell, encoder: TextEncoder, name: str) -> dict[str, Any]:
         table = self.inputs.tokens(name, cell.encoder, cell.max_length)
         found = evaluate(
-            TokenisedEncoder(encoder, table),
+            TokenizedEncoder(encoder, table),
             self.inputs.graph(name),  # type: ignore[arg-type] # its numbers are enough
             candidates=cell.candidates,
             max_relations=cell.max_relations or None,
@@ -185,7 +185,7 @@ def short_attention_works() -> bool:
     return True
 
 
-class TokenisedEncoder:
+class TokenizedEncoder:
     """An encoder beside the token table of the one graph it is asked about."""
 
     def __init__(self, encoder: TextEncoder, table: TokenTable) -> None:
@@ -213,7 +213,7 @@ def run_steps(
     table = inputs.tokens(cell.train, cell.encoder, cell.max_length)
     if cell.pool:
         table = table.join(inputs.tokens(cell.pool, cell.encoder, cell.max_length))
-    # Texts were tokenised when inputs were prepared.
+    # Texts were tokenized when inputs were prepared.
     encoder.table = lambda graph, **options: table  # type: ignore[method-assign]
     step = PrivateStep(encoder, inputs.capped(cell.train, cell.max_degree), plan, config)
     optimizer = _optimizer(cell, plan, step)
@@ -293,8 +293,8 @@ def _nothing(plan: PrivacyPlan) -> Callable[[int, int], Batch]:
 
 def _summary(times: list[float], reports: list[StepReport]) -> dict[str, Any]:
     """Time and a thin trace of losses, norms and clipping."""
-    ends = np.linspace(0, len(reports), min(_TRACE_POINTS, len(reports)) + 1).astype(int)
-    parts = [reports[a:b] for a, b in itertools.pairwise(ends)]
+    endpoints = np.linspace(0, len(reports), min(_TRACE_POINTS, len(reports)) + 1).astype(int)
+    parts = [reports[a:b] for a, b in itertools.pairwise(endpoints)]
     return {
         "seconds_per_step": round(statistics.median(times[len(times) // 10 :]), 5),
         "overflows": sum(report.overflow for report in reports),

@@ -63,7 +63,7 @@ def _check_settings(
     """Refuse settings of `for_graph` that are misspelled, follow from the graph or contradict the target."""
     unknown = sorted(set(settings) - {field.name for field in fields(cls)})
     if unknown:
-        raise PlanError(f"`{unknown[0]}` must be a field of PrivacyPlan. Is it misspelt?")
+        raise PlanError(f"`{unknown[0]}` must be a field of PrivacyPlan. Is it misspelled?")
     taken = sorted(set(settings) & set(_FROM_GRAPH))
     if taken:
         raise PlanError(f"`{taken[0]}` must not be given: it follows from the graph. Leave it out.")
@@ -239,8 +239,8 @@ class PrivacyPlan:
             num_negatives=self.num_negatives if protected_pool else 0,
             sample_rate=self.sample_rate,
             noise_multiplier=self.noise_multiplier,
-            negative_replacement=self.rule.replacement_shift(self.num_negatives),
-            negative_removal=self.rule.removal_shift(),
+            negative_replacement=self.rule.replacement_sensitivity(self.num_negatives),
+            negative_removal=self.rule.removal_sensitivity(),
             claimed_constant=not self.rule.local,
             drawn_negatives=self.num_negatives,
             pool_shrinks=protected_pool,
@@ -374,7 +374,7 @@ class PrivacyPlan:
         known = {field.name for field in fields(cls)}
         unknown = sorted(set(values) - known)
         if unknown:
-            raise PlanError(f"`{unknown[0]}` must be a field of PrivacyPlan. Is it misspelt?")
+            raise PlanError(f"`{unknown[0]}` must be a field of PrivacyPlan. Is it misspelled?")
         try:
             return cls(**values)
         except TypeError as error:

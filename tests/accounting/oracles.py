@@ -28,7 +28,7 @@ def components(step, analysis, size):
     for i in range(degree + 1):
         chance = mp.binomial(degree, i) * rate**i * (1 - rate) ** (degree - i)
         found += [(chance * without, mp.mpf(i)), (chance * moved, mp.mpf(i) + mp.mpf(jump))]
-    return [(weight, shift) for weight, shift in found if weight > 0]
+    return [(weight, sensitivity) for weight, sensitivity in found if weight > 0]
 
 
 def batch_sizes(step):
@@ -101,22 +101,26 @@ class Simulation:
         rows = [components(step, analysis, size) for size, _ in sizes]
         width = max(len(row) for row in rows)
         weights = np.array([[float(w) for w, _ in r] + [0.0] * (width - len(r)) for r in rows])
-        shifts = np.array([[float(s) for _, s in r] + [0.0] * (width - len(r)) for r in rows])
+        sensitivities = np.array(
+            [[float(s) for _, s in r] + [0.0] * (width - len(r)) for r in rows]
+        )
         chance = np.array([float(c) for _, c in sizes])
         joint = (chance[:, None] * weights).ravel()
         sigma = step.noise_multiplier
         for _ in range(num_steps):
             cell = rng.choice(len(joint), size=runs, p=joint / joint.sum())
             row = cell // width
-            x = shifts.ravel()[cell] / sigma + rng.standard_normal(runs)
-            self._totals[0] += _loss(weights[row], shifts[row], sigma, x)
+            x = sensitivities.ravel()[cell] / sigma + rng.standard_normal(runs)
+            self._totals[0] += _loss(weights[row], sensitivities[row], sigma, x)
             row = rng.choice(len(chance), size=runs, p=chance / chance.sum())
-            self._totals[1] -= _loss(weights[row], shifts[row], sigma, rng.standard_normal(runs))
+            self._totals[1] -= _loss(
+                weights[row], sensitivities[row], sigma, rng.standard_normal(runs)
+            )
 
     def delta(self, epsilon):
         """Lower and upper end of the interval for the larger direction."""
-        ends = [self._interval(np.maximum(-np.expm1(epsilon - t), 0.0)) for t in self._totals]
-        return max(low for low, _ in ends), max(high for _, high in ends)
+        endpoints = [self._interval(np.maximum(-np.expm1(epsilon - t), 0.0)) for t in self._totals]
+        return max(low for low, _ in endpoints), max(high for _, high in endpoints)
 
     def _interval(self, values):
         count, log_term = len(values), math.log(2 / self._alarm)
@@ -126,6 +130,6 @@ class Simulation:
         return values.mean() - margin, values.mean() + margin
 
 
-def _loss(weights, shifts, sigma, x):
-    rise = shifts / sigma * (x[:, None] - shifts / sigma / 2)
+def _loss(weights, sensitivities, sigma, x):
+    rise = sensitivities / sigma * (x[:, None] - sensitivities / sigma / 2)
     return np.log((weights * np.exp(rise)).sum(axis=1))

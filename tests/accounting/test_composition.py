@@ -7,7 +7,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from reldp.accounting.composition import ComposedLoss, epsilon_of, smallest_epsilon
-from reldp.accounting.discretisation import LossDistribution
+from reldp.accounting.discretization import LossDistribution
 
 
 def coin(chance, interval=1.0, infinity=0.0):
@@ -70,12 +70,12 @@ def test_a_billion_small_losses_are_gaussian(count):
     part = LossDistribution(interval, np.array([-1, 0, 1]), masses, 0.0)
     found = epsilon_of([(part, count)], 1e-6)
     variance = up * interval**2 * count
-    shift = math.sqrt(variance)
+    sensitivity = math.sqrt(variance)
     low, high = 0.0, 50.0
     for _ in range(100):
         middle = (low + high) / 2
-        delta = ndtr(shift / 2 - middle / shift) - math.exp(middle) * ndtr(
-            -shift / 2 - middle / shift
+        delta = ndtr(sensitivity / 2 - middle / sensitivity) - math.exp(middle) * ndtr(
+            -sensitivity / 2 - middle / sensitivity
         )
         low, high = (middle, high) if delta > 1e-6 else (low, middle)
     assert found == pytest.approx(high, rel=2e-3)

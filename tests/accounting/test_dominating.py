@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reldp.accounting.discretisation import hockey_stick
+from reldp.accounting.discretization import hockey_stick
 from reldp.accounting.dominating import MAX_COMPONENTS, dominating_pair
 from tests.accounting.conformance import simple_step, small_step, tiny_step
 from tests.accounting.oracles import batch_sizes, components, hockey_sticks
@@ -27,8 +27,8 @@ def test_small_steps_list_every_batch_size_as_theory_says(analysis):
     np.testing.assert_allclose(pair.node_weights, chances, rtol=1e-12)
     for size in range(13):
         parts = components(step, analysis, size)
-        for column, shift in enumerate(pair.shifts):
-            exact = float(sum(w for w, s in parts if float(s) == shift))
+        for column, sensitivity in enumerate(pair.sensitivities):
+            exact = float(sum(w for w, s in parts if float(s) == sensitivity))
             found = math.exp(pair.log_weights[size, column])
             assert found == pytest.approx(exact, rel=1e-12, abs=1e-300)
 
@@ -79,8 +79,8 @@ def test_cut_tails_of_i_and_l_are_counted_upwards(cut, analysis):
 def test_many_relations_are_grouped_upwards(degree, rate):
     step = replace(simple_step(sample_rate=rate), max_degree=degree)
     pair = dominating_pair(step, "replacement", -60.0)
-    assert len(pair.shifts) <= MAX_COMPONENTS + 1
-    mean = float(np.exp(pair.log_weights[0]) @ pair.shifts)
+    assert len(pair.sensitivities) <= MAX_COMPONENTS + 1
+    mean = float(np.exp(pair.log_weights[0]) @ pair.sensitivities)
     assert degree * rate * (1 - 1e-9) <= mean <= degree * rate + degree / MAX_COMPONENTS + 1
     assert masses(pair)[0] == pytest.approx(1.0, abs=1e-12)
 
@@ -89,7 +89,7 @@ def test_mass_below_the_window_of_i_never_thickens_the_other_side():
     step = replace(simple_step(sample_rate=0.5), max_degree=1000)
     pair = dominating_pair(step, "replacement", -40.0)
     assert masses(pair)[0] == pytest.approx(1.0, abs=1e-12)
-    smallest = int(pair.shifts[1])
+    smallest = int(pair.sensitivities[1])
     group = [math.comb(1000, i) * 0.5**1000 for i in range(smallest - 3, smallest + 1)]
     assert math.exp(pair.log_weights[0, 1]) <= sum(group) * (1 + 1e-9)
     assert pair.tail_log_weights[0] == -40.0
@@ -103,7 +103,7 @@ def test_a_pool_that_one_batch_could_fill_has_no_empty_node():
 
 def test_the_rarest_rate_still_has_a_component():
     pair = dominating_pair(simple_step(sample_rate=1e-15), "anchored", -26.0)
-    assert pair.shifts.tolist() == [0.0, 1.0]
+    assert pair.sensitivities.tolist() == [0.0, 1.0]
 
 
 @pytest.mark.parametrize("size", [0, 5, 12])
@@ -111,7 +111,7 @@ def test_the_frequency_claim_moves_by_one_with_probability_gamma_l(size):
     step = tiny_step(claimed_constant=True)
     pair = dominating_pair(step, "replacement", -500.0)
     moved = 1 - 0.9**2 * (1 - 3 * size / 40)
-    assert pair.shifts.tolist() == [0.0, 1.0]
+    assert pair.sensitivities.tolist() == [0.0, 1.0]
     assert math.exp(pair.log_weights[size, 1]) == pytest.approx(moved, rel=1e-12)
 
 

@@ -1,7 +1,7 @@
 """Every batch and every negative draw of tiny graphs, against the accountant's bound on one step.
 
-The mechanism of theory.md section 1 is listed exactly for both neighbours; a search then chooses the tuples'
-gradients, up to norm 1, to tell the neighbours apart. The true hockey-stick divergence may never exceed the dominating
+The mechanism of theory.md section 1 is listed exactly for both neighbors; a search then chooses the tuples'
+gradients, up to norm 1, to tell the neighbors apart. The true hockey-stick divergence may never exceed the dominating
 pair's. Gradients live on a lattice, so that sums take few values and the divergence is cheap to integrate.
 """
 
@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from reldp.accounting.discretisation import hockey_stick
+from reldp.accounting.discretization import hockey_stick
 from reldp.accounting.dominating import dominating_pair
 from reldp.accounting.events import CoupledStep
 
-U = 0  # the entity that the neighbours differ in; entities are 0 .. n-1
+U = 0  # the entity that the neighbors differ in; entities are 0 .. n-1
 EPSILONS = np.array([0.0, 0.05, 0.2, 0.5, 1.0, 2.0])
 LATTICE = 2  # gradients are multiples of 1 / LATTICE
 ROUNDS = 60  # moves that the search tries on the larger graphs
@@ -68,7 +68,7 @@ TINY = [
 
 
 class Listing:
-    """All batches of both neighbours as counts of tuples; a tuple is a relation with its set of negatives."""
+    """All batches of both neighbors as counts of tuples; a tuple is a relation with its set of negatives."""
 
     def __init__(self, tiny):
         self.tiny = tiny

@@ -39,10 +39,10 @@ def test_anchored_costs_a_tenth_of_the_papers_analysis():
 def test_a_coarse_grid_invents_epsilon_in_dp_accounting_and_in_ours_alike():
     """Pair clipping at noise 0.6: the fixed interval, not the mechanism, makes 0.85 of 0.797."""
     rate, degree, chance = 1e-5, 5, 4 * 50 / 1e6  # l at its mean, 50
-    shifts, weights = [], []
+    sensitivities, weights = [], []
     for i in range(degree + 1):
         binomial = math.comb(degree, i) * rate**i * (1 - rate) ** (degree - i)
-        shifts += [i, i + 0.5]
+        sensitivities += [i, i + 0.5]
         weights += [binomial * (1 - chance), binomial * chance]
     step = CoupledStep(
         num_relations=5_000_000,
@@ -56,7 +56,10 @@ def test_a_coarse_grid_invents_epsilon_in_dp_accounting_and_in_ours_alike():
     judged, ours = [], []
     for interval in (2e-3, 1e-3):
         mixture = privacy_loss_distribution.from_mixture_gaussian_mechanism(
-            0.6, np.array(shifts, dtype=float), weights, value_discretization_interval=interval
+            0.6,
+            np.array(sensitivities, dtype=float),
+            weights,
+            value_discretization_interval=interval,
         )
         judged.append(mixture.self_compose(100_000).get_epsilon_for_delta(2e-7))
         accountant = PLDAccountant(analysis="replacement", interval=interval)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from reldp.accounting.discretisation import hockey_stick
+from reldp.accounting.discretization import hockey_stick
 from reldp.accounting.dominating import dominating_pair
 from reldp.accounting.events import CoupledStep
 from reldp.accounting.overflow import log_overflow

@@ -59,7 +59,7 @@ def test_a_share_of_delta_is_always_set_aside():
     assert calls == [1e-5 * (1 - 1e-9)]
 
 
-def test_the_share_covers_both_neighbours_at_the_epsilon_returned():
+def test_the_share_covers_both_neighbors_at_the_epsilon_returned():
     step, steps, delta = small_step(pool_size=190), 10, 1e-4
     price, calls = priced(lambda d: math.log(1 / d))
     found = price_with_overflow(step * steps, delta, price)

@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from reldp.accounting import PLDAccountant, RenyiAccountant, pld
-from reldp.accounting.discretisation import hockey_stick
+from reldp.accounting.discretization import hockey_stick
 from reldp.accounting.dominating import dominating_pair
 from reldp.accounting.pld import loss_positions
 from tests.accounting.conformance import (
@@ -29,11 +29,11 @@ class TestPLDAccountant(AccountantConformance):
 
     def gaussian(self, sigma, num_steps, delta):
         """Balle and Wang: the T-fold Gaussian mechanism is one with sensitivity sqrt(T)."""
-        shift = math.sqrt(num_steps) / sigma
+        sensitivity = math.sqrt(num_steps) / sigma
 
         def divergence(epsilon):
-            upper = ndtr(shift / 2 - epsilon / shift)
-            return upper - math.exp(epsilon + log_ndtr(-shift / 2 - epsilon / shift))
+            upper = ndtr(sensitivity / 2 - epsilon / sensitivity)
+            return upper - math.exp(epsilon + log_ndtr(-sensitivity / 2 - epsilon / sensitivity))
 
         return brentq(lambda epsilon: divergence(epsilon) - delta, 0.0, 500.0, xtol=1e-13)
 

@@ -17,7 +17,7 @@ def test_the_ratio_is_that_of_the_two_mixtures():
 def test_many_different_sums_are_merged_but_kept_close():
     sums = np.random.default_rng(0).normal(size=20_000) * 100
     ratio = LikelihoodRatio.fit(sums, sums, deviation=1.0)
-    assert ratio.with_entity.centres.size <= 1000
+    assert ratio.with_entity.centers.size <= 1000
     assert np.abs(ratio(sums[:50, None])).max() < 1e-9
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from reldp.accounting.discretisation import hockey_stick
+from reldp.accounting.discretization import hockey_stick
 from reldp.accounting.dominating import dominating_pair
 from reldp.auditing.audit import audit_mechanism, default_deltas
 from reldp.auditing.designs import AGAINST, STILL

@@ -4,7 +4,7 @@ import torch
 
 from reldp.auditing.designs import AGAINST, STILL
 from reldp.auditing.mechanism import Flat, real_parts, run_steps, units_of
-from reldp.auditing.neighbours import worst_pair
+from reldp.auditing.neighbors import worst_pair
 from reldp.gradients import PerUnitGradients
 from reldp.plan import PrivacyPlan
 
@@ -30,11 +30,11 @@ def test_many_steps_at_once_get_the_units_that_each_gets_alone(name):
     _, batches = sampled(plan, worst_pair(plan).with_entity, 40)
     together = units_of(plan.rule, Flat.join(batches), plan.clip_norm)
     alone = [
-        plan.rule.units(b.positives, b.negatives, clip_norm=0.5, ends=b.ends, mask=b.mask)
+        plan.rule.units(b.positives, b.negatives, clip_norm=0.5, endpoints=b.endpoints, mask=b.mask)
         for b in batches
         if b.num_tuples
     ]
-    for field in ("entities", "ends", "mask", "thresholds"):
+    for field in ("entities", "endpoints", "mask", "thresholds"):
         expected = np.concatenate([getattr(units, field) for units in alone])
         np.testing.assert_array_equal(getattr(together, field), expected)
 

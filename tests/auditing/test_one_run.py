@@ -33,16 +33,16 @@ def test_p_values_follow_the_published_formula(r, v, epsilon, delta):
     assert found == pytest.approx(published_p_value(100, r, v, epsilon, delta))
 
 
-def randomised_response(epsilon, canaries, rng):
+def randomized_response(epsilon, canaries, rng):
     return int((rng.random(canaries) < 1 / (1 + math.exp(-epsilon))).sum())
 
 
-def test_randomised_response_is_nearly_found_out_and_seldom_overstated():
+def test_randomized_response_is_nearly_found_out_and_seldom_overstated():
     # 200 runs at miss 0.05: more than 20 overstatements have probability below 0.2 %.
     rng = np.random.default_rng(1)
     found = [
         guessing_bound(
-            canaries=1000, guesses=1000, right=randomised_response(1.0, 1000, rng), delta=0.0,
+            canaries=1000, guesses=1000, right=randomized_response(1.0, 1000, rng), delta=0.0,
             miss=0.05,
         )
         for _ in range(200)

@@ -26,10 +26,14 @@ def gradients_along(roles, design, present, clipping="tuple"):
     for step in range(12):
         batch = sampler.sample(step)
         units = get_rule(clipping).units(
-            batch.positives, batch.negatives, clip_norm=0.1, ends=batch.ends, mask=batch.mask
+            batch.positives,
+            batch.negatives,
+            clip_norm=0.1,
+            endpoints=batch.endpoints,
+            mask=batch.mask,
         )
         unit = "pair" if clipping == "pair" else "tuple"
-        raw = unit_gradients(table, units.entities, units.ends, units.mask, unit=unit)
+        raw = unit_gradients(table, units.entities, units.endpoints, units.mask, unit=unit)
         assert np.allclose(raw, (raw @ DIRECTION)[:, None] * DIRECTION)  # nothing across it
         keep = ~units.mask.all(axis=1)
         found.append((raw @ DIRECTION)[keep] / 0.1)

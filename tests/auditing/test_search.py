@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from reldp.auditing.search import Batch, claimed_shift, families, movement, search_neighbours
+from reldp.auditing.search import Batch, claimed_shift, families, movement, search_neighbors
 from reldp.clipping import ClippingRule, get_rule
 from reldp.errors import InputError
 
@@ -33,7 +33,7 @@ def test_families_are_legal_batches():
     assert all(batch.legal(4) for _, batch in found)
 
 
-def test_illegal_batches_are_recognised():
+def test_illegal_batches_are_recognized():
     batch = dict(families(3, 1))["star 3, tails 0"]
     assert not batch.legal(2)  # degree
     twice = Batch(batch.positives, np.full_like(batch.negatives, 9), 50)
@@ -44,12 +44,12 @@ def test_illegal_batches_are_recognised():
 
 def test_the_frequency_rule_is_broken_from_families_and_from_nothing():
     rule = get_rule("frequency")
-    found = search_neighbours(rule, max_degree=5, num_negatives=4, evaluations=300)
+    found = search_neighbors(rule, max_degree=5, num_negatives=4, evaluations=300)
     assert found.ratio >= 6.75
     assert found.batch.legal(5)
     assert found.verdict.startswith("REFUTED: in a batch of")
     assert json.loads(json.dumps(found.to_dict()))["batch"]["entity"] == 0
-    alone = search_neighbours(
+    alone = search_neighbors(
         rule, max_degree=5, num_negatives=4, evaluations=6000, use_families=False
     )
     assert alone.ratio > 1.75
@@ -58,14 +58,14 @@ def test_the_frequency_rule_is_broken_from_families_and_from_nothing():
 
 @pytest.mark.parametrize("name", ["tuple", "pair"])
 def test_the_proven_rules_hold_and_their_claims_are_reached(name):
-    found = search_neighbours(get_rule(name), max_degree=3, num_negatives=3, evaluations=3000)
+    found = search_neighbors(get_rule(name), max_degree=3, num_negatives=3, evaluations=3000)
     assert found.ratio == pytest.approx(1.0, abs=1e-9)
     assert not found.refuted
     assert found.verdict.startswith("Consistent: of 3,000 batches none")
 
 
 def test_a_pair_rule_that_divides_by_unmasked_negatives_is_caught():
-    class Renormalised:
+    class Renormalized:
         """Gives a pair more room when another negative of its tuple is masked."""
 
         def units(self, positives, negatives, *, clip_norm):
@@ -76,8 +76,8 @@ def test_a_pair_rule_that_divides_by_unmasked_negatives_is_caught():
             return units
 
     claim = claimed_shift(get_rule("pair"), 2)
-    found = search_neighbours(
-        Renormalised(), max_degree=2, num_negatives=2, claim=claim, evaluations=4000
+    found = search_neighbors(
+        Renormalized(), max_degree=2, num_negatives=2, claim=claim, evaluations=4000
     )
     assert found.ratio > 1.4
 
@@ -87,4 +87,4 @@ def test_a_foreign_rule_needs_a_claim():
         units = ClippingRule.units
 
     with pytest.raises(InputError, match="`claim` must be given"):
-        search_neighbours(Foreign(), max_degree=2, num_negatives=1)
+        search_neighbors(Foreign(), max_degree=2, num_negatives=1)

@@ -30,7 +30,7 @@ def untrained(graph):
     return np.asarray(graph.features)
 
 
-def memorising(capped, plan):
+def memorizing(capped, plan):
     """A run that learns every relation by heart: ends of a relation get one embedding."""
     known = {tuple(row): row for row in capped.graph.features.round(4)}
     for left, right in capped.relations:
@@ -42,8 +42,8 @@ def memorising(capped, plan):
     return embed
 
 
-def test_a_run_that_memorises_is_refuted():
-    audit = audit_training(CAPPED, plan_of(), memorising, reference=untrained, num_canaries=200)
+def test_a_run_that_memorizes_is_refuted():
+    audit = audit_training(CAPPED, plan_of(), memorizing, reference=untrained, num_canaries=200)
     assert audit.refuted
     assert audit.attack["auc"] == 1.0
     # (epsilon, delta) at one delta sees less than the whole claimed curve does.
@@ -108,7 +108,7 @@ def test_the_real_trainer_is_consistent_with_its_claim(tmp_path, monkeypatch):
     assert json.loads(json.dumps(audit.to_dict()))["kind"] == "training"
 
 
-def test_with_hardly_any_noise_the_attack_recognises_canaries(tmp_path, monkeypatch):
+def test_with_hardly_any_noise_the_attack_recognizes_canaries(tmp_path, monkeypatch):
     monkeypatch.setattr("reldp.training.key.new_key", lambda: bytes(31) + b"\1")  # fixed coins
 
     def train(capped, plan):
@@ -137,6 +137,6 @@ def test_rates_of_the_attack_can_be_computed_by_hand():
 
 def test_audits_without_a_promise_or_with_a_degree_beyond_it_are_refused():
     with pytest.raises(InputError, match="`plan` must promise something to entities"):
-        audit_training(CAPPED, plan_of(unit="relation"), memorising, reference=untrained)
+        audit_training(CAPPED, plan_of(unit="relation"), memorizing, reference=untrained)
     with pytest.raises(InputError, match="`degree` must be at most max_degree 3, got 4"):
-        audit_training(CAPPED, plan_of(), memorising, reference=untrained, degree=4)
+        audit_training(CAPPED, plan_of(), memorizing, reference=untrained, degree=4)

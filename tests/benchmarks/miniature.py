@@ -49,7 +49,7 @@ class LittleColumn(Column):
 
 
 def write_graph(folder: Path, name: str, seed: int) -> EntityGraph:
-    """Entities of five words each; neighbours on a line share words, and one hub has many."""
+    """Entities of five words each; neighbors on a line share words, and one hub has many."""
     generator = np.random.default_rng(seed)
     words = SENTENCE.split()
     texts = [" ".join(generator.choice(words, 5)) for _ in range(NUM_ENTITIES)]

@@ -21,7 +21,7 @@ SMALL = accounting.Setting(
 
 
 def test_both_constructions_are_of_the_same_mixture():
-    from reldp.accounting.discretisation import hockey_stick
+    from reldp.accounting.discretization import hockey_stick
 
     mixture = accounting.one_mixture(SMALL.plan)
     generic = accounting.generic(mixture, interval=0.05)

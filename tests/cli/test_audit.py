@@ -88,7 +88,7 @@ def test_an_audit_of_a_run_reaches_its_certificate_which_still_verifies(run, cap
     assert [audit["kind"] for audit in audits] == [
         "training step",
         "mechanism",
-        "search for bad neighbours",
+        "search for bad neighbors",
     ]
     for audit in audits:
         assert audit["verdict"] in (run / "certificate.md").read_text()
@@ -117,7 +117,7 @@ def test_what_canaries_showed_reaches_no_public_file(run, graph, capsys):
     assert found["sensitive"] is True
     assert "second run on the private graph" in captured.err
     kinds = [audit["kind"] for audit in read_ledger(run / "ledger.jsonl").audits]
-    assert kinds[-3:] == ["training step", "mechanism", "search for bad neighbours"]
+    assert kinds[-3:] == ["training step", "mechanism", "search for bad neighbors"]
     assert "training" not in kinds
     for name in ("ledger.jsonl", "certificate.json", "certificate.md"):
         text = (run / name).read_text()

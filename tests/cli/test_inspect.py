@@ -10,7 +10,7 @@ from reldp.plan import PrivacyPlan
 
 
 def _ring(size: int) -> EntityGraph:
-    """A ring of entities, in which neighbours in rows share a text two by two."""
+    """A ring of entities, in which neighbors in rows share a text two by two."""
     pairs = [(i, (i + 1) % size) for i in range(size)]
     return EntityGraph.from_lists(
         list(range(size)), pairs, text=[f"t{i // 2}" for i in range(size)]

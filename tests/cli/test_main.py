@@ -55,7 +55,7 @@ def test_the_version_is_the_packages(capsys):
     assert run(capsys, "--version") == (0, f"reldp, version {reldp.__version__}\n", "")
 
 
-def test_a_misspelt_command_is_named_with_the_nearest(capsys):
+def test_a_misspelled_command_is_named_with_the_nearest(capsys):
     assert "Did you mean account?" in fails_in_one_line(capsys, "acount")
 
 
@@ -64,7 +64,7 @@ def test_an_unknown_command_lists_all(capsys):
     assert all(name in err for name in COMMANDS)
 
 
-def test_a_misspelt_flag_is_named_with_the_nearest(capsys):
+def test_a_misspelled_flag_is_named_with_the_nearest(capsys):
     err = fails_in_one_line(capsys, "account", "--detla", "1e-6")
     assert "--detla is not an option of reldp account" in err
     assert "--delta" in err

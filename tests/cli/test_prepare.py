@@ -67,7 +67,7 @@ def test_pairs_says_what_an_entity_is(tmp_path: Path, capsys: pytest.CaptureFixt
     source = tmp_path / "train.jsonl"
     source.write_text('{"q_text": "a", "k_text": "b", "from": 1, "to": 2}\n')
     common = ["prepare", "pairs", str(source), "-o"]
-    assert main([*common, str(tmp_path / "text"), "--licence", "CC0-1.0"]) == 0
+    assert main([*common, str(tmp_path / "text"), "--license", "CC0-1.0"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "identical text is one entity" in printed
     assert "CC0-1.0" in printed

@@ -1,4 +1,4 @@
-"""Neighbour tests: adversarial gradients, one entity removed, and how far the clipped sum really
+"""Neighbor tests: adversarial gradients, one entity removed, and how far the clipped sum really
 moves.
 
 All movements are in units of the clip norm. The gradient of a unit is a function of the unit's own
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from reldp.clipping.rules import RULES, get_rule
 from reldp.errors import InputError, PlanError
 
-U = 0  # the entity that the two neighbouring graphs differ in
+U = 0  # the entity that the two neighboring graphs differ in
 Batch = list[tuple[int, ...]]  # tuples (end0, end1, negatives...)
 Gradient = Callable[[tuple[int, ...]], np.ndarray]
 
@@ -101,7 +101,7 @@ def test_replacing_the_negative_moves_the_sum_at_most_as_far_as_the_rule_says(
     replaced = [tuple(REPLACEMENT if v == U else v for v in row) for row in negative]
     before = _total(_contributions(rule, batch, gradient).values())
     after = _total(_contributions(rule, others + replaced, gradient).values())
-    bound = len(mine) + len(negative) * get_rule(rule).replacement_shift(k)
+    bound = len(mine) + len(negative) * get_rule(rule).replacement_sensitivity(k)
     assert np.linalg.norm(before - after) <= bound + 1e-9
 
 
@@ -116,7 +116,7 @@ def test_removing_the_tuple_moves_the_sum_by_i_plus_j_and_changes_no_other_tuple
     after = _contributions(rule, others, gradient)
     for row in others:
         assert before[row].tobytes() == after[row].tobytes()
-    removal = get_rule(rule).removal_shift()
+    removal = get_rule(rule).removal_sensitivity()
     assert removal is not None
     bound = len(mine) + len(negative) * removal
     assert np.linalg.norm(_total(before.values()) - _total(after.values())) <= bound + 1e-9
@@ -133,7 +133,7 @@ def test_the_stated_replacement_shift_is_reached_so_no_smaller_one_would_do(
     gradient = _adversarial(1, lambda unit: U in unit)
     before = _total(_contributions(rule, [*mine, foreign], gradient).values())
     after = _total(_contributions(rule, [replaced], gradient).values())
-    stated = 3 + get_rule(rule).replacement_shift(k)
+    stated = 3 + get_rule(rule).replacement_sensitivity(k)
     assert np.linalg.norm(before - after) == pytest.approx(stated, rel=1e-12)
 
 
@@ -209,7 +209,7 @@ def test_layout_numbers_agree_with_the_units_themselves() -> None:
 
 def test_the_frequency_rule_carries_its_status_everywhere_it_is_described() -> None:
     rule = get_rule("frequency")
-    assert (rule.status, rule.local, rule.removal_shift()) == ("claimed", False, None)
+    assert (rule.status, rule.local, rule.removal_sensitivity()) == ("claimed", False, None)
     assert "false in the worst case" in rule.summary
     assert all(RULES[name].status == "proven" and RULES[name].local for name in ("tuple", "pair"))
 

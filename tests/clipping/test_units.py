@@ -19,7 +19,7 @@ def test_tuple_units_hold_both_ends_then_the_negatives() -> None:
     units = tuple_units(POSITIVES, NEGATIVES, ENDS, MASK, np.ones(2))
     assert units.entities.tolist() == [[0, 1, 3, 4, 0], [1, 2, 5, 6, 7]]
     assert (units.num_units, units.rows_per_unit) == (2, 5)
-    assert units.ends.tolist() == ENDS.tolist()
+    assert units.endpoints.tolist() == ENDS.tolist()
     assert units.mask.tolist() == MASK.tolist()
 
 
@@ -34,7 +34,7 @@ def test_pair_units_are_tuple_major_and_repeat_the_positive() -> None:
         [1, 2, 7],
     ]
     assert units.tuple_index.tolist() == [0, 0, 0, 1, 1, 1]
-    assert units.ends[:, 0].tolist() == [0, 1, 0, 1, 1, 0]
+    assert units.endpoints[:, 0].tolist() == [0, 1, 0, 1, 1, 0]
     assert units.mask[:, 0].tolist() == [False, False, True, False, False, False]
 
 
@@ -69,12 +69,14 @@ def test_a_batch_of_the_wrong_shape_is_refused(
 
 
 def test_ends_and_mask_must_match_the_negatives() -> None:
-    with pytest.raises(InputError, match="`ends` and `mask`"):
+    with pytest.raises(InputError, match="`endpoints` and `mask`"):
         tuple_units(POSITIVES, NEGATIVES, ENDS[:, :2], MASK, np.ones(2))
 
 
 def test_reordering_moves_thresholds_along_and_refuses_to_lose_a_unit() -> None:
-    units = get_rule("frequency").units(POSITIVES, NEGATIVES, clip_norm=1.0, ends=ENDS, mask=MASK)
+    units = get_rule("frequency").units(
+        POSITIVES, NEGATIVES, clip_norm=1.0, endpoints=ENDS, mask=MASK
+    )
     turned = units.take([1, 0])
     assert turned.entities.tolist() == units.entities[::-1].tolist()
     assert turned.thresholds.tolist() == units.thresholds[::-1].tolist()

@@ -8,7 +8,7 @@ from reldp.encoders.architecture import (
     has_plain_positions,
     is_decoder,
     num_positions,
-    tokeniser_hash,
+    tokenizer_hash,
 )
 
 
@@ -29,9 +29,9 @@ def test_positions_after_a_padding_row_are_fewer_and_not_plain(folders, kind, po
     assert has_plain_positions(model) is plain
 
 
-def test_the_hash_of_a_tokeniser_sees_its_words(folders):
-    hashes = [tokeniser_hash(AutoTokenizer.from_pretrained(folders[k])) for k in ("bert", "llama")]
-    again = tokeniser_hash(AutoTokenizer.from_pretrained(folders["bert"]))
+def test_the_hash_of_a_tokenizer_sees_its_words(folders):
+    hashes = [tokenizer_hash(AutoTokenizer.from_pretrained(folders[k])) for k in ("bert", "llama")]
+    again = tokenizer_hash(AutoTokenizer.from_pretrained(folders["bert"]))
     assert hashes[0] == again
     assert hashes[0] != hashes[1]
 
@@ -52,7 +52,7 @@ def test_masks_are_made_here_for_mpnet_alone(folders, kind, attention, expected)
 
 def test_a_mask_made_here_is_the_one_transformers_makes(folders):
     encoder = TextEncoder.load(folders["mpnet"], train="none")
-    table = encoder.tokenise(["the red cat sees a big dog", "cat", "a blue tree"])
+    table = encoder.tokenize(["the red cat sees a big dog", "cat", "a blue tree"])
     rows = encoder.rows(table, [0, 1, 2])
     own = encoder.embed(rows)
     encoder.module.adds_mask = False

@@ -43,8 +43,8 @@ def test_rows_of_a_graph_then_of_a_public_pool_carry_gradients():
     assert encoder.encode_graph(graph, [3, 1]).tolist() == features[[3, 1]].tolist()
 
 
-def test_normalised_embeddings_have_length_one():
-    encoder = FeatureEncoder(3, normalise=True)
+def test_normalized_embeddings_have_length_one():
+    encoder = FeatureEncoder(3, normalize=True)
     lengths = np.linalg.norm(encoder.encode(np.random.default_rng(2).normal(size=(9, 3))), axis=1)
     np.testing.assert_allclose(lengths, 1.0, rtol=1e-6)
 

@@ -21,7 +21,7 @@ def test_a_head_starts_at_the_quality_of_the_frozen_model(folder):
 
 @pytest.mark.parametrize("settings", [{}, {"head_hidden": (16,)}, {"head_dim": 6}])
 def test_cached_vectors_and_texts_give_the_same_embeddings(folder, settings):
-    encoder = TextEncoder.load(folder, train="head", normalise=True, **settings)
+    encoder = TextEncoder.load(folder, train="head", normalize=True, **settings)
     table = encoder.table(make_graph(), pool=["blue cat"])
     from_cache = encoder.embed(encoder.rows(table, np.arange(len(table)))).detach().numpy()
     np.testing.assert_allclose(from_cache, encoder.encode([*TEXTS, "blue cat"]), atol=1e-5)

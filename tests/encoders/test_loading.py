@@ -35,11 +35,11 @@ def sentence_folder(folder, pooling, *modules):
 
 def test_a_bare_model_brings_no_settings_of_its_own(folder):
     loaded = load_pretrained(folder)
-    assert (loaded.pooling, loaded.max_length, loaded.normalise) == (None, None, False)
+    assert (loaded.pooling, loaded.max_length, loaded.normalize) == (None, None, False)
     assert loaded.name == folder.name
     assert not loaded.model.training
-    assert loaded.tokeniser.pad_token is not None
-    assert loaded.tokeniser.padding_side == "right"
+    assert loaded.tokenizer.pad_token is not None
+    assert loaded.tokenizer.padding_side == "right"
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_bare_model_brings_no_settings_of_its_own(folder):
 )
 def test_a_sentence_transformers_folder_brings_its_own(copy, config, expected):
     loaded = load_pretrained(sentence_folder(copy, config, ("2_Normalize", "Normalize")))
-    assert (loaded.pooling, loaded.max_length, loaded.normalise) == (expected, 20, True)
+    assert (loaded.pooling, loaded.max_length, loaded.normalize) == (expected, 20, True)
 
 
 @pytest.mark.parametrize(

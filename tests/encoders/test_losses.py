@@ -11,7 +11,7 @@ from reldp.encoders.losses import PAIRINGS, RelationLoss, unit_losses
 from reldp.errors import ConfigError
 
 
-def oracle(rows, ends, mask, loss, score, temperature, margin, pairing="one"):
+def oracle(rows, endpoints, mask, loss, score, temperature, margin, pairing="one"):
     """One unit at a time in plain Python floats, straight from the paper's formulas."""
 
     def similarity(a, b):
@@ -21,7 +21,7 @@ def oracle(rows, ends, mask, loss, score, temperature, margin, pairing="one"):
         return dot / temperature
 
     values = []
-    for unit, unit_ends, unit_mask in zip(rows, ends, mask, strict=True):
+    for unit, unit_ends, unit_mask in zip(rows, endpoints, mask, strict=True):
         positive = similarity(unit[0], unit[1])
         known = [j for j, left_out in enumerate(unit_mask) if not left_out]
         kept = [
@@ -43,9 +43,9 @@ def oracle(rows, ends, mask, loss, score, temperature, margin, pairing="one"):
 def random_units(seed, units=5, k=4, dim=6):
     generator = np.random.default_rng(seed)
     rows = generator.normal(size=(units, k + 2, dim))
-    ends = generator.integers(0, 2, size=(units, k)).astype(np.int8)
+    endpoints = generator.integers(0, 2, size=(units, k)).astype(np.int8)
     mask = generator.random((units, k)) < 0.3
-    return rows, ends, mask
+    return rows, endpoints, mask
 
 
 @pytest.mark.parametrize("loss", ["infonce", "hinge", "logistic"])
@@ -56,34 +56,34 @@ def random_units(seed, units=5, k=4, dim=6):
     seed=st.integers(0, 10_000), k=st.integers(1, 5), temperature=st.sampled_from([0.2, 1.0, 3.0])
 )
 def test_every_loss_equals_the_formula_computed_by_hand(loss, score, pairing, seed, k, temperature):
-    rows, ends, mask = random_units(seed, k=k)
+    rows, endpoints, mask = random_units(seed, k=k)
     values = (loss, score, temperature, 0.7, pairing)
     names = ("loss", "score", "temperature", "margin", "pairing")
-    got = unit_losses(torch.tensor(rows), ends, mask, **dict(zip(names, values, strict=True)))
-    expected = oracle(rows.tolist(), ends.tolist(), mask.tolist(), *values)
+    got = unit_losses(torch.tensor(rows), endpoints, mask, **dict(zip(names, values, strict=True)))
+    expected = oracle(rows.tolist(), endpoints.tolist(), mask.tolist(), *values)
     np.testing.assert_allclose(got.numpy(), expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 @pytest.mark.parametrize("pairing", ["one", "both"])
 def test_pair_units_sum_to_the_tuple_unit(loss, pairing):
-    rows, ends, mask = random_units(3, units=6, k=4)
+    rows, endpoints, mask = random_units(3, units=6, k=4)
     embeddings, kind = torch.tensor(rows), {"loss": loss, "pairing": pairing}
-    whole = unit_losses(embeddings, ends, mask, **kind)
+    whole = unit_losses(embeddings, endpoints, mask, **kind)
     pairs = torch.stack([embeddings[:, [0, 1, 2 + j]] for j in range(4)], dim=1).flatten(0, 1)
-    terms = unit_losses(pairs, ends.reshape(-1, 1), mask.reshape(-1, 1), unit="pair", **kind)
+    terms = unit_losses(pairs, endpoints.reshape(-1, 1), mask.reshape(-1, 1), unit="pair", **kind)
     torch.testing.assert_close(terms.view(6, 4).sum(1), whole)
 
 
 @pytest.mark.parametrize("loss", ["infonce", "hinge", "logistic"])
 @pytest.mark.parametrize("pairing", PAIRINGS)
 def test_a_fully_masked_unit_has_loss_and_gradient_exactly_zero(loss, pairing):
-    rows, ends, _ = random_units(5, units=2, k=3)
+    rows, endpoints, _ = random_units(5, units=2, k=3)
     # The masked negative is an end of its own positive, as in a real batch.
     rows[0, 2:] = rows[0, 0]
     embeddings = torch.tensor(rows, dtype=torch.float32, requires_grad=True)
     mask = np.array([[True] * 3, [False] * 3])
-    losses = unit_losses(embeddings, ends, mask, loss=loss, pairing=pairing, temperature=0.05)
+    losses = unit_losses(embeddings, endpoints, mask, loss=loss, pairing=pairing, temperature=0.05)
     assert losses[0].item() == 0.0
     losses.sum().backward()
     assert torch.equal(embeddings.grad[0], torch.zeros_like(embeddings.grad[0]))
@@ -92,9 +92,9 @@ def test_a_fully_masked_unit_has_loss_and_gradient_exactly_zero(loss, pairing):
 
 
 def test_a_masked_pair_unit_is_exactly_zero():
-    rows, ends, _ = random_units(6, units=3, k=1)
+    rows, endpoints, _ = random_units(6, units=3, k=1)
     embeddings = torch.tensor(rows, requires_grad=True)
-    losses = unit_losses(embeddings, ends, np.ones((3, 1), bool), loss="logistic", unit="pair")
+    losses = unit_losses(embeddings, endpoints, np.ones((3, 1), bool), loss="logistic", unit="pair")
     losses.sum().backward()
     assert torch.equal(losses, torch.zeros(3, dtype=torch.float64))
     assert not embeddings.grad.any()
@@ -104,20 +104,22 @@ def test_a_masked_pair_unit_is_exactly_zero():
 @pytest.mark.parametrize("pairing", PAIRINGS)
 def test_masking_one_negative_leaves_the_terms_of_the_others_unchanged(loss, pairing):
     """Dividing by the number of unmasked negatives would change them (theory.md section 2)."""
-    rows, ends, _ = random_units(7, units=1, k=3)
+    rows, endpoints, _ = random_units(7, units=1, k=3)
     embeddings, kind = torch.tensor(rows), {"loss": loss, "pairing": pairing}
-    masked = unit_losses(embeddings, ends, [[False, True, False]], **kind)
-    without = unit_losses(embeddings[:, [0, 1, 2, 4]], ends[:, [0, 2]], [[False, False]], **kind)
+    masked = unit_losses(embeddings, endpoints, [[False, True, False]], **kind)
+    without = unit_losses(
+        embeddings[:, [0, 1, 2, 4]], endpoints[:, [0, 2]], [[False, False]], **kind
+    )
     torch.testing.assert_close(masked, without)
 
 
 @pytest.mark.parametrize("pairing", PAIRINGS)
 def test_a_unit_does_not_depend_on_the_other_units(pairing):
-    rows, ends, mask = random_units(8, units=4, k=2)
-    whole = unit_losses(torch.tensor(rows), ends, mask, pairing=pairing)
+    rows, endpoints, mask = random_units(8, units=4, k=2)
+    whole = unit_losses(torch.tensor(rows), endpoints, mask, pairing=pairing)
     changed = rows.copy()
     changed[1:, 0] *= -3.0
-    alone = unit_losses(torch.tensor(changed), ends, mask, pairing=pairing)
+    alone = unit_losses(torch.tensor(changed), endpoints, mask, pairing=pairing)
     assert torch.equal(whole[0], alone[0])
     assert not torch.isclose(whole[1:], alone[1:]).any()
 
@@ -149,15 +151,15 @@ def test_large_scores_stay_finite():
 
 
 def test_half_precision_embeddings_are_scored_in_single_precision():
-    rows, ends, mask = random_units(9)
-    got = unit_losses(torch.tensor(rows, dtype=torch.bfloat16), ends, mask)
+    rows, endpoints, mask = random_units(9)
+    got = unit_losses(torch.tensor(rows, dtype=torch.bfloat16), endpoints, mask)
     assert got.dtype == torch.float32
 
 
 def test_infonce_with_pair_clipping_is_refused_with_the_reason():
-    rows, ends, mask = random_units(1, k=1)
+    rows, endpoints, mask = random_units(1, k=1)
     with pytest.raises(ConfigError, match="one softmax"):
-        unit_losses(torch.tensor(rows), ends, mask, loss="infonce", unit="pair")
+        unit_losses(torch.tensor(rows), endpoints, mask, loss="infonce", unit="pair")
     RelationLoss(loss="logistic").check_clipping("pair")
     RelationLoss(loss="infonce").check_clipping("tuple")
 
@@ -179,18 +181,18 @@ def test_settings_that_mean_nothing_are_refused_by_name(change, named):
 
 
 def test_shapes_that_do_not_belong_together_are_refused():
-    rows, ends, mask = random_units(2, units=3, k=2)
+    rows, endpoints, mask = random_units(2, units=3, k=2)
     embeddings = torch.tensor(rows)
-    with pytest.raises(ConfigError, match="`ends`"):
-        unit_losses(embeddings, ends[:, :1], mask)
+    with pytest.raises(ConfigError, match="`endpoints`"):
+        unit_losses(embeddings, endpoints[:, :1], mask)
     with pytest.raises(ConfigError, match="`mask`"):
-        unit_losses(embeddings, ends, mask[:2])
+        unit_losses(embeddings, endpoints, mask[:2])
     with pytest.raises(ConfigError, match="k >= 1"):
-        unit_losses(embeddings[:, :2], ends[:, :0], mask[:, :0])
+        unit_losses(embeddings[:, :2], endpoints[:, :0], mask[:, :0])
     with pytest.raises(ConfigError, match="3 rows"):
-        unit_losses(embeddings, ends, mask, loss="logistic", unit="pair")
+        unit_losses(embeddings, endpoints, mask, loss="logistic", unit="pair")
     with pytest.raises(ConfigError, match="`unit`"):
-        unit_losses(embeddings, ends, mask, unit="batch")
+        unit_losses(embeddings, endpoints, mask, unit="batch")
 
 
 def test_settings_survive_json_and_unknown_names_are_refused():

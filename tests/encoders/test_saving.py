@@ -37,9 +37,9 @@ def test_sentence_transformers_gives_the_same_embeddings(folder, tmp_path, train
 
 
 @pytest.mark.parametrize("settings", [{"head_hidden": (12, 7), "head_dim": 5}, {"head_dim": 4}, {}])
-@pytest.mark.parametrize("normalise", [True, False])
-def test_a_head_is_saved_as_dense_modules(folder, tmp_path, settings, normalise):
-    loaded = TextEncoder.load(folder, train="head", normalise=normalise, **settings)
+@pytest.mark.parametrize("normalize", [True, False])
+def test_a_head_is_saved_as_dense_modules(folder, tmp_path, settings, normalize):
+    loaded = TextEncoder.load(folder, train="head", normalize=normalize, **settings)
     encoder = shaken(loaded)
     encoder.save(tmp_path / "model")
     theirs = SentenceTransformer(str(tmp_path / "model"), device="cpu").encode(TEXTS)
@@ -53,8 +53,8 @@ def test_transformers_alone_gives_the_same_token_embeddings(folder, tmp_path):
     encoder = shaken(TextEncoder.load(folder, pooling="mean"))
     encoder.save(tmp_path / "model")
     model = AutoModel.from_pretrained(tmp_path / "model").eval()
-    tokeniser = AutoTokenizer.from_pretrained(tmp_path / "model")
-    inputs = tokeniser(TEXTS, padding=True, return_tensors="pt", padding_side="right")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
+    inputs = tokenizer(TEXTS, padding=True, return_tensors="pt", padding_side="right")
     inputs.pop("token_type_ids", None)
     with torch.no_grad():
         hidden = model(**inputs).last_hidden_state
@@ -68,7 +68,7 @@ def test_peft_on_the_base_model_gives_the_same_embeddings(folder, tmp_path, laye
     encoder.save(tmp_path / "model")
     base = AutoModel.from_pretrained(folder)
     adapted = PeftModel.from_pretrained(base, tmp_path / "model" / "adapter").eval()
-    table = encoder.tokenise(TEXTS)
+    table = encoder.tokenize(TEXTS)
     ids, mask = (torch.from_numpy(rows) for rows in table.rows(np.arange(len(TEXTS))))
     with torch.no_grad():
         hidden = adapted(input_ids=ids, attention_mask=mask).last_hidden_state

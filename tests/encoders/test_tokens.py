@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from reldp.encoders.tokens import TokenTable, checked_indices, chunk_sizes, tokenise
+from reldp.encoders.tokens import TokenTable, checked_indices, chunk_sizes, tokenize
 from reldp.errors import EncoderError
 from tests.encoders.tiny import TEXTS
 
@@ -62,32 +62,32 @@ def test_an_index_outside_is_refused_and_never_wraps_around(index):
         make_table([[1], [2]]).rows([0, index])
 
 
-def test_tokenising_in_batches_equals_the_tokeniser_text_by_text(folder):
-    tokeniser = AutoTokenizer.from_pretrained(folder)
-    tokeniser.pad_token = tokeniser.pad_token or tokeniser.eos_token
-    table = tokenise(tokeniser, [TEXTS[:3], [], TEXTS[3:]], max_length=7)
+def test_tokenizing_in_batches_equals_the_tokenizer_text_by_text(folder):
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
+    table = tokenize(tokenizer, [TEXTS[:3], [], TEXTS[3:]], max_length=7)
     assert len(table) == len(TEXTS)
     assert table.ids.dtype == np.int32
     for index, text in enumerate(TEXTS):
-        expected = tokeniser(text, truncation=True, max_length=7)["input_ids"]
+        expected = tokenizer(text, truncation=True, max_length=7)["input_ids"]
         assert table.rows([index])[0][0].tolist() == expected
     assert table.lengths.max() == 7
 
 
 def test_a_text_without_a_token_becomes_one_neutral_token(folders):
-    tokeniser = AutoTokenizer.from_pretrained(folders["bert"])
-    tokeniser.backend_tokenizer.post_processor = None
-    assert tokenise(tokeniser, [["", "cat"]], 8).lengths.tolist() == [1, 1]
+    tokenizer = AutoTokenizer.from_pretrained(folders["bert"])
+    tokenizer.backend_tokenizer.post_processor = None
+    assert tokenize(tokenizer, [["", "cat"]], 8).lengths.tolist() == [1, 1]
 
 
 def test_a_text_that_is_no_text_is_named(folders):
-    tokeniser = AutoTokenizer.from_pretrained(folders["bert"])
+    tokenizer = AutoTokenizer.from_pretrained(folders["bert"])
     with pytest.raises(EncoderError, match="NoneType at index 2"):
-        tokenise(tokeniser, [["a"], ["b", None]], 8)
+        tokenize(tokenizer, [["a"], ["b", None]], 8)
 
 
 def test_no_texts_make_an_empty_table(folders):
-    table = tokenise(AutoTokenizer.from_pretrained(folders["bert"]), [], 8)
+    table = tokenize(AutoTokenizer.from_pretrained(folders["bert"]), [], 8)
     assert len(table) == 0
     assert table.rows(np.zeros(0, int))[0].shape == (0, 0)
 

@@ -39,25 +39,25 @@ _SMALL = {
 
 
 def write_model(kind: str, folder: Path) -> Path:
-    """A BERT-, MPNet- or Llama-type model and its tokeniser in a folder."""
+    """A BERT-, MPNet- or Llama-type model and its tokenizer in a folder."""
     torch.manual_seed(7)
     if kind == "bert":
         model = BertModel(BertConfig(**_SMALL, pad_token_id=0))
-        tokeniser = _word_tokeniser(["[PAD]", "[UNK]", "[CLS]", "[SEP]"])
+        tokenizer = _word_tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]"])
     elif kind == "mpnet":
         config = MPNetConfig(**_SMALL, pad_token_id=1)
         model = MPNetModel(config)
-        tokeniser = _word_tokeniser(["<s>", "<pad>", "</s>", "[UNK]"])
+        tokenizer = _word_tokenizer(["<s>", "<pad>", "</s>", "[UNK]"])
     else:
         model = LlamaForCausalLM(LlamaConfig(**_SMALL, num_key_value_heads=2))
-        tokeniser = _word_tokeniser(["<unk>", "<s>", "</s>"])
+        tokenizer = _word_tokenizer(["<unk>", "<s>", "</s>"])
     with torch.no_grad():
         # Biases and norms start at 0 and 1, where a mistake in them would not show.
         for parameter in model.parameters():
             if parameter.ndim == 1:
                 parameter.add_(0.1 * torch.randn_like(parameter))
     model.save_pretrained(folder)
-    tokeniser.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     return folder
 
 
@@ -68,12 +68,12 @@ def suited(pooling: str, folder: Path) -> str:
     return pooling
 
 
-def _word_tokeniser(special: list[str]) -> PreTrainedTokenizerFast:
+def _word_tokenizer(special: list[str]) -> PreTrainedTokenizerFast:
     """Words split at spaces, wrapped as the architecture expects."""
     vocabulary = {word: index for index, word in enumerate([*special, *SENTENCE.split()])}
     unknown = next(word for word in special if "unk" in word.lower())
-    tokeniser = Tokenizer(models.WordLevel(vocabulary, unk_token=unknown))
-    tokeniser.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=unknown))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     named = {"unk_token": unknown}
     if "[CLS]" in special:
         first, last = "[CLS]", "[SEP]"
@@ -87,8 +87,8 @@ def _word_tokeniser(special: list[str]) -> PreTrainedTokenizerFast:
         named |= {"bos_token": first, "eos_token": "</s>"}
     template = f"{first} $A" + (f" {last}" if last else "")
     tokens = [(word, vocabulary[word]) for word in (first, last) if word]
-    tokeniser.post_processor = processors.TemplateProcessing(single=template, special_tokens=tokens)
-    return PreTrainedTokenizerFast(tokenizer_object=tokeniser, **named)
+    tokenizer.post_processor = processors.TemplateProcessing(single=template, special_tokens=tokens)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **named)
 
 
 def write_gguf(path: Path, *, packed: bool) -> Path:

@@ -11,7 +11,7 @@ from reldp.graph import EntityGraph
 
 
 def ring(entities=60, dim=8, seed=0):
-    """A ring whose neighbours have near embeddings, and those embeddings."""
+    """A ring whose neighbors have near embeddings, and those embeddings."""
     ids = list(range(entities))
     relations = [(i, (i + 1) % entities) for i in ids]
     angles = 2 * np.pi * np.arange(entities) / entities

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reldp.errors import InputError
-from reldp.evaluation.ranking import Neighbours, full_ranks, in_batch_ranks, prepared
+from reldp.evaluation.ranking import Neighbors, full_ranks, in_batch_ranks, prepared
 
 
 def random_graph(seed, entities=30, relations=48):
@@ -42,7 +42,7 @@ def partners_of(relations, entity):
 @given(seed=st.integers(0, 10_000))
 def test_full_ranks_equal_a_loop_over_all_entities(filtered, seed):
     vectors, relations = random_graph(seed)
-    known = Neighbours(relations, len(vectors)) if filtered else None
+    known = Neighbors(relations, len(vectors)) if filtered else None
     # Blocks that do not divide the sizes.
     ranks = full_ranks(vectors, relations, known=known, query_block=7, candidate_block=11)
     for row, (first, second) in enumerate(relations):
@@ -57,7 +57,7 @@ def test_full_ranks_equal_a_loop_over_all_entities(filtered, seed):
 @given(seed=st.integers(0, 10_000))
 def test_in_batch_ranks_equal_a_loop_over_the_batch(filtered, seed):
     vectors, relations = random_graph(seed)
-    known = Neighbours(relations, len(vectors)) if filtered else None
+    known = Neighbors(relations, len(vectors)) if filtered else None
     ranks = in_batch_ranks(vectors, relations, candidates=16, known=known)
     for row, (first, second) in enumerate(relations):
         batch = relations[row // 16 * 16 : row // 16 * 16 + 16]
@@ -109,9 +109,9 @@ def test_embeddings_that_are_no_numbers_are_refused_and_not_ranked_first():
 
 @given(seed=st.integers(0, 1000))
 @settings(max_examples=20, deadline=None)
-def test_neighbours_are_the_partners_in_both_directions(seed):
+def test_neighbors_are_the_partners_in_both_directions(seed):
     _, relations = random_graph(seed)
-    known = Neighbours(relations, 30)
+    known = Neighbors(relations, 30)
     asked = np.array([5, 0, 29, 5])
     rows, partners = known.of(asked)
     for position, entity in enumerate(asked):

@@ -344,11 +344,11 @@ def test_a_first_loss_without_a_gradient_does_not_count_as_checked() -> None:
         engine.clipped_sum(in_batch, np.ones(5), numbers.shape[1])
 
 
-def test_batch_normalisation_is_refused_while_it_trains_and_allowed_frozen() -> None:
+def test_batch_normalization_is_refused_while_it_trains_and_allowed_frozen() -> None:
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4, affine=False))
     x = torch.randn(6, 3)
     engine = PerUnitGradients(model)
-    with pytest.raises(UnsupportedParameter, match="normalise over the batch"):
+    with pytest.raises(UnsupportedParameter, match="normalize over the batch"):
         engine.clipped_sum(lambda a, b: model(x[a:b]).sum(1), np.ones(6), 1)
     model.eval()
     assert engine.clipped_sum(lambda a, b: model(x[a:b]).sum(1), np.ones(6), 1).num_units == 6

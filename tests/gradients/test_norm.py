@@ -1,4 +1,4 @@
-"""Normalisation layers against plain autograd, unit by unit."""
+"""Normalization layers against plain autograd, unit by unit."""
 
 import pytest
 import torch

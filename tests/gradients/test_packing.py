@@ -16,9 +16,9 @@ def _slow_cost(longest: list[int], rows: int, chunk_cost: int) -> int:
     sizes, n = sorted(longest), len(longest)
     best = None
     for cuts in itertools.product([False, True], repeat=n - 1):
-        ends = [i + 1 for i, cut in enumerate(cuts) if cut] + [n]
+        endpoints = [i + 1 for i, cut in enumerate(cuts) if cut] + [n]
         cost, start = 0, 0
-        for end in ends:
+        for end in endpoints:
             cost += (end - start) * rows * sizes[end - 1] + chunk_cost
             start = end
         best = cost if best is None else min(best, cost)

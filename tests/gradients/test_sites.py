@@ -131,6 +131,6 @@ def test_mpnet_gives_each_row_its_own_copy_of_the_shared_bias() -> None:
     plain = encoder.compute_position_bias(x).detach()
     _installed(encoder, 2, 2)
     assert torch.equal(encoder.compute_position_bias(x), plain)
-    # Given positions are honoured; the reversed order mirrors both sides of the bias.
+    # Given positions are honored; the reversed order mirrors both sides of the bias.
     turned = encoder.compute_position_bias(x, positions)
     assert torch.equal(turned, plain.flip(2, 3))

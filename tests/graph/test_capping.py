@@ -35,10 +35,10 @@ def plain_greedy(
     hashes = relation_hashes(entity_digests(ids, seed, "cap_degrees"), relations)
     degree, kept = np.zeros(len(ids), dtype=int), np.zeros(len(relations), dtype=bool)
     for row in np.argsort(hashes, kind="stable"):
-        ends = relations[row]
-        if all(not protected[end] or degree[end] < max_degree for end in ends):
+        endpoints = relations[row]
+        if all(not protected[end] or degree[end] < max_degree for end in endpoints):
             kept[row] = True
-            degree[ends] += 1
+            degree[endpoints] += 1
     return kept
 
 

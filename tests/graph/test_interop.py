@@ -51,11 +51,11 @@ def test_pandas_and_back() -> None:
 
 
 def test_a_frame_with_holes_or_mixed_types_is_refused() -> None:
-    ends = pd.DataFrame({"source": [1], "target": [2]})
+    endpoints = pd.DataFrame({"source": [1], "target": [2]})
     with pytest.raises(GraphError, match="An empty cell turned integers into floats"):
-        from_pandas(pd.DataFrame({"id": [1, None], "text": ["x", "y"]}), ends)
+        from_pandas(pd.DataFrame({"id": [1, None], "text": ["x", "y"]}), endpoints)
     with pytest.raises(GraphError, match="entities must hold one type of value in column"):
-        from_pandas(pd.DataFrame({"id": [1, "b"], "text": ["x", "y"]}), ends)
+        from_pandas(pd.DataFrame({"id": [1, "b"], "text": ["x", "y"]}), endpoints)
     dropped = from_pandas(
         pd.DataFrame({"id": [1, 2], "text": ["x", "y"]}),
         pd.DataFrame({"source": [1, 1], "target": [2, 9]}),

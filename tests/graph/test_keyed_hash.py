@@ -82,7 +82,7 @@ def test_hashes_of_all_pairs_are_distinct_and_uniform() -> None:
 
 
 def test_relations_of_one_entity_have_unrelated_hashes() -> None:
-    """Neighbouring pairs share a digest, and must not share an order."""
+    """Neighboring pairs share a digest, and must not share an order."""
     star = np.stack([np.zeros(199, dtype=np.int64), np.arange(1, 200)], axis=1)
     other = np.stack([np.full(198, 1), np.arange(2, 200)], axis=1)
     digests = entity_digests(IDS, 7, "test")
@@ -109,5 +109,5 @@ def test_equal_hashes_are_ordered_by_ids_and_not_by_rows(monkeypatch: pytest.Mon
 
 
 def test_unit_interval_is_half_open() -> None:
-    ends = unit_interval(np.array([0, 2**64 - 1], dtype=np.uint64))
-    assert ends.tolist() == [0.0, 1.0 - 2.0**-53]
+    endpoints = unit_interval(np.array([0, 2**64 - 1], dtype=np.uint64))
+    assert endpoints.tolist() == [0.0, 1.0 - 2.0**-53]

@@ -12,7 +12,7 @@ def test_json_and_back_is_the_same_record() -> None:
     record = GraphRecord(
         source="é",
         version="3.0",
-        licence="CC0",
+        license="CC0",
         hashes={"a.txt": "00ff"},
         drops={"unknown_ids": 2},
         notes=("One.", "Two."),

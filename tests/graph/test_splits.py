@@ -29,13 +29,15 @@ def graph(num: int = 600, seed: int = 0, shuffle: int | None = None) -> EntityGr
             "protected": [bool(i % 5) for i in place],
         }
     )
-    ends = {name: [f"e{i}" for i in pairs[:, end]] for end, name in enumerate(("source", "target"))}
-    return EntityGraph.from_arrow(entities, pa.table(ends))
+    endpoints = {
+        name: [f"e{i}" for i in pairs[:, end]] for end, name in enumerate(("source", "target"))
+    }
+    return EntityGraph.from_arrow(entities, pa.table(endpoints))
 
 
 def pairs_of(part: EntityGraph) -> set[frozenset[str]]:
-    _, ends = part.to_arrow()
-    columns = (ends.column(name).to_pylist() for name in ("source", "target"))
+    _, endpoints = part.to_arrow()
+    columns = (endpoints.column(name).to_pylist() for name in ("source", "target"))
     return {frozenset(pair) for pair in zip(*columns, strict=True)}
 
 

@@ -34,8 +34,8 @@ def test_dropped_entities_take_their_relations_with_them() -> None:
     entities = checked_entities(given, kinds)
     assert entities.table.column("id").to_pylist() == ["a", "b"]
     assert entities.drops == {"duplicate_ids": 1, "empty_text": 1, "missing_ids": 1}
-    ends = source("relations", source=["a", "b", "c"], target=["b", "c", "a"])
-    relations, drops = checked_relations(ends, entities, kinds)
+    endpoints = source("relations", source=["a", "b", "c"], target=["b", "c", "a"])
+    relations, drops = checked_relations(endpoints, entities, kinds)
     assert relations.tolist() == [[0, 1]]
     assert drops == {"relations_of_dropped_entities": 2}
 
@@ -48,9 +48,9 @@ def test_dropping_everyone_is_refused() -> None:
 
 def test_a_row_with_several_faults_is_dropped_once() -> None:
     entities = checked_entities(ENTITIES, frozenset())
-    ends = source("relations", source=["a", None, "q", "q"], target=["b", "q", "q", None])
+    endpoints = source("relations", source=["a", None, "q", "q"], target=["b", "q", "q", None])
     kinds = frozenset({"missing_ids", "unknown_ids"})
-    relations, drops = checked_relations(ends, entities, kinds)
+    relations, drops = checked_relations(endpoints, entities, kinds)
     assert relations.tolist() == [[0, 1]]
     assert drops == {"missing_ids": 2, "unknown_ids": 1}
 
@@ -58,15 +58,19 @@ def test_a_row_with_several_faults_is_dropped_once() -> None:
 def test_lookups_in_slices_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validation, "_SLICE", 2)
     entities = checked_entities(ENTITIES, frozenset())
-    ends = source("relations", source=["a", "b", "a"], target=["b", "c", "c"])
-    assert checked_relations(ends, entities, frozenset())[0].tolist() == [[0, 1], [1, 2], [0, 2]]
+    endpoints = source("relations", source=["a", "b", "a"], target=["b", "c", "c"])
+    assert checked_relations(endpoints, entities, frozenset())[0].tolist() == [
+        [0, 1],
+        [1, 2],
+        [0, 2],
+    ]
 
 
 @pytest.mark.parametrize("typed", [(True, False), (False, True), (False, False)])
 def test_ids_without_a_type_are_compared_as_written(typed: tuple[bool, bool]) -> None:
     entities = checked_entities(source("e", typed[0], id=[7, 8], text=["x", "y"]), frozenset())
-    ends = source("r", typed[1], source=["7"], target=["8"])
-    assert checked_relations(ends, entities, frozenset())[0].tolist() == [[0, 1]]
+    endpoints = source("r", typed[1], source=["7"], target=["8"])
+    assert checked_relations(endpoints, entities, frozenset())[0].tolist() == [[0, 1]]
 
 
 def naive(rows: list[tuple[str, str]], ids: list[str]) -> tuple[list[list[int]], dict[str, int]]:
@@ -96,29 +100,29 @@ def naive(rows: list[tuple[str, str]], ids: list[str]) -> tuple[list[list[int]],
 def test_dropping_everything_wrong_agrees_with_a_plain_loop(rows: list[tuple[str, str]]) -> None:
     ids = ["a", "b", "c", "d"]
     entities = checked_entities(source("entities", id=ids, text=["x"] * 4), frozenset())
-    ends = {
+    endpoints = {
         name: pa.array([r[i] for r in rows], pa.string())
         for i, name in enumerate(("source", "target"))
     }
     relations, drops = checked_relations(
-        source("relations", **ends), entities, frozenset(DROPPABLE)
+        source("relations", **endpoints), entities, frozenset(DROPPABLE)
     )
     assert (relations.tolist(), drops) == naive(rows, ids)
     if drops:
         with pytest.raises(GraphError):
-            checked_relations(source("relations", **ends), entities, frozenset())
+            checked_relations(source("relations", **endpoints), entities, frozenset())
 
 
 def test_a_million_entities_are_no_million_python_objects() -> None:
     """What is left of checking 100,000 entities and relations is fewer than 1,000 objects."""
     ids = pa.array(np.arange(100_000)).cast(pa.string())
     text = pa.array(["some text"]).take(pa.array(np.zeros(100_000, dtype=np.int64)))
-    ends = source("relations", source=ids.slice(0, 99_999), target=ids.slice(1))
+    endpoints = source("relations", source=ids.slice(0, 99_999), target=ids.slice(1))
     given = source("entities", id=ids, text=text)
     checked_entities(given, frozenset())
     gc.collect()
     before = sys.getallocatedblocks()
     entities = checked_entities(given, frozenset())
-    relations, _ = checked_relations(ends, entities, frozenset())
+    relations, _ = checked_relations(endpoints, entities, frozenset())
     assert sys.getallocatedblocks() - before < 1000
     assert len(relations) == 99_999

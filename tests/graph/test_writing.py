@@ -41,11 +41,11 @@ def graphs(draw: st.DrawFn) -> EntityGraph:
     pairs = draw(st.sets(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), max_size=20))
     once = [(ids[a], ids[b]) for a, b in sorted(pairs) if a < b]
     kind = pa.array(ids).type
-    ends = {
+    endpoints = {
         name: pa.array([p[i] for p in once], kind) for i, name in enumerate(("source", "target"))
     }
     record = GraphRecord(source=draw(TEXT), drops={"unknown_ids": 2}, notes=("One.",), capped_at=3)
-    return EntityGraph.from_arrow(pa.table(columns), pa.table(ends), record=record)
+    return EntityGraph.from_arrow(pa.table(columns), pa.table(endpoints), record=record)
 
 
 @pytest.mark.parametrize("format", ["parquet", "arrow"])

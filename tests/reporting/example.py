@@ -22,7 +22,7 @@ GRAPH = {
     "max_degree": 5,
     "degree_bound": "capped",
     "all_protected": True,
-    "record": {"source": "a shop | its till", "version": "3", "licence": "none"},
+    "record": {"source": "a shop | its till", "version": "3", "license": "none"},
 }
 
 START = {

@@ -360,8 +360,8 @@ def test_folders_without_a_run_are_clear_errors(tmp_path):
 
 
 @pytest.mark.parametrize("train", ["lora", "full", "head", "last:1"])
-@pytest.mark.parametrize("normalise", [False, True])
-def test_runs_of_text_models_verify_as_they_are_written(tmp_path, train, normalise):
+@pytest.mark.parametrize("normalize", [False, True])
+def test_runs_of_text_models_verify_as_they_are_written(tmp_path, train, normalize):
     """Whatever folders a saved text model has, none of them is foreign to its own run."""
     texts = [" ".join(SENTENCE.split()[: 1 + i % 5]) for i in range(60)]
     graph = EntityGraph.from_lists(
@@ -369,7 +369,7 @@ def test_runs_of_text_models_verify_as_they_are_written(tmp_path, train, normali
     )
     capped = graph.promise_degrees(2)
     model = write_model("bert", tmp_path / "model")
-    encoder = TextEncoder.load(model, train=train, normalise=normalise, max_length=8)
+    encoder = TextEncoder.load(model, train=train, normalize=normalize, max_length=8)
     plan = small_plan(capped, num_negatives=2, expected_batch_size=4.0, num_steps=2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -12,7 +12,7 @@ def batch(num_tuples=5, num_negatives=3, **changes):
     fields = {
         "positives": rng.integers(0, 6, (num_tuples, 2)),
         "negatives": rng.integers(0, 6, (num_tuples, num_negatives)),
-        "ends": rng.integers(0, 2, (num_tuples, num_negatives)),
+        "endpoints": rng.integers(0, 2, (num_tuples, num_negatives)),
         "relation_ids": np.arange(num_tuples),
     }
     return TupleBatch(**(fields | changes))
@@ -45,7 +45,7 @@ def test_chunks_put_together_are_the_batch(num_tuples, num_negatives, size):
     parts = list(made.chunks(size))
     assert len(parts) == -(-num_tuples // size)
     assert all(1 <= part.num_tuples <= size for part in parts)
-    for name in ("positives", "negatives", "ends", "relation_ids", "mask", "entities"):
+    for name in ("positives", "negatives", "endpoints", "relation_ids", "mask", "entities"):
         whole = getattr(made, name)
         pieces = [getattr(part, name) for part in parts]
         assert (np.concatenate([*pieces, whole[:0]]) == whole).all()
@@ -64,7 +64,7 @@ def test_rows_of_a_tuple_are_end_0_end_1_and_its_negatives():
     assert (made.entities[:, :2] == made.positives).all()
     assert (made.entities[:, 2:] == made.negatives).all()
     assert made.entities.dtype == np.int64
-    assert made.ends.dtype == np.int8
+    assert made.endpoints.dtype == np.int8
 
 
 def test_content_stays_out_of_the_text_form():
@@ -78,10 +78,10 @@ def test_content_stays_out_of_the_text_form():
         ("positives", {"positives": np.zeros((4, 2), int)}),
         ("positives", {"positives": np.zeros((5, 2))}),
         ("negatives", {"negatives": np.zeros((4, 3), int)}),
-        ("negatives", {"negatives": np.zeros(5, int), "ends": np.zeros(5, int)}),
-        ("ends", {"ends": np.zeros((5, 2), int)}),
-        ("ends", {"ends": np.full((5, 3), 2)}),
-        ("ends", {"ends": np.full((5, 3), -1)}),
+        ("negatives", {"negatives": np.zeros(5, int), "endpoints": np.zeros(5, int)}),
+        ("endpoints", {"endpoints": np.zeros((5, 2), int)}),
+        ("endpoints", {"endpoints": np.full((5, 3), 2)}),
+        ("endpoints", {"endpoints": np.full((5, 3), -1)}),
         ("relation_ids", {"relation_ids": np.zeros((5, 1), int)}),
         ("overflow", {"overflow": True}),
     ],

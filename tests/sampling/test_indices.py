@@ -143,14 +143,14 @@ def test_two_negatives_of_one_batch_are_jointly_uniform():
 
 def test_ends_are_fair_and_independent_of_each_other():
     made = sampler(num_relations=40, sample_rate=0.5, pool_size=200, num_negatives=4)
-    ends = np.concatenate([made.draw(step).ends.reshape(-1) for step in range(800)])
-    assert set(np.unique(ends)) == {0, 1}
-    assert stats.binomtest(int(ends.sum()), ends.size, 0.5).pvalue > ALARM
-    neighbours = int((ends[1:] == ends[:-1])[::2].sum())
-    assert stats.binomtest(neighbours, ends.size // 2, 0.5).pvalue > ALARM
-    lopsided = int(ends.sum()) + ends.size // 20  # 55 %
-    assert stats.binomtest(lopsided, ends.size, 0.5).pvalue < ALARM
-    assert stats.binomtest(0, ends.size, 0.5).pvalue < ALARM  # always the first end
+    endpoints = np.concatenate([made.draw(step).endpoints.reshape(-1) for step in range(800)])
+    assert set(np.unique(endpoints)) == {0, 1}
+    assert stats.binomtest(int(endpoints.sum()), endpoints.size, 0.5).pvalue > ALARM
+    neighbors = int((endpoints[1:] == endpoints[:-1])[::2].sum())
+    assert stats.binomtest(neighbors, endpoints.size // 2, 0.5).pvalue > ALARM
+    lopsided = int(endpoints.sum()) + endpoints.size // 20  # 55 %
+    assert stats.binomtest(lopsided, endpoints.size, 0.5).pvalue < ALARM
+    assert stats.binomtest(0, endpoints.size, 0.5).pvalue < ALARM  # always the first end
 
 
 def test_positives_negatives_and_ends_read_different_coins(monkeypatch):
@@ -169,7 +169,7 @@ def test_positives_negatives_and_ends_read_different_coins(monkeypatch):
 
 
 def test_sampling_and_noise_have_no_purpose_in_common():
-    coins = [indices._POSITIVES, indices._NEGATIVES, indices._ENDS]
+    coins = [indices._POSITIVES, indices._NEGATIVES, indices._ENDPOINTS]
     noise = [gaussian._DRAWS, gaussian._REFINEMENTS, gaussian._FAST]
     assert len(set(coins + noise)) == 6
 
@@ -183,7 +183,7 @@ def test_a_step_is_the_same_whether_reached_by_running_or_alone():
     trail = [running.draw(step) for step in range(20)]
     for step in (19, 3, 11):
         alone = sampler().draw(step)
-        for name in ("relation_ids", "places", "ends"):
+        for name in ("relation_ids", "places", "endpoints"):
             assert (getattr(alone, name) == getattr(trail[step], name)).all()
 
 
@@ -192,7 +192,7 @@ def test_more_negatives_than_the_pool_holds_is_an_empty_overflow():
     draw = made.draw(0)
     assert draw.overflow
     assert draw.relation_ids.shape == (0,)
-    assert draw.places.shape == draw.ends.shape == (0, 2)
+    assert draw.places.shape == draw.endpoints.shape == (0, 2)
     exact_fit = sampler(num_relations=10, sample_rate=1.0, num_negatives=2, pool_size=20).draw(0)
     assert not exact_fit.overflow
     assert sorted(exact_fit.places.reshape(-1).tolist()) == list(range(20))

@@ -73,7 +73,7 @@ def test_batches_are_repeatable_and_chunking_changes_nothing(step, branch, size)
     batch = sampler(CAPPED).sample(step, branch)
     again = sampler(CAPPED).sample(step, branch)
     parts = list(batch.chunks(size))
-    for name in ("positives", "negatives", "ends", "mask", "relation_ids"):
+    for name in ("positives", "negatives", "endpoints", "mask", "relation_ids"):
         whole = getattr(batch, name)
         assert (whole == getattr(again, name)).all()
         assert (np.concatenate([getattr(p, name) for p in parts] + [whole[:0]]) == whole).all()
@@ -87,7 +87,7 @@ def test_same_coins_mean_the_same_batch_in_every_pool():
     entities = sampler(CAPPED).sample(3)
     public = sampler(CAPPED, negatives="public", public_pool_size=30).sample(3)
     assert (entities.relation_ids == public.relation_ids).all()
-    assert (entities.ends == public.ends).all()
+    assert (entities.endpoints == public.endpoints).all()
     assert (entities.negatives + 30 == public.negatives).all()
 
 

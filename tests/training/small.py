@@ -11,7 +11,7 @@ DIM = 6
 
 
 def small_graph(*, protected=None, seed=0):
-    """A ring of entities in the plane, neighbours related, six noisy features each."""
+    """A ring of entities in the plane, neighbors related, six noisy features each."""
     generator = np.random.default_rng(seed)
     angle = np.arange(NUM_ENTITIES) * 2 * np.pi / NUM_ENTITIES
     features = generator.normal(size=(NUM_ENTITIES, DIM)).astype(np.float32)

@@ -58,7 +58,7 @@ def moved(*, average):
     without = prepared(features[:-1], [pair for pair in relations if NUM - 1 not in pair], average)
     batch = whole.draw(0, 0)
     keep = np.flatnonzero(~(batch.units.entities == NUM - 1).any(axis=1))
-    names = ("entities", "ends", "mask", "thresholds", "tuple_index")
+    names = ("entities", "endpoints", "mask", "thresholds", "tuple_index")
     units = type(batch.units)(**{name: getattr(batch.units, name)[keep] for name in names})
     same = type(batch)(units=units, num_tuples=len(keep), overflow=False)
     assert len(keep) >= 10

@@ -72,7 +72,7 @@ def test_rows_other_than_those_of_the_start_are_refused(folder, monkeypatch):
 
 
 def switch_normalization(encoder):
-    encoder.module.normalise = not encoder.module.normalise
+    encoder.module.normalize = not encoder.module.normalize
 
 
 def change_the_activation(encoder):
@@ -211,9 +211,9 @@ def test_after_other_versions_a_changed_module_is_refused_again(folder, monkeypa
         resumed(folder, encoder, capped, plan)
 
 
-@pytest.mark.parametrize("name", ["normalise", "bias", "activation"])
+@pytest.mark.parametrize("name", ["normalize", "bias", "activation"])
 def test_other_settings_of_the_encoder_are_refused(folder, name):
-    other = {"normalise": True, "bias": False, "activation": "tanh"}[name]
+    other = {"normalize": True, "bias": False, "activation": "tanh"}[name]
     _, capped, plan = small_parts()
     with pytest.raises(ResumeError, match=rf"encoder\.{name} was"):
         resumed(folder, small_encoder(**{name: other}), capped, plan)
@@ -274,7 +274,7 @@ def test_another_attention_implementation_opens_a_branch(tmp_path, monkeypatch, 
         (lambda encoder: setattr(encoder._text, "pooling", "cls"), "computes something else"),
         (lambda encoder: setattr(encoder, "max_length", 3), "texts, features or relations"),
         (lambda encoder: setattr(encoder, "max_length", 30), "computes something else"),
-        (lambda encoder: setattr(encoder.tokeniser, "truncation_side", "left"), "texts, features"),
+        (lambda encoder: setattr(encoder.tokenizer, "truncation_side", "left"), "texts, features"),
     ],
 )
 def test_other_pooling_length_or_tokens_of_a_text_encoder_are_refused(

@@ -71,7 +71,7 @@ def test_without_its_metrics_a_run_still_repeats_or_is_refused(folder):
     whole = resumed(copied(folder))
     (folder / "metrics.jsonl").unlink()
     encoder, capped, plan = small_parts()
-    encoder.module.normalise = not encoder.module.normalise
+    encoder.module.normalize = not encoder.module.normalize
     with pytest.raises(ResumeError):
         resumed(folder, encoder, capped, plan)
     result = resumed(folder)

@@ -69,50 +69,56 @@ def rows(units, longest, value):
 
 
 def test_a_frame_repeats_its_first_unit_with_weight_zero():
-    ends, mask = torch.tensor([[1], [0]]), torch.tensor([[True], [False]])
+    endpoints, mask = torch.tensor([[1], [0]]), torch.tensor([[True], [False]])
     chunk = rows(2, 5, 7)
     chunk["input_ids"][0] = torch.tensor([1, 2, 3, 4, 5])
-    frame = Frame.like(chunk, ends, Piece(0, 2, 8, 4), has_grid=True)
+    frame = Frame.like(chunk, endpoints, Piece(0, 2, 8, 4), has_grid=True)
     thresholds = torch.tensor([2.0, 3.0], dtype=torch.float64)
-    frame.fill(chunk, ends, mask, thresholds, grid=0.25)
+    frame.fill(chunk, endpoints, mask, thresholds, grid=0.25)
     assert float(frame.grid) == 0.25
     assert frame.rows["input_ids"].shape == (12, 8)
     assert frame.rows["input_ids"][6].tolist() == [1, 2, 3, 4, 5, 0, 0, 0]
     assert frame.rows["input_ids"][9].tolist() == [1, 2, 3, 4, 5, 0, 0, 0]
     assert frame.rows["attention_mask"][:, 5:].sum() == 0
     full = rows(2, 8, 7)
-    frame.fill(full, ends, mask, thresholds, grid=0.5)
+    frame.fill(full, endpoints, mask, thresholds, grid=0.5)
     assert frame.rows["attention_mask"].sum(1).tolist() == [8] * 6 + [7] * 6
-    assert frame.ends.tolist() == [[1], [0], [1], [1]]
+    assert frame.endpoints.tolist() == [[1], [0], [1], [1]]
     assert frame.mask.tolist() == [[True], [False], [True], [True]]
     assert frame.weights.tolist() == [1.0, 1.0, 0.0, 0.0]
     assert frame.thresholds.tolist() == [2.0, 3.0, 2.0, 2.0]
-    frame.fill(full, ends, mask, thresholds, grid=0.5, weights=torch.tensor([0.0, 1.0]))
+    frame.fill(full, endpoints, mask, thresholds, grid=0.5, weights=torch.tensor([0.0, 1.0]))
     assert frame.weights.tolist() == [0.0, 1.0, 0.0, 0.0]
 
 
 def test_a_frame_keeps_nothing_of_the_chunk_before():
-    ends, thresholds = torch.zeros((3, 1), dtype=torch.int64), torch.ones(3, dtype=torch.float64)
-    frame = Frame.like(rows(3, 8, 9), ends, Piece(0, 3, 8, 4), has_grid=False)
-    frame.fill(rows(3, 8, 9), ends + 1, ends == 0, thresholds * 1e9, grid=None)
-    frame.fill(rows(1, 2, 5), ends[:1], ends[:1] == 1, thresholds[:1], grid=None)
+    endpoints, thresholds = (
+        torch.zeros((3, 1), dtype=torch.int64),
+        torch.ones(3, dtype=torch.float64),
+    )
+    frame = Frame.like(rows(3, 8, 9), endpoints, Piece(0, 3, 8, 4), has_grid=False)
+    frame.fill(rows(3, 8, 9), endpoints + 1, endpoints == 0, thresholds * 1e9, grid=None)
+    frame.fill(rows(1, 2, 5), endpoints[:1], endpoints[:1] == 1, thresholds[:1], grid=None)
     assert frame.grid is None
     assert set(frame.rows["input_ids"].unique().tolist()) == {0, 5}
     assert frame.rows["attention_mask"].sum(1).tolist() == [2] * 12
-    assert not frame.ends.any()
+    assert not frame.endpoints.any()
     assert not frame.mask.any()
     assert frame.weights.tolist() == [1.0, 0.0, 0.0, 0.0]
     assert float(frame.thresholds.max()) == 1.0
 
 
 def test_what_follows_a_row_s_tokens_does_not_depend_on_longer_rows():
-    ends, thresholds = torch.zeros((1, 1), dtype=torch.int64), torch.ones(1, dtype=torch.float64)
+    endpoints, thresholds = (
+        torch.zeros((1, 1), dtype=torch.int64),
+        torch.ones(1, dtype=torch.float64),
+    )
     seen = []
     for longest in (2, 8):
         chunk = rows(1, longest, 1)  # 1 is the padding token
         chunk["input_ids"][:, :2] = 5
-        frame = Frame.like(chunk, ends, Piece(0, 1, 8, 2), has_grid=False, pad_id=1)
-        frame.fill(chunk, ends, ends == 1, thresholds, grid=None)
+        frame = Frame.like(chunk, endpoints, Piece(0, 1, 8, 2), has_grid=False, pad_id=1)
+        frame.fill(chunk, endpoints, endpoints == 1, thresholds, grid=None)
         seen.append(frame.rows["input_ids"].tolist())
     assert seen[0] == seen[1] == [[5, 5, 1, 1, 1, 1, 1, 1]] * 6
 

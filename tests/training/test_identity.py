@@ -204,12 +204,12 @@ def test_outputs_tell_what_is_computed_and_leave_the_weights_alone():
     before = {name: value.detach().clone() for name, value in encoder.trainable().items()}
     assert outputs_sha256(encoder) == outputs_sha256(same)
     assert all(torch.equal(before[name], value) for name, value in encoder.trainable().items())
-    assert outputs_sha256(small_encoder(normalise=True)) != outputs_sha256(encoder)
+    assert outputs_sha256(small_encoder(normalize=True)) != outputs_sha256(encoder)
 
 
 def test_a_change_in_a_function_that_the_encoder_calls_is_seen(monkeypatch):
     """Neither the class nor its attributes show it."""
-    encoder = small_encoder(normalise=True)
+    encoder = small_encoder(normalize=True)
     before = encoder_sha256(encoder), outputs_sha256(encoder)
     monkeypatch.setattr(
         nn.functional, "normalize", lambda x, dim, eps: x / x.norm(p=1, dim=dim, keepdim=True)

@@ -31,7 +31,7 @@ class Machine:
     def __call__(self, piece: Piece, units: Synthetic, *, weights) -> Summed:
         self.calls += 1
         layout = "single" if piece.units == 1 else "apart" if piece.apart else "rows"
-        rows = units.rows["input_ids"].view(len(units.ends), -1)
+        rows = units.rows["input_ids"].view(len(units.endpoints), -1)
         count = len(rows)
         padded = torch.cat([rows, rows[:1].expand(piece.units - count, -1)])
         gradients = padded[:, :4] * 0.1 + 0.01

@@ -78,7 +78,7 @@ def prepared(widths, kind, score, seed, device="cpu", negatives=3):
     entities = np.stack([generator.permutation(COUNT)[:rows] for _ in range(12)])
     units = ClipUnits(
         entities=entities,
-        ends=generator.integers(0, 2, (12, negatives)).astype(np.int8),
+        endpoints=generator.integers(0, 2, (12, negatives)).astype(np.int8),
         mask=np.zeros((12, negatives), dtype=bool),
         thresholds=np.full(12, CLIP),
         tuple_index=np.arange(12),
@@ -90,7 +90,7 @@ def moves(step, batch):
     """By how much each tuple that leaves moves the sum, and all others, in clip norms."""
 
     def total(places):
-        names = ("entities", "ends", "mask", "thresholds", "tuple_index")
+        names = ("entities", "endpoints", "mask", "thresholds", "tuple_index")
         units = ClipUnits(**{name: getattr(batch.units, name)[places] for name in names})
         return step._sum(Batch(units=units, num_tuples=len(places), overflow=False)).total
 
@@ -155,7 +155,7 @@ def test_padding_has_no_weight_whatever_the_clip_norm():
         flags = np.zeros((1, 2))
         units = ClipUnits(
             entities=entities,
-            ends=flags.astype(np.int8),
+            endpoints=flags.astype(np.int8),
             mask=flags.astype(bool),
             thresholds=np.full(1, clip),
             tuple_index=np.zeros(1, dtype=np.int64),
@@ -182,7 +182,7 @@ def test_no_text_moves_another_in_a_model_that_looks_at_padding(tmp_path):
     step.open(Streams(bytes(32)))
     units = ClipUnits(
         entities=np.array([[0, 1, 2, 6, 7], [1, 0, 8, 2, 6], [5, 4, 3, 10, 9]]),  # the last is long
-        ends=np.zeros((3, 3), np.int8),
+        endpoints=np.zeros((3, 3), np.int8),
         mask=np.zeros((3, 3), dtype=bool),
         thresholds=np.ones(3),
         tuple_index=np.arange(3),

@@ -88,7 +88,7 @@ def with_first(step):
 
 def some(batch, places):
     """The batch with some of its units alone."""
-    names = ("entities", "ends", "mask", "thresholds", "tuple_index")
+    names = ("entities", "endpoints", "mask", "thresholds", "tuple_index")
     units = ClipUnits(**{name: getattr(batch.units, name)[places] for name in names})
     return replace(batch, units=units)
 

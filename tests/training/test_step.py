@@ -1,4 +1,4 @@
-"""One step against slow versions of its parts, and against a neighbour of the graph."""
+"""One step against slow versions of its parts, and against a neighbor of the graph."""
 
 import numpy as np
 import pytest
@@ -94,7 +94,7 @@ def test_fast_noise_depends_on_nothing_that_was_drawn_before():
 
 
 def test_removing_one_relation_of_the_batch_moves_the_sum_by_at_most_the_clip_norm():
-    """Neighbour test: the same coins, one tuple less."""
+    """Neighbor test: the same coins, one tuple less."""
     step = prepared(small_parts(noise_multiplier=0.0, clip_norm=0.05))
     batch = step.draw(0, 0)
     step.run(batch, 0, 0)
@@ -104,7 +104,7 @@ def test_removing_one_relation_of_the_batch_moves_the_sum_by_at_most_the_clip_no
         units = type(batch.units)(
             **{
                 name: getattr(batch.units, name)[keep]
-                for name in ("entities", "ends", "mask", "thresholds", "tuple_index")
+                for name in ("entities", "endpoints", "mask", "thresholds", "tuple_index")
             }
         )
         less = type(batch)(units=units, num_tuples=len(keep), overflow=False)
@@ -171,7 +171,7 @@ def test_thresholds_are_lowered_only_for_sums_that_are_not_exact():
     one = type(batch.units)(
         **{
             name: getattr(batch.units, name)[:1]
-            for name in ("entities", "ends", "mask", "thresholds", "tuple_index")
+            for name in ("entities", "endpoints", "mask", "thresholds", "tuple_index")
         }
     )
     alone = large._sum(type(batch)(units=one, num_tuples=1, overflow=False))

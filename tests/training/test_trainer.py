@@ -73,7 +73,7 @@ def oracle(encoder, capped, plan, key, *, rate, clip=True):
             total = torch.zeros(size, dtype=torch.float64)
             for row in range(batch.num_tuples):
                 rows = encoder.module(features[batch.entities[row]])[None]
-                value = loss(rows, batch.ends[row : row + 1], batch.mask[row : row + 1])
+                value = loss(rows, batch.endpoints[row : row + 1], batch.mask[row : row + 1])
                 grads = torch.autograd.grad(value.sum(), list(parameters.values()))
                 flat = torch.cat([g.reshape(-1) for g in grads]).double()
                 bound = plan.clip_norm
@@ -231,7 +231,7 @@ def test_no_privacy_has_an_infinite_epsilon_and_says_so(tmp_path):
 
 @pytest.mark.parametrize(("pairing", "share"), [("one", 0.6), ("all", 0.75)])
 def test_training_learns_something(tmp_path, pairing, share):
-    """The ring's neighbours are similar in two of six features: the loss must fall."""
+    """The ring's neighbors are similar in two of six features: the loss must fall."""
     encoder, capped, plan = small_parts(
         noise_multiplier=0.0, num_steps=150, expected_batch_size=40.0
     )

@@ -55,7 +55,7 @@ def test_shapes_that_differ_between_units_are_refused():
 def test_rows_of_tokens_are_padded_as_if_asked_at_once(tmp_path):
     model = write_model("mpnet", tmp_path / "model")  # whose padding token is not 0
     encoder = Own.load(model, lora_rank=2)
-    table = encoder.tokenise(TEXTS)
+    table = encoder.tokenize(TEXTS)
     own = TextEncoder.rows(encoder, table, np.arange(8))
     outside = unit_rows(_as(Own, encoder), table, np.arange(8).reshape(4, 2))
     assert own["input_ids"].unique().numel() > 2

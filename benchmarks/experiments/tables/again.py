@@ -55,8 +55,8 @@ def interval(values: list[float], confidence: float = CONFIDENCE) -> tuple[float
     number = len(values)
     quantile = float(t.ppf((1 + confidence) / 2, number - 1))
     reach = quantile * statistics.stdev(values) * math.sqrt(1 + 1 / number)
-    centre = statistics.mean(values)
-    return centre - reach, centre + reach
+    center = statistics.mean(values)
+    return center - reach, center + reach
 
 
 def _line(store: Store, cell: Cell, test: str) -> list[str]:

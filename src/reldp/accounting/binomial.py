@@ -1,6 +1,6 @@
 """Binomial distributions on a window, with everything outside bounded from above.
 
-Probabilities come from the ratio of neighbours, starting at the mode, so they are accurate to about 1e-11
+Probabilities come from the ratio of neighbors, starting at the mode, so they are accurate to about 1e-11
 relative for any size up to 1e12, where gamma functions lose all digits. The mass outside the window is bounded
 by Chernoff's inequality, P[Bin(m, g) >= am] <= exp(-m KL(a || g)), and never dropped.
 

@@ -1,7 +1,7 @@
 """Composes discrete privacy-loss distributions and reads epsilon, every error upwards.
 
 The sum of T losses is computed by FFT after an exponential tilt: masses are multiplied by exp(theta L), theta chosen
-so that the tilted sum is centred where the answer lies. Rounding is then relative to the answer, not to 1, so delta =
+so that the tilted sum is centered where the answer lies. Rounding is then relative to the answer, not to 1, so delta =
 1e-30 is as accurate as 1e-5 (a plain FFT loses everything below about 1e-15). On the safe side:
 
 * infinite losses take 1 - (1 - infinity)^T of delta;
@@ -24,7 +24,7 @@ import numpy.typing as npt
 from scipy import fft
 from scipy.special import logsumexp
 
-from reldp.accounting.discretisation import LossDistribution
+from reldp.accounting.discretization import LossDistribution
 
 __all__ = ["ComposedLoss", "epsilon_of", "smallest_epsilon"]
 
@@ -144,7 +144,7 @@ class ComposedLoss:
         return max((self._log_rare - log_wrapped) / width, 1e-12 / self._largest)
 
     def _tilt_towards(self, epsilon: float, largest: float) -> float:
-        """The tilt, at most the given one, that centres the tilted sum at epsilon."""
+        """The tilt, at most the given one, that centers the tilted sum at epsilon."""
         rates = largest * np.exp(np.linspace(math.log(1e-4), 0.0, 65))
         return float(rates[int(np.argmin(self._log_moments(rates) - rates * epsilon))])
 

@@ -1,4 +1,4 @@
-"""The dominating pair of one step: the worst two output distributions that neighbouring graphs can give.
+"""The dominating pair of one step: the worst two output distributions that neighboring graphs can give.
 
 theory.md 3.1 and 3.2 both have one form. Given the number l of positives that do not touch the entity, the
 step with it is a measure  M_l = sum_c p_c(l) N(v_c, sigma^2)  and the step without it is  N(0, sigma^2), and
@@ -55,12 +55,12 @@ class DominatingPair:
         tail_log_weights: Logs of upper bounds on the tails' masses, the same for every node.  (G,)
     """
 
-    shifts: Array
+    sensitivities: Array
     log_weights: Array
     node_weights: Array
     sigma: float
     excess: Array
-    tail_shifts: Array
+    tail_sensitivities: Array
     tail_log_weights: Array
 
 
@@ -79,30 +79,32 @@ def _relation_counts(
     window = binomial_window(degree, rate, log_tail)
     # True probabilities, their sum below 1: on insertion the window may not stand in for its tails.
     wide = binomial_window(degree, rate, log_tail - 45.0)
-    shifts = window.values
+    sensitivities = window.values
     weights = wide.probabilities[window.low - wide.low : window.high - wide.low + 1]
-    if len(shifts) > MAX_COMPONENTS:  # groups of neighbouring counts, each moved up to its largest
-        group = -(-len(shifts) // MAX_COMPONENTS)
-        starts = np.arange(0, len(shifts), group)
+    if (
+        len(sensitivities) > MAX_COMPONENTS
+    ):  # groups of neighboring counts, each moved up to its largest
+        group = -(-len(sensitivities) // MAX_COMPONENTS)
+        starts = np.arange(0, len(sensitivities), group)
         weights = np.add.reduceat(weights, starts)
-        shifts = shifts[np.minimum(starts + group - 1, len(shifts) - 1)]
-    tail_shifts, tail_logs = [], []
+        sensitivities = sensitivities[np.minimum(starts + group - 1, len(sensitivities) - 1)]
+    tail_sensitivities, tail_logs = [], []
     if window.low > 0:
-        tail_shifts.append(float(shifts[0]))
+        tail_sensitivities.append(float(sensitivities[0]))
         tail_logs.append(window.log_tail)
     edge = window.high
     while edge < degree:
         top = min(degree, max(edge + 1, math.ceil(edge * TAIL_GROWTH)))
-        tail_shifts.append(float(top))
+        tail_sensitivities.append(float(top))
         tail_logs.append(log_upper_tail(degree, rate, edge))
         edge = top
-    return shifts, _log(weights), np.array(tail_shifts), np.array(tail_logs)
+    return sensitivities, _log(weights), np.array(tail_sensitivities), np.array(tail_logs)
 
 
 def _nodes(
     size: int, rate: float, largest: float, log_tail: float, spacing: float
 ) -> tuple[Array, Array]:
-    """Nodes and weights of l ~ Bin(size, rate), its mean kept between neighbouring nodes."""
+    """Nodes and weights of l ~ Bin(size, rate), its mean kept between neighboring nodes."""
     window = binomial_window(size, rate, log_tail)
     high = min(float(window.high), largest)
     inside = window.values <= high
@@ -145,7 +147,7 @@ def dominating_pair(
     """
     if event.claimed_constant:
         return _claimed_pair(event, log_tail, node_spacing)
-    shifts, log_counts, tail_shifts, tail_logs = _relation_counts(
+    sensitivities, log_counts, tail_sensitivities, tail_logs = _relation_counts(
         event.max_degree, event.sample_rate, log_tail
     )
     weights: Array = np.ones(1)
@@ -158,7 +160,7 @@ def dominating_pair(
         # Both neighbors can draw batches of up to L positives; `overflow` charges the others (theory.md 2.4).
         largest = (n - 1) // k
         # Many components mean many relations per entity, which hide what the nodes resolve.
-        node_spacing = max(node_spacing, min(1.0, node_spacing * len(shifts) / 32))
+        node_spacing = max(node_spacing, min(1.0, node_spacing * len(sensitivities) / 32))
         nodes, weights = _nodes(m, event.sample_rate, min(m, largest), log_tail, node_spacing)
         excess = np.zeros(len(nodes))
         with np.errstate(divide="ignore"):
@@ -172,10 +174,16 @@ def dominating_pair(
             log_with = _log((m - nodes) * odds * k / n)
             excess = -(k / n) * (nodes - event.sample_rate * m) / (1 - event.sample_rate)
             tail_scale = float(np.logaddexp(log_without, log_with).max())
-        tail_shifts, tail_logs = tail_shifts + jump, tail_logs + max(tail_scale, 0.0)
-    shifts, log_weights = _assemble(shifts, log_counts, log_without, log_with, jump)
+        tail_sensitivities, tail_logs = tail_sensitivities + jump, tail_logs + max(tail_scale, 0.0)
+    sensitivities, log_weights = _assemble(sensitivities, log_counts, log_without, log_with, jump)
     return DominatingPair(
-        shifts, log_weights, weights, event.noise_multiplier, excess, tail_shifts, tail_logs
+        sensitivities,
+        log_weights,
+        weights,
+        event.noise_multiplier,
+        excess,
+        tail_sensitivities,
+        tail_logs,
     )
 
 
@@ -209,14 +217,14 @@ def _assemble(
     counts: Array, log_counts: Array, log_without: Array, log_with: Array, jump: float
 ) -> tuple[Array, Array]:
     """Shifts that start with 0, and both mixtures on them.  (C,), (R, C)."""
-    shifts = np.unique(np.concatenate([[0.0], counts, counts + jump]))
-    log_weights = np.full((len(log_without), len(shifts)), -np.inf)
-    still = np.searchsorted(shifts, counts)
+    sensitivities = np.unique(np.concatenate([[0.0], counts, counts + jump]))
+    log_weights = np.full((len(log_without), len(sensitivities)), -np.inf)
+    still = np.searchsorted(sensitivities, counts)
     log_weights[:, still] = log_without[:, None] + log_counts[None, :]
-    moved = np.searchsorted(shifts, counts + jump)
+    moved = np.searchsorted(sensitivities, counts + jump)
     log_weights[:, moved] = np.logaddexp(
         log_weights[:, moved], log_with[:, None] + log_counts[None, :]
     )
     present = np.isfinite(log_weights).any(axis=0)
     present[0] = True
-    return shifts[present], log_weights[:, present]
+    return sensitivities[present], log_weights[:, present]

@@ -71,9 +71,14 @@ class CoupledStep:
         rule = f"0, or from {LEAST_NOISE:g} to {MOST_NOISE:g}"
         _require(noise_ok, "noise_multiplier", rule, self.noise_multiplier)
         for name in ("negative_replacement", "negative_removal"):
-            shift = getattr(self, name)
-            known = name == "negative_removal" and shift is None
-            _require(known or 0 <= shift < math.inf, name, "a finite number, 0 or more", shift)
+            sensitivity = getattr(self, name)
+            known = name == "negative_removal" and sensitivity is None
+            _require(
+                known or 0 <= sensitivity < math.inf,
+                name,
+                "a finite number, 0 or more",
+                sensitivity,
+            )
         _require(
             self.slots_per_positive >= self.num_negatives,
             "drawn_negatives",

@@ -1,8 +1,8 @@
 """The privacy-loss-distribution accountant (theory.md 3.4), the default.
 
-For every analysis asked for and both directions: dominating pair, pessimistic discretisation, composition by FFT,
+For every analysis asked for and both directions: dominating pair, pessimistic discretization, composition by FFT,
 epsilon at delta. Each result is an upper bound by itself, so the least of them is one. The interval follows the size of
-one step's losses and is halved until epsilon settles; since the discretisation error is of second order in the
+one step's losses and is halved until epsilon settles; since the discretization error is of second order in the
 interval, what remains is below 0.2 % in ordinary cases and on the safe side. Work that cannot change the answer is
 left out: the direction already known to be smaller, and an analysis already known to be much worse.
 
@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reldp.accounting.composition import ComposedLoss
-from reldp.accounting.discretisation import LossDistribution, discretise, loss_range
+from reldp.accounting.discretization import LossDistribution, discretize, loss_range
 from reldp.accounting.dominating import DominatingPair, dominating_pair
 from reldp.accounting.events import Composition
 from reldp.accounting.overflow import price_with_overflow
@@ -90,7 +90,7 @@ class _Search:
         theta times that, over all steps, to epsilon. Epsilon, theta and losses are estimated on a coarse ladder.
         """
         span = max(max(abs(lowest), abs(highest)) for lowest, highest in self._ranges)
-        both = self._discretised(span * 1e-9, 0.25, math.inf)
+        both = self._discretized(span * 1e-9, 0.25, math.inf)
         log_delta = math.log(self._delta)
         guesses = [ComposedLoss(parts, self._delta).chernoff(log_delta, 1) for parts in both]
         (guess, tilt), larger = max(zip(guesses, both, strict=True), key=lambda found: found[0])
@@ -131,7 +131,7 @@ class _Search:
     def evaluate(self, interval: float, growth: float, widest: float) -> None:
         """Lowers the bounds to those of one interval, the larger bound first and the other where it matters."""
         while True:
-            both = self._discretised(interval, growth, widest)
+            both = self._discretized(interval, growth, widest)
             composed = [ComposedLoss(parts, self._delta) for parts in both]
             bins = max(direction.num_bins for direction in composed)
             if bins <= MAX_BINS:
@@ -143,14 +143,14 @@ class _Search:
         if self._bounds[1 - first] > self._bounds[first]:
             self._bounds[1 - first] = min(self._bounds[1 - first], composed[1 - first].epsilon())
 
-    def _discretised(
+    def _discretized(
         self, interval: float, growth: float, widest: float
     ) -> tuple[list[tuple[LossDistribution, int]], list[tuple[LossDistribution, int]]]:
         """Loss distributions of all parts for removal and for insertion."""
         removal, insertion = [], []
         for (pair, count), (lowest, highest) in zip(self._pairs, self._ranges, strict=True):
             positions = loss_positions(lowest, highest, interval, growth, widest)
-            with_against_without, without_against_with = discretise(pair, positions, interval)
+            with_against_without, without_against_with = discretize(pair, positions, interval)
             removal.append((with_against_without, count))
             insertion.append((without_against_with, count))
         return removal, insertion
@@ -162,7 +162,7 @@ class PLDAccountant:
 
     Attributes:
         analysis: ``"best"``, ``"anchored"`` or ``"replacement"``.
-        interval: A fixed discretisation interval with equally spaced losses, instead of the adaptive one.
+        interval: A fixed discretization interval with equally spaced losses, instead of the adaptive one.
     """
 
     analysis: str = "best"

@@ -1,4 +1,4 @@
-"""Renyi divergences of one step by quadrature, nothing cancelling and every cut added.
+"""Renyi divergences of one step by quadrature, nothing canceling and every cut added.
 
 E_l E_Q[M_l/Q] = 1, so E_l E_Q[(M_l/Q)^beta] - 1 is the mean of the non-negative
 
@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, logsumexp
 
-from reldp.accounting.discretisation import excess_at, loss_at
+from reldp.accounting.discretization import excess_at, loss_at
 from reldp.accounting.dominating import DominatingPair, dominating_pair
 from reldp.accounting.events import CoupledStep
 
@@ -125,7 +125,7 @@ class StepDivergence:
             self._unbalanced(order),
         ]
         log_excess = float(logsumexp(parts))
-        if len(self._pair.tail_shifts):
+        if len(self._pair.tail_sensitivities):
             log_excess = float(np.logaddexp(log_excess, self._tail(order, log_excess)))
         return min(bound, float(np.logaddexp(0.0, log_excess)))
 
@@ -160,25 +160,27 @@ class StepDivergence:
         the sum of p_c times the norm of r_c, r_c the density ratio of N(v_c, s^2) to Q.
         """
         pair = self._pair
-        shifts = np.concatenate([pair.shifts, pair.tail_shifts])
+        sensitivities = np.concatenate([pair.sensitivities, pair.tail_sensitivities])
         tail = np.broadcast_to(
             pair.tail_log_weights, (len(pair.node_weights), len(pair.tail_log_weights))
         )
         logs = np.concatenate([pair.log_weights, tail], axis=1)
-        norms = (order - 1) * shifts**2 / (2 * pair.sigma**2)
-        norms = norms + log_ndtr(order * shifts / pair.sigma - high) / order
+        norms = (order - 1) * sensitivities**2 / (2 * pair.sigma**2)
+        norms = norms + log_ndtr(order * sensitivities / pair.sigma - high) / order
         per_node = order * logsumexp(logs + norms, axis=1)
         return float(logsumexp(per_node, b=pair.node_weights))
 
     def _largest_component(self, order: float) -> float:
         """log of the removal integral of the largest component alone, a lower bound."""
         pair = self._pair
-        each = order * pair.log_weights + order * (order - 1) * pair.shifts**2 / (2 * pair.sigma**2)
+        each = order * pair.log_weights + order * (order - 1) * pair.sensitivities**2 / (
+            2 * pair.sigma**2
+        )
         return float(logsumexp(each, b=pair.node_weights[:, None], axis=0).max())
 
     def _highest(self, order: float) -> float:
         """A multiple of 8 above which the removal integral is negligible."""
-        top = order * float(self._pair.shifts[-1]) / self._pair.sigma + REACH
+        top = order * float(self._pair.sensitivities[-1]) / self._pair.sigma + REACH
         high = 16.0
         while high < top and self._minkowski(order, high) > LOG_CUT:
             high += 8.0 * (1.0 + high // 128.0)
@@ -190,7 +192,9 @@ class StepDivergence:
         With norms A and B in L^order it is at most (A + B)^order - A^order <= order B (A + B)^(order - 1).
         """
         pair = self._pair
-        norms = pair.tail_log_weights + (order - 1) * pair.tail_shifts**2 / (2 * pair.sigma**2)
+        norms = pair.tail_log_weights + (order - 1) * pair.tail_sensitivities**2 / (
+            2 * pair.sigma**2
+        )
         log_b = float(logsumexp(norms))
         log_a = float(np.logaddexp(0.0, log_excess)) / order
         return math.log(order) + log_b + (order - 1) * float(np.logaddexp(log_a, log_b))
@@ -203,13 +207,13 @@ class StepDivergence:
         """
         pair = self._pair
         each = (1 - order) * pair.log_weights
-        each = each + order * (order - 1) * pair.shifts**2 / (2 * pair.sigma**2)
-        each = each + log_ndtr(high + (order - 1) * pair.shifts / pair.sigma)
+        each = each + order * (order - 1) * pair.sensitivities**2 / (2 * pair.sigma**2)
+        each = each + log_ndtr(high + (order - 1) * pair.sensitivities / pair.sigma)
         return float(logsumexp(each.min(axis=1), b=pair.node_weights))
 
     def _spacing(self, high: float) -> float | None:
         """A first spacing in units of s, or None where the grid would be too large."""
-        present = self._pair.shifts[np.isfinite(self._pair.log_weights).any(axis=0)]
+        present = self._pair.sensitivities[np.isfinite(self._pair.log_weights).any(axis=0)]
         gap = float(np.diff(present).max(initial=1.0))
         spacing = min(0.25, 0.3 * self._pair.sigma / gap)
         cells = (high - LOWEST) / spacing * self._pair.log_weights.size

@@ -1,4 +1,4 @@
-"""Scores that tell two neighbouring graphs apart from the outputs of a few steps.
+"""Scores that tell two neighboring graphs apart from the outputs of a few steps.
 
 The best score is the likelihood ratio (Neyman and Pearson). The auditor sees the sums of pilot trials before the noise
 and so knows both densities: mixtures of Gaussians around those sums. That works for any mechanism whose noise is
@@ -36,9 +36,9 @@ _FLOOR = -700.0  # log density below which a double is 0
 
 @dataclass(frozen=True, eq=False)
 class _Mixture:
-    """Gaussians of one deviation around weighted centres."""
+    """Gaussians of one deviation around weighted centers."""
 
-    centres: Array
+    centers: Array
     log_weights: Array
     deviation: float
 
@@ -52,15 +52,15 @@ class _Mixture:
             if counts.size <= _MOST_CENTRES:
                 break
             width *= 2
-        centres = np.bincount(cell, weights=sums) / counts
-        return cls(centres, np.log(counts / sums.size), deviation)
+        centers = np.bincount(cell, weights=sums) / counts
+        return cls(centers, np.log(counts / sums.size), deviation)
 
     def log_density(self, outputs: Array) -> Array:
         """Log density up to a constant that all mixtures of one deviation share."""
-        rows = max(1, _CELLS // self.centres.size)
+        rows = max(1, _CELLS // self.centers.size)
         parts = []
         for start in range(0, outputs.size, rows):
-            gap = (outputs[start : start + rows, None] - self.centres) / self.deviation
+            gap = (outputs[start : start + rows, None] - self.centers) / self.deviation
             parts.append(logsumexp(self.log_weights - 0.5 * gap**2, axis=1))
         return np.asarray(np.maximum(np.concatenate(parts), _FLOOR))
 

@@ -1,8 +1,8 @@
-"""The mechanism audit: run the real step many times on two neighbouring graphs and try to tell them apart.
+"""The mechanism audit: run the real step many times on two neighboring graphs and try to tell them apart.
 
 For each set of gradients the mechanism runs on the graph with the entity and on the graph without it, a pilot half
 to choose events and another half to judge them (`reldp.auditing.bounds`), in both directions: removal (is the
-entity recognised?) and insertion (is its absence?). All bounds of one audit hold together with the stated confidence:
+entity recognized?) and insertion (is its absence?). All bounds of one audit hold together with the stated confidence:
 what may be missed is split evenly over deltas, directions, methods and designs.
 
 The audit refutes claims; it does not prove them (docs/audit.md). Theory: sections 1 to 3.
@@ -28,7 +28,7 @@ from reldp.auditing.attacks import LikelihoodRatio, scores
 from reldp.auditing.bounds import Sides, counting_bound, gaussian_bound
 from reldp.auditing.designs import AGAINST, STILL, Design
 from reldp.auditing.mechanism import Parts, real_parts, run_steps
-from reldp.auditing.neighbours import NeighbourPair, worst_pair
+from reldp.auditing.neighbors import NeighborPair, worst_pair
 from reldp.auditing.results import Bound, MechanismAudit
 from reldp.errors import InputError
 from reldp.graph import CappedGraph
@@ -98,7 +98,7 @@ def audit_mechanism(
     confidence: float = 0.99,
     key: bytes | None = None,
     designs: Sequence[Design] = (STILL, AGAINST),
-    pair: NeighbourPair | None = None,
+    pair: NeighborPair | None = None,
     parts: Maker = real_parts,
     claimed: Callable[[float], float] | None = None,
     progress: Callable[[int], None] | None = None,
@@ -113,7 +113,7 @@ def audit_mechanism(
         confidence: With which all bounds hold together.
         key: 32 bytes for repeatable audits; from the operating system if None.
         designs: Gradients to try.
-        pair: Neighbouring graphs; `worst_pair` of the plan if None.
+        pair: Neighboring graphs; `worst_pair` of the plan if None.
         parts: Makes the parts of a step for one graph; the real ones unless a mistake is tested.
         claimed: Epsilon claimed at a delta; the plan's PLD accountant if None.
         progress: Called with the number of steps done since the last call.
@@ -163,7 +163,7 @@ def _subkey(key: bytes, *labels: str) -> bytes:
 
 def _gather(
     plan: PrivacyPlan,
-    pair: NeighbourPair,
+    pair: NeighborPair,
     design: Design,
     maker: Maker,
     key: bytes,

@@ -1,4 +1,4 @@
-"""From scores of two neighbouring graphs to a lower bound on epsilon.
+"""From scores of two neighboring graphs to a lower bound on epsilon.
 
 If a mechanism is (epsilon, delta)-private then P[A] <= e^epsilon Q[A] + delta for every event A, so any event gives
 epsilon >= log((P[A] - delta) / Q[A]). Two ways to bound the probabilities:

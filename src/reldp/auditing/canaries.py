@@ -114,9 +114,12 @@ def _relations(table: Any, pairs: list[tuple[int, int]]) -> Any:
     import pyarrow as pa
 
     ids = table["id"].combine_chunks()
-    ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    endpoints = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     return pa.table(
-        {"source": ids.take(pa.array(ends[:, 0])), "target": ids.take(pa.array(ends[:, 1]))}
+        {
+            "source": ids.take(pa.array(endpoints[:, 0])),
+            "target": ids.take(pa.array(endpoints[:, 1])),
+        }
     )
 
 
@@ -135,5 +138,5 @@ def _joined(
     new = made.take(pa.array(order)).select([*names, "protected"])
     both = pa.concat_tables([own, new.cast(own.schema)])
     added = _relations(made, pairs)
-    ends = relations.select(["source", "target"])
-    return EntityGraph.from_arrow(both, pa.concat_tables([ends, added.cast(ends.schema)]))
+    endpoints = relations.select(["source", "target"])
+    return EntityGraph.from_arrow(both, pa.concat_tables([endpoints, added.cast(endpoints.schema)]))

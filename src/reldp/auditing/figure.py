@@ -59,12 +59,12 @@ def _fill(axes: Any, audit: "MechanismAudit") -> None:
     deltas = [bound.delta for bound in audit.bounds]
     claimed = [bound.claimed for bound in audit.bounds]
     audited = [bound.epsilon for bound in audit.bounds]
-    colours = [_BAD if bound.refuted else _BOUND for bound in audit.bounds]
+    colors = [_BAD if bound.refuted else _BOUND for bound in audit.bounds]
     axes.plot(deltas, claimed, "-o", color=_CLAIM, label="claimed: epsilon is at most this")
     axes.fill_between(deltas, audited, claimed, color=_CLAIM, alpha=0.06, linewidth=0)
-    axes.vlines(deltas, 0, audited, color=colours, linewidth=1, alpha=0.6)
+    axes.vlines(deltas, 0, audited, color=colors, linewidth=1, alpha=0.6)
     label = f"audited: at least this ({audit.confidence:.0%} confidence)"
-    axes.scatter(deltas, audited, color=colours, marker="^", s=55, zorder=3, label=label)
+    axes.scatter(deltas, audited, color=colors, marker="^", s=55, zorder=3, label=label)
     axes.set_xscale("log")
     axes.set_ylim(0, 1.12 * max(*claimed, *audited, 1e-3))
     axes.set_xlabel("delta")

@@ -11,7 +11,7 @@ number t * stride + e, so entities of different steps are never the same one, an
 Public: `Flat`, `Parts`, `Steps`, `real_parts`, `run_steps`.
 
 >>> from reldp.auditing.designs import STILL
->>> from reldp.auditing.neighbours import worst_pair
+>>> from reldp.auditing.neighbors import worst_pair
 >>> plan = PrivacyPlan(num_entities=12, num_relations=4, max_degree=1, num_negatives=2, sample_rate=1.0,
 ...                    num_steps=1, noise_multiplier=1.0, delta=0.01)
 >>> pair = worst_pair(plan)
@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reldp.auditing.designs import Design
-from reldp.auditing.neighbours import NeighbourPair
+from reldp.auditing.neighbors import NeighborPair
 from reldp.clipping import ClippingRule, ClipUnits
 from reldp.graph import CappedGraph
 from reldp.noise.gaussian import GaussianNoise, add_noise
@@ -52,7 +52,7 @@ class Flat:
     Attributes:
         positives: (L, 2) entity indices.
         negatives: (L, k) entity indices.
-        ends: (L, k) int8.
+        endpoints: (L, k) int8.
         mask: (L, k) bool.
         relation_ids: (L,) rows in the graph's relations.
         owner: (L,) the step of each tuple, from 0.
@@ -61,7 +61,7 @@ class Flat:
 
     positives: IntArray
     negatives: IntArray
-    ends: npt.NDArray[np.int8]
+    endpoints: npt.NDArray[np.int8]
     mask: npt.NDArray[np.bool_]
     relation_ids: IntArray
     owner: IntArray
@@ -78,7 +78,7 @@ class Flat:
         return cls(
             positives=column("positives"),
             negatives=column("negatives"),
-            ends=column("ends"),
+            endpoints=column("endpoints"),
             mask=column("mask"),
             relation_ids=column("relation_ids"),
             owner=np.repeat(np.arange(len(batches)), sizes),
@@ -138,12 +138,12 @@ def units_of(rule: ClippingRule, flat: Flat, clip_norm: float) -> ClipUnits:
         flat.positives + shift,
         flat.negatives + shift,
         clip_norm=clip_norm,
-        ends=flat.ends,
+        endpoints=flat.endpoints,
         mask=flat.mask,
     )
     return ClipUnits(
         entities=units.entities - shift[units.tuple_index],
-        ends=units.ends,
+        endpoints=units.endpoints,
         mask=units.mask,
         thresholds=units.thresholds,
         tuple_index=units.tuple_index,
@@ -166,8 +166,8 @@ def real_parts(plan: PrivacyPlan, graph: CappedGraph, key: bytes) -> Parts:
 
     Args:
         plan: The plan; its sizes are not read, its rates are.
-        graph: One of the two neighbouring graphs.
-        key: 32 bytes; use another key for the other graph, since neighbours share no coins.
+        graph: One of the two neighboring graphs.
+        key: 32 bytes; use another key for the other graph, since neighbors share no coins.
     """
     streams = Streams(key)
     sampler = TupleSampler(
@@ -198,7 +198,7 @@ def real_parts(plan: PrivacyPlan, graph: CappedGraph, key: bytes) -> Parts:
 
 
 def _touching(
-    pair: NeighbourPair, graph: CappedGraph, flat: Flat, units: ClipUnits
+    pair: NeighborPair, graph: CappedGraph, flat: Flat, units: ClipUnits
 ) -> npt.NDArray[np.bool_]:
     """Which units contain the entity, or come from the relation, that the pair differs in.  (U,)."""
     if graph is pair.without_entity:  # where the same number may mean an entity of a public pool
@@ -209,7 +209,7 @@ def _touching(
 
 
 def _sums(
-    parts: Parts, pair: NeighbourPair, graph: CappedGraph, design: Design, flat: Flat
+    parts: Parts, pair: NeighborPair, graph: CappedGraph, design: Design, flat: Flat
 ) -> Array:
     """Clipped sum of each step.  (T, d)."""
     sums = np.zeros((flat.num_steps, design.num_dimensions))
@@ -226,7 +226,7 @@ def _sums(
 
 def run_steps(
     parts: Parts,
-    pair: NeighbourPair,
+    pair: NeighborPair,
     graph: CappedGraph,
     design: Design,
     *,

@@ -75,7 +75,7 @@ def probe_table(moving: npt.NDArray[np.float64], still: npt.NDArray[np.float64])
 def unit_gradients(
     table: FeatureTable,
     entities: npt.NDArray[np.int64],
-    ends: npt.NDArray[np.int8],
+    endpoints: npt.NDArray[np.int8],
     mask: npt.NDArray[np.bool_],
     *,
     unit: str = "tuple",
@@ -91,7 +91,7 @@ def unit_gradients(
     for place in range(len(entities)):
         rows = encoder.embed(encoder.rows(table, entities[place]))[None]
         one = slice(place, place + 1)
-        value = loss(rows, torch.from_numpy(ends[one]), torch.from_numpy(mask[one]), unit=unit)
+        value = loss(rows, torch.from_numpy(endpoints[one]), torch.from_numpy(mask[one]), unit=unit)
         (gradient,) = torch.autograd.grad(value.sum(), [weight])
         found[place] = gradient.reshape(-1).double().numpy()
     return found

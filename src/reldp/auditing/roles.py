@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from reldp.auditing.neighbours import NeighbourPair, pair_from_relations, relation_pair
+from reldp.auditing.neighbors import NeighborPair, pair_from_relations, relation_pair
 from reldp.errors import PlanError
 from reldp.plan import PrivacyPlan
 
@@ -56,7 +56,7 @@ class Roles:
         dimensions: Dimension of each hub, from 1: hubs of different dimensions have nothing to do with each other.
     """
 
-    pair: NeighbourPair
+    pair: NeighborPair
     partners: IntArray
     hubs: IntArray
     dimensions: IntArray
@@ -125,7 +125,7 @@ def matched_pair(*, num_entities: int, num_relations: int, max_degree: int) -> R
 
 
 def _roles(
-    pair: NeighbourPair, partners: IntArray, relations: IntArray, dimensions: IntArray
+    pair: NeighborPair, partners: IntArray, relations: IntArray, dimensions: IntArray
 ) -> Roles:
     hubs = np.unique(relations)
     free = ~np.isin(hubs, partners)

@@ -12,10 +12,10 @@ reached when every gradient is long and points the right way (triangle inequalit
 (stars, stars with tails, overlapping negatives), then local search from the best of them and from nothing.
 Theory: sections 2 and 2.1.
 
-Public: `Batch`, `Finding`, `search_neighbours`, `claimed_shift`, `movement`, `families`.
+Public: `Batch`, `Finding`, `search_neighbors`, `claimed_shift`, `movement`, `families`.
 
 >>> from reldp.clipping import get_rule
->>> found = search_neighbours(get_rule("frequency"), max_degree=5, num_negatives=0, evaluations=50, seed=0)
+>>> found = search_neighbors(get_rule("frequency"), max_degree=5, num_negatives=0, evaluations=50, seed=0)
 >>> found.moved, found.claimed  # the counterexample of theory.md 2.1
 (1.75, 1.0)
 """
@@ -32,7 +32,7 @@ import numpy.typing as npt
 from reldp.clipping import ClippingRule, ClipUnits
 from reldp.errors import InputError
 
-__all__ = ["Batch", "Finding", "claimed_shift", "families", "movement", "search_neighbours"]
+__all__ = ["Batch", "Finding", "claimed_shift", "families", "movement", "search_neighbors"]
 
 IntArray = npt.NDArray[np.int64]
 Claim = Callable[[int, int], float]
@@ -68,8 +68,10 @@ class Batch:
 
     def legal(self, max_degree: int) -> bool:
         """Whether a sampler could draw it, with the entity and with its substitute."""
-        ends = np.sort(self.positives, axis=1)
-        if (ends[:, 0] == ends[:, 1]).any() or len(np.unique(ends, axis=0)) < len(ends):
+        endpoints = np.sort(self.positives, axis=1)
+        if (endpoints[:, 0] == endpoints[:, 1]).any() or len(np.unique(endpoints, axis=0)) < len(
+            endpoints
+        ):
             return False
         used = np.append(self.negatives.ravel(), self.substitute)
         if len(np.unique(used)) < used.size or self.substitute == ENTITY:
@@ -134,7 +136,7 @@ class Finding:
     def to_record(self) -> dict[str, Any]:
         """The few values that belong on a certificate."""
         return {
-            "kind": "search for bad neighbours",
+            "kind": "search for bad neighbors",
             "verdict": self.verdict,
             "refuted": self.refuted,
             "batches": self.evaluations,
@@ -158,7 +160,7 @@ def claimed_shift(rule: ClippingRule, num_negatives: int) -> Claim:
     """The rule's own claim: i + 2j (2j/k for pairs), or 1 for the frequency rule."""
     if not rule.local:
         return lambda i, j: 1.0
-    return lambda i, j: i + rule.replacement_shift(num_negatives) * j
+    return lambda i, j: i + rule.replacement_sensitivity(num_negatives) * j
 
 
 def movement(rule: Rule, batch: Batch) -> float:
@@ -211,8 +213,8 @@ def _star(degree: int, tails: int, overlap: bool, num_negatives: int) -> Batch:
 def _bystander(others: int, num_negatives: int) -> Batch:
     """The entity is only a negative, of a tuple among others."""
     fresh = _Numbers()
-    ends = fresh.take(others, 2)
-    batch = _built([(int(a), int(b)) for a, b in ends], num_negatives, fresh)
+    endpoints = fresh.take(others, 2)
+    batch = _built([(int(a), int(b)) for a, b in endpoints], num_negatives, fresh)
     batch.negatives[0, 0] = ENTITY
     return batch
 
@@ -274,7 +276,7 @@ class _Walk:
     idle: int = 0
 
 
-def search_neighbours(
+def search_neighbors(
     rule: Rule,
     *,
     max_degree: int,

@@ -288,11 +288,11 @@ def _mechanism(
 
 def _search(plan: "PrivacyPlan") -> "Finding | None":
     """A short search for a batch that breaks the rule's claim; small degrees break it as well as large."""
-    from reldp.auditing import search_neighbours
+    from reldp.auditing import search_neighbors
 
     if plan.unit != "entity":
         return None
-    return search_neighbours(
+    return search_neighbors(
         plan.rule,
         max_degree=min(plan.max_degree, _SEARCHED),
         num_negatives=min(plan.num_negatives, _SEARCHED),
@@ -356,9 +356,9 @@ def _encoder(described: dict[str, Any], model: str | None) -> "Encoder":
     from reldp.encoders import FeatureEncoder, TextEncoder
 
     if described["kind"] == "features":
-        names = ("in_dim", "hidden", "dim", "activation", "bias", "normalise")
+        names = ("in_dim", "hidden", "dim", "activation", "bias", "normalize")
         return FeatureEncoder(**{name: described[name] for name in names})
-    same = {name: described[name] for name in ("pooling", "normalise", "max_length", "dtype")}
+    same = {name: described[name] for name in ("pooling", "normalize", "max_length", "dtype")}
     how = described["adaptation"]
     if how["train"] == "head":
         same |= {"train": "head", "head_hidden": how["hidden"], "head_dim": how["dim"]}

@@ -141,7 +141,7 @@ def _facts(name: str, report: "GraphInspection") -> Table:
         table.add_row("duplicates", _duplicates(report))
     if report.feature_size is not None:
         table.add_row("features", f"{report.feature_size:,} numbers each")
-    for label in ("source", "version", "licence"):
+    for label in ("source", "version", "license"):
         if record[label]:
             table.add_row(label, record[label])
     for kind, count in record["drops"].items():

@@ -1,7 +1,7 @@
 """``reldp prepare``: makes graph folders from real sources.
 
 The recipes are in `reldp.graph.recipes`. Every subcommand writes a new folder with entities,
-relations, a record of source, version, licence and hashes, and the notice where the licence asks
+relations, a record of source, version, license and hashes, and the notice where the license asks
 for one; and says what it left out.
 """
 
@@ -160,14 +160,14 @@ def debian(
 @click.option(
     "--keep-first-text", is_flag=True, help="Let an id with several texts keep the first."
 )
-@click.option("--licence", default="not stated", show_default=True, help="Terms of the data.")
+@click.option("--license", default="not stated", show_default=True, help="Terms of the data.")
 @_common
 def pairs(
     files: tuple[Path, ...],
     id_fields: tuple[str, str] | None,
     by_text: bool,
     keep_first_text: bool,
-    licence: str,
+    license: str,
     output: Path,
     show_ids: bool,
     as_json: bool,
@@ -181,7 +181,7 @@ def pairs(
             id_fields=id_fields,
             by_text=by_text,
             keep_first_text=keep_first_text,
-            licence=licence,
+            license=license,
             show_ids=show_ids,
         )
     _write(prepared, output, show_ids, as_json)
@@ -209,7 +209,7 @@ def _write(prepared: "PreparedGraph", output: Path, show_ids: bool, as_json: boo
     table.add_column(overflow="fold")
     table.add_row("wrote", f"{graph.num_entities:,} entities, {graph.num_relations:,} relations")
     table.add_row("source", ", ".join(filter(None, (record["source"], record["version"]))))
-    table.add_row("licence", record["licence"])
+    table.add_row("license", record["license"])
     for kind, count in record["drops"].items():
         table.add_row("left out", f"{count:,} {kind.replace('_', ' ')}")
     for note in record["notes"]:

@@ -2,7 +2,7 @@
 
 A rule states its own sensitivity (theory.md section 2); the plan hands those numbers to the
 accountant and nothing else does. Shifts are in units of ``clip_norm``: u is the entity that two
-neighbouring graphs differ in, i its relations in the batch, j whether it is a negative of a tuple
+neighboring graphs differ in, i its relations in the batch, j whether it is a negative of a tuple
 that does not touch it.
 
 ``tuple`` and ``pair`` are local: what a tuple contributes depends on that tuple alone.
@@ -54,13 +54,13 @@ class ClippingRule:
     status: str
     summary: str
 
-    def replacement_shift(self, num_negatives: int) -> float:
+    def replacement_sensitivity(self, num_negatives: int) -> float:
         """How far replacing u as a negative moves the sum: 2, or 2/k for pairs (theory.md 3.1)."""
         if self.name == "pair":
             return 2.0 / max(num_negatives, 1)
         return 2.0
 
-    def removal_shift(self) -> float | None:
+    def removal_sensitivity(self) -> float | None:
         """How far removing a tuple with u as a negative moves the sum (3.2), None if not local."""
         return 1.0 if self.local else None
 
@@ -100,7 +100,7 @@ class ClippingRule:
         negatives: npt.ArrayLike,
         *,
         clip_norm: float,
-        ends: npt.ArrayLike | None = None,
+        endpoints: npt.ArrayLike | None = None,
         mask: npt.ArrayLike | None = None,
     ) -> ClipUnits:
         """The whole logical batch as clip units with their thresholds.
@@ -111,7 +111,7 @@ class ClippingRule:
         """
         build = pair_units if self.name == "pair" else tuple_units
         limits = self.thresholds(positives, negatives, clip_norm=clip_norm)
-        return build(positives, negatives, ends, mask, limits)
+        return build(positives, negatives, endpoints, mask, limits)
 
 
 RULES: dict[str, ClippingRule] = {

@@ -36,7 +36,7 @@ class ClipUnits:
 
     Attributes:
         entities: Entity index of every row, (units, rows) int64.
-        ends: Which end of the positive each negative of the unit is paired with, (units, negatives)
+        endpoints: Which end of the positive each negative of the unit is paired with, (units, negatives)
             int8.
         mask: True where a negative is an end of its own positive and left out of the loss, (units,
             negatives) bool.
@@ -45,7 +45,7 @@ class ClipUnits:
     """
 
     entities: IntArray
-    ends: npt.NDArray[np.int8]
+    endpoints: npt.NDArray[np.int8]
     mask: npt.NDArray[np.bool_]
     thresholds: FloatArray
     tuple_index: IntArray
@@ -71,7 +71,7 @@ class ClipUnits:
             )
         return ClipUnits(
             entities=self.entities[index],
-            ends=self.ends[index],
+            endpoints=self.endpoints[index],
             mask=self.mask[index],
             thresholds=self.thresholds[index],
             tuple_index=self.tuple_index[index],
@@ -81,7 +81,7 @@ class ClipUnits:
 def check_batch(
     positives: npt.ArrayLike,
     negatives: npt.ArrayLike,
-    ends: npt.ArrayLike | None,
+    endpoints: npt.ArrayLike | None,
     mask: npt.ArrayLike | None,
 ) -> tuple[IntArray, IntArray, npt.NDArray[np.int8], npt.NDArray[np.bool_]]:
     """The batch as arrays of the right shape, or one clear refusal."""
@@ -97,29 +97,31 @@ def check_batch(
             f"`positives` must have two columns and one row per row of `negatives`, "
             f"got shapes {pos.shape} and {neg.shape}."
         )
-    found_ends = np.zeros(neg.shape, np.int8) if ends is None else np.asarray(ends, dtype=np.int8)
-    found_mask = np.zeros(neg.shape, np.bool_) if mask is None else np.asarray(mask, dtype=np.bool_)
-    if found_ends.shape != neg.shape or found_mask.shape != neg.shape:
+    chosen = (
+        np.zeros(neg.shape, np.int8) if endpoints is None else np.asarray(endpoints, dtype=np.int8)
+    )
+    masked = np.zeros(neg.shape, np.bool_) if mask is None else np.asarray(mask, dtype=np.bool_)
+    if chosen.shape != neg.shape or masked.shape != neg.shape:
         raise InputError(
-            f"`ends` and `mask` must have the shape of `negatives`, {neg.shape}, "
-            f"got {found_ends.shape} and {found_mask.shape}."
+            f"`endpoints` and `mask` must have the shape of `negatives`, {neg.shape}, "
+            f"got {chosen.shape} and {masked.shape}."
         )
-    return pos.astype(np.int64), neg.astype(np.int64), found_ends, found_mask
+    return pos.astype(np.int64), neg.astype(np.int64), chosen, masked
 
 
 def tuple_units(
     positives: npt.ArrayLike,
     negatives: npt.ArrayLike,
-    ends: npt.ArrayLike | None,
+    endpoints: npt.ArrayLike | None,
     mask: npt.ArrayLike | None,
     thresholds: FloatArray,
 ) -> ClipUnits:
     """One unit per tuple: both ends, then the k negatives."""
-    pos, neg, found_ends, found_mask = check_batch(positives, negatives, ends, mask)
+    pos, neg, chosen, masked = check_batch(positives, negatives, endpoints, mask)
     return ClipUnits(
         entities=np.concatenate([pos, neg], axis=1),  # (l, k + 2)
-        ends=found_ends,
-        mask=found_mask,
+        endpoints=chosen,
+        mask=masked,
         thresholds=thresholds,
         tuple_index=np.arange(len(pos), dtype=np.int64),
     )
@@ -128,12 +130,12 @@ def tuple_units(
 def pair_units(
     positives: npt.ArrayLike,
     negatives: npt.ArrayLike,
-    ends: npt.ArrayLike | None,
+    endpoints: npt.ArrayLike | None,
     mask: npt.ArrayLike | None,
     thresholds: FloatArray,
 ) -> ClipUnits:
     """Makes k units per tuple: both ends and one negative each; the ends are repeated."""
-    pos, neg, found_ends, found_mask = check_batch(positives, negatives, ends, mask)
+    pos, neg, chosen, masked = check_batch(positives, negatives, endpoints, mask)
     k = neg.shape[1]
     if k < 1:
         raise InputError(
@@ -144,8 +146,8 @@ def pair_units(
         entities=np.concatenate(
             [np.repeat(pos, k, axis=0), neg.reshape(-1, 1)], axis=1
         ),  # (l k, 3)
-        ends=found_ends.reshape(-1, 1),
-        mask=found_mask.reshape(-1, 1),
+        endpoints=chosen.reshape(-1, 1),
+        mask=masked.reshape(-1, 1),
         thresholds=thresholds,
         tuple_index=np.repeat(np.arange(len(pos), dtype=np.int64), k),
     )

@@ -1,7 +1,7 @@
 """What must be known about a model's architecture to feed it: its kind, its positions, its words.
 
 Private to the package: `adds_mask`, `is_decoder`, `num_positions`, `has_plain_positions`,
-`tokeniser_hash`.
+`tokenizer_hash`.
 
 >>> is_decoder("llama"), is_decoder("bert")
 (True, False)
@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import nn
 
-__all__ = ["adds_mask", "has_plain_positions", "is_decoder", "num_positions", "tokeniser_hash"]
+__all__ = ["adds_mask", "has_plain_positions", "is_decoder", "num_positions", "tokenizer_hash"]
 
 
 def adds_mask(model: nn.Module) -> bool:
@@ -33,10 +33,10 @@ def is_decoder(model_type: str) -> bool:
     return causal and model_type not in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 
-def tokeniser_hash(tokeniser: Any) -> str:
-    """The hash of vocabulary and rules, where the tokeniser can be written out."""
-    fast = getattr(tokeniser, "backend_tokenizer", None)
-    text = fast.to_str() if fast is not None else str(sorted(tokeniser.get_vocab().items()))
+def tokenizer_hash(tokenizer: Any) -> str:
+    """The hash of vocabulary and rules, where the tokenizer can be written out."""
+    fast = getattr(tokenizer, "backend_tokenizer", None)
+    text = fast.to_str() if fast is not None else str(sorted(tokenizer.get_vocab().items()))
     return hashlib.sha256(text.encode()).hexdigest()
 
 

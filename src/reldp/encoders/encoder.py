@@ -178,10 +178,10 @@ def entities_of(graph: "EntityGraph | CappedGraph") -> "EntityGraph":
 
 
 def refuse_batch_mixing(module: nn.Module) -> None:
-    """Refuses batch normalisation: it lets one row change the embeddings of the others."""
+    """Refuses batch normalization: it lets one row change the embeddings of the others."""
     for name, child in module.named_modules():
         if isinstance(child, nn.modules.batchnorm._NormBase):
             raise EncoderError(
                 f"`module` must not mix rows of a batch, got {type(child).__name__} at {name!r}. "
-                "Every clip unit must depend on itself alone; use layer normalisation."
+                "Every clip unit must depend on itself alone; use layer normalization."
             )

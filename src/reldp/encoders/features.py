@@ -66,21 +66,21 @@ class FeatureTable:
 
 
 class FeatureMlp(nn.Module):
-    """Linear layers with an activation between them, and an optional normalisation at the end."""
+    """Linear layers with an activation between them, and an optional normalization at the end."""
 
-    def __init__(self, dims: Sequence[int], activation: str, bias: bool, normalise: bool) -> None:
+    def __init__(self, dims: Sequence[int], activation: str, bias: bool, normalize: bool) -> None:
         super().__init__()
         self.layers = nn.ModuleList(
             nn.Linear(before, after, bias=bias) for before, after in pairwise(dims)
         )
         self.activation = ACTIVATIONS[activation]()
-        self.normalise = normalise
+        self.normalize = normalize
 
     def forward(self, features: Tensor) -> Tensor:
         """Embeddings (rows, dim) of features (rows, in_dim)."""
         for position, layer in enumerate(self.layers):
             features = layer(self.activation(features) if position else features)
-        return unit_length(features) if self.normalise else features
+        return unit_length(features) if self.normalize else features
 
 
 class FeatureEncoder(Encoder):
@@ -94,7 +94,7 @@ class FeatureEncoder(Encoder):
         dim: int | None = None,
         activation: str = "relu",
         bias: bool = True,
-        normalise: bool = False,
+        normalize: bool = False,
         seed: int = 0,
     ) -> None:
         """Builds the MLP.
@@ -105,14 +105,14 @@ class FeatureEncoder(Encoder):
             dim: Length of an embedding; ``in_dim`` unless given.
             activation: ``"relu"``, ``"tanh"`` or ``"gelu"``, between layers.
             bias: Whether the layers have one.
-            normalise: Whether embeddings are scaled to length 1.
+            normalize: Whether embeddings are scaled to length 1.
             seed: Of the starting weights, which are public.
         """
         dims = [in_dim, *hidden, in_dim if dim is None else dim]
         for name, width in zip(["in_dim", *["hidden"] * len(hidden), "dim"], dims, strict=True):
             if not isinstance(width, int) or width < 1:
                 raise EncoderError(f"`{name}` must be a whole number above 0, got {width!r}.")
-        for name, flag in (("bias", bias), ("normalise", normalise)):
+        for name, flag in (("bias", bias), ("normalize", normalize)):
             if not isinstance(flag, bool):
                 raise EncoderError(f"`{name}` must be true or false, got {flag!r}.")
         if activation not in ACTIVATIONS:
@@ -124,11 +124,11 @@ class FeatureEncoder(Encoder):
             "dim": dims[-1],
             "activation": activation,
             "bias": bias,
-            "normalise": normalise,
+            "normalize": normalize,
         }
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            mlp = FeatureMlp(dims, activation, bias, normalise).eval()
+            mlp = FeatureMlp(dims, activation, bias, normalize).eval()
         self.layers = [layer for layer in mlp.layers if isinstance(layer, nn.Linear)]
         if len(dims) == 2 and dims[0] == dims[1]:
             _set_identity(self.layers[0])

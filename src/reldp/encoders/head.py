@@ -47,24 +47,24 @@ class HeadEncoder(TextEncoder):
         how: Adaptation,
         *,
         pooling: str | None = None,
-        normalise: bool | None = None,
+        normalize: bool | None = None,
         max_length: int | None = None,
         hidden: Sequence[int] = (),
         dim: int | None = None,
     ) -> None:
         """Freezes the model and puts a head on it; see ``TextEncoder.load``."""
-        normalise = pretrained.normalise if normalise is None else normalise
-        super().__init__(pretrained, how, pooling=pooling, normalise=False, max_length=max_length)
+        normalize = pretrained.normalize if normalize is None else normalize
+        super().__init__(pretrained, how, pooling=pooling, normalize=False, max_length=max_length)
         self._head = FeatureEncoder(
             super().dim,
             hidden=hidden,
             dim=dim,
             activation="tanh",
-            normalise=normalise,
+            normalize=normalize,
             seed=how.seed,
         )
         self.module = self._head.module
-        self._described["normalise"] = normalise
+        self._described["normalize"] = normalize
         self._described["adaptation"] = {
             "train": "head",
             "hidden": list(hidden),

@@ -1,6 +1,6 @@
 """Models by hub name: from this machine's cache if they are there, else downloaded once.
 
-A model in the cache is used without asking the network anything. Only configuration, tokeniser and
+A model in the cache is used without asking the network anything. Only configuration, tokenizer and
 safetensors (or the one GGUF file asked for) are fetched: no pickle, no code that would ever run.
 
 Private to the package: `hub_folder`, `is_hub_name`.

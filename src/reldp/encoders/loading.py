@@ -1,7 +1,7 @@
 """Pretrained text models from a folder, a hub name or a GGUF file.
 
 A folder that sentence-transformers can load brings its own pooling, maximum length, dense layers
-and normalisation; a bare Hugging Face model gets sensible ones.
+and normalization; a bare Hugging Face model gets sensible ones.
 
 Guarantees: no code from the folder is ever run and no pickle is ever read (weights must be
 safetensors or GGUF); a model with missing weights is refused instead of filled with random
@@ -59,20 +59,20 @@ class Pretrained:
     Attributes:
         name: The hub name, or the folder's own name.
         model: A transformers model without a task head.
-        tokeniser: With a padding token, padding on the right.
+        tokenizer: With a padding token, padding on the right.
         pooling: The folder's own pooling, if it has one.
         max_length: The folder's own maximum length, if it has one.
         dense: Settings and weights of the folder's dense layers, in order.
-        normalise: Whether the folder's embeddings have length 1.
+        normalize: Whether the folder's embeddings have length 1.
     """
 
     name: str
     model: nn.Module
-    tokeniser: Any
+    tokenizer: Any
     pooling: str | None = None
     max_length: int | None = None
     dense: tuple["DenseLayer", ...] = ()
-    normalise: bool = False
+    normalize: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ def load_pretrained(
     attention: str | None = None,
     revision: str | None = None,
 ) -> Pretrained:
-    """Loads a model and its tokeniser.
+    """Loads a model and its tokenizer.
 
     Args:
         source: A folder, a hub name, or the path of a ``.gguf`` file.
@@ -106,14 +106,14 @@ def load_pretrained(
     options = {} if gguf_file is None else {"gguf_file": gguf_file}
     check_model_files(Path(place), gguf_file=gguf_file)
     model = _load_model(place, DTYPES[dtype], attention, options)
-    tokeniser = _load_tokeniser(place, model, options)
+    tokenizer = _load_tokenizer(place, model, options)
     name = Path(source).name if Path(source).exists() else str(source)
     folder = Path(place)
     if gguf_file is not None or not (folder / "modules.json").is_file():
-        return Pretrained(name=name, model=model, tokeniser=tokeniser)
+        return Pretrained(name=name, model=model, tokenizer=tokenizer)
     with as_encoder_error(folder):
         settings = _sentence_settings(folder)
-    return Pretrained(name=name, model=model, tokeniser=tokeniser, **settings)
+    return Pretrained(name=name, model=model, tokenizer=tokenizer, **settings)
 
 
 @contextmanager
@@ -200,7 +200,7 @@ def _load_model(
         _forget_packing(model)
     elif getattr(model, "hf_quantizer", None) is not None:
         raise EncoderError(
-            f"`source` must have plain weights, got quantised ones in {os.path.basename(place)!r}. "
+            f"`source` must have plain weights, got quantized ones in {os.path.basename(place)!r}. "
             "Use the model they were made from."
         )
     model.config.use_cache = False
@@ -233,24 +233,24 @@ def _forget_packing(model: Any) -> None:
         del model.config.quantization_config
 
 
-def _load_tokeniser(place: str, model: nn.Module, options: dict[str, Any]) -> Any:
-    """The tokeniser, padding on the right, with a padding token the model knows."""
+def _load_tokenizer(place: str, model: nn.Module, options: dict[str, Any]) -> Any:
+    """The tokenizer, padding on the right, with a padding token the model knows."""
     from transformers import AutoTokenizer
 
     with quiet_transformers(), as_encoder_error(place):
-        tokeniser = AutoTokenizer.from_pretrained(place, trust_remote_code=False, **options)
+        tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False, **options)
         if "gguf_file" not in options:
-            check_vocabulary_files(Path(place), tokeniser)
-        refuse_unknown_words(tokeniser, _num_token_rows(model))
-    tokeniser.padding_side = "right"
-    if tokeniser.pad_token is None:
-        for token in (tokeniser.eos_token, tokeniser.unk_token, tokeniser.bos_token):
+            check_vocabulary_files(Path(place), tokenizer)
+        refuse_unknown_words(tokenizer, _num_token_rows(model))
+    tokenizer.padding_side = "right"
+    if tokenizer.pad_token is None:
+        for token in (tokenizer.eos_token, tokenizer.unk_token, tokenizer.bos_token):
             if token is not None:
-                tokeniser.pad_token = token
+                tokenizer.pad_token = token
                 break
         else:
-            raise EncoderError("`source` must have a padding token, got a tokeniser without any.")
-    longest = tokeniser.model_max_length
+            raise EncoderError("`source` must have a padding token, got a tokenizer without any.")
+    longest = tokenizer.model_max_length
     if isinstance(longest, bool) or not isinstance(longest, int | float) or not longest >= 1:
         raise EncoderError(
             f"`source` must have a model_max_length of at least 1 in tokenizer_config.json, got "
@@ -258,8 +258,8 @@ def _load_tokeniser(place: str, model: nn.Module, options: dict[str, Any]) -> An
         )
     config: Any = model.config
     if getattr(config, "pad_token_id", None) is None:
-        config.pad_token_id = tokeniser.pad_token_id
-    return tokeniser
+        config.pad_token_id = tokenizer.pad_token_id
+    return tokenizer
 
 
 def _num_token_rows(model: nn.Module) -> int:
@@ -269,8 +269,8 @@ def _num_token_rows(model: nn.Module) -> int:
 
 
 def _sentence_settings(folder: Path) -> dict[str, Any]:
-    """Pooling, maximum length, dense layers and normalisation of a sentence-transformers folder."""
-    found: dict[str, Any] = {"pooling": None, "max_length": None, "normalise": False}
+    """Pooling, maximum length, dense layers and normalization of a sentence-transformers folder."""
+    found: dict[str, Any] = {"pooling": None, "max_length": None, "normalize": False}
     dense: list[DenseLayer] = []
     entries = read_json(folder / "modules.json", "source")
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
@@ -285,7 +285,7 @@ def _sentence_settings(folder: Path) -> dict[str, Any]:
         elif kind == "Dense":
             dense.append(_read_dense(place))
         elif kind == "Normalize":
-            found["normalise"] = True
+            found["normalize"] = True
         else:
             raise EncoderError(
                 f"`source` must be made of Transformer, Pooling, Dense and Normalize, got {kind}."

@@ -87,13 +87,13 @@ class RelationLoss:
             )
 
     def __call__(
-        self, embeddings: Tensor, ends: _Coins, mask: _Coins, *, unit: str = "tuple"
+        self, embeddings: Tensor, endpoints: _Coins, mask: _Coins, *, unit: str = "tuple"
     ) -> Tensor:
         """The loss of every unit.
 
         Args:
             embeddings: Shape (units, 2 + k, dim), rows ``[end0, end1, negative_1 .. negative_k]``.
-            ends: Shape (units, k), 0 or 1: the end that each negative is paired with.
+            endpoints: Shape (units, k), 0 or 1: the end that each negative is paired with.
             mask: Shape (units, k), True where the negative is left out.
             unit: ``"tuple"``, or ``"pair"`` with k = 1: one of the k pair units of a tuple.
 
@@ -101,8 +101,8 @@ class RelationLoss:
             Shape (units,), in float32 or better.
         """
         self.check_clipping(unit)
-        ends, mask = _check_unit(embeddings, ends, mask, unit)
-        positive, others, hidden = self._scores(embeddings, ends, mask)
+        endpoints, mask = _check_unit(embeddings, endpoints, mask, unit)
+        positive, others, hidden = self._scores(embeddings, endpoints, mask)
         if self.loss == "infonce":
             # exp(-inf) = 0 takes a masked negative out of the softmax, and out of its gradient.
             others = others.masked_fill(hidden, -math.inf)
@@ -114,7 +114,7 @@ class RelationLoss:
         return terms.masked_fill(hidden, 0.0).sum(dim=1)
 
     def _scores(
-        self, embeddings: Tensor, ends: Tensor, mask: Tensor
+        self, embeddings: Tensor, endpoints: Tensor, mask: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The positive's score (units,), those of other pairs and which are left out (units, pairs)."""
         rows = embeddings if embeddings.dtype == torch.float64 else embeddings.float()
@@ -123,11 +123,11 @@ class RelationLoss:
         pair, negatives = rows[:, :2], rows[:, 2:]  # (units, 2, dim), (units, k, dim)
         positive = (pair[:, 0] * pair[:, 1]).sum(dim=-1)
         # Both ends are scored, then one chosen: (units, k, 2) is small, gathered anchors are not.
-        with_ends = negatives @ pair.transpose(1, 2)
+        with_endpoints = negatives @ pair.transpose(1, 2)
         if self.pairing == "one":
-            others, hidden = with_ends.gather(2, ends[:, :, None]).squeeze(2), mask
+            others, hidden = with_endpoints.gather(2, endpoints[:, :, None]).squeeze(2), mask
         else:
-            others, hidden = with_ends.flatten(1), mask.repeat_interleave(2, dim=1)
+            others, hidden = with_endpoints.flatten(1), mask.repeat_interleave(2, dim=1)
         if self.pairing == "all":
             count = mask.shape[1]
             first, second = torch.triu_indices(count, count, offset=1, device=mask.device)
@@ -151,7 +151,7 @@ class RelationLoss:
 
 def unit_losses(
     embeddings: Tensor,
-    ends: _Coins,
+    endpoints: _Coins,
     mask: _Coins,
     *,
     loss: str = "infonce",
@@ -165,10 +165,12 @@ def unit_losses(
     settings = RelationLoss(
         loss=loss, score=score, temperature=temperature, margin=margin, pairing=pairing
     )
-    return settings(embeddings, ends, mask, unit=unit)
+    return settings(embeddings, endpoints, mask, unit=unit)
 
 
-def _check_unit(embeddings: Tensor, ends: _Coins, mask: _Coins, unit: str) -> tuple[Tensor, Tensor]:
+def _check_unit(
+    embeddings: Tensor, endpoints: _Coins, mask: _Coins, unit: str
+) -> tuple[Tensor, Tensor]:
     """The coins as tensors beside the embeddings, once all shapes belong together."""
     _require_one_of("unit", unit, ("tuple", "pair"))
     if embeddings.ndim != 3 or embeddings.shape[1] < 3:
@@ -179,9 +181,9 @@ def _check_unit(embeddings: Tensor, ends: _Coins, mask: _Coins, unit: str) -> tu
     shape = (embeddings.shape[0], embeddings.shape[1] - 2)
     if unit == "pair" and shape[1] != 1:
         raise ConfigError(f"`embeddings` of pair units must have 3 rows, got {shape[1] + 2}.")
-    chosen = torch.as_tensor(_array(ends), device=embeddings.device).long()
+    chosen = torch.as_tensor(_array(endpoints), device=embeddings.device).long()
     hidden = torch.as_tensor(_array(mask), device=embeddings.device).bool()
-    for name, value in (("ends", chosen), ("mask", hidden)):
+    for name, value in (("endpoints", chosen), ("mask", hidden)):
         if tuple(value.shape) != shape:
             raise ConfigError(f"`{name}` must have shape {shape}, got {tuple(value.shape)}.")
     return chosen, hidden

@@ -92,9 +92,9 @@ def check_weights_file(path: Path) -> None:
         )
 
 
-def check_vocabulary_files(folder: Path, tokeniser: Any) -> None:
+def check_vocabulary_files(folder: Path, tokenizer: Any) -> None:
     """Refuses a tokenizer that was made without its files: it would know no word."""
-    names = [str(name) for name in (getattr(tokeniser, "vocab_files_names", None) or {}).values()]
+    names = [str(name) for name in (getattr(tokenizer, "vocab_files_names", None) or {}).values()]
     if names and not any((folder / name).is_file() for name in names):
         raise EncoderError(
             f"`source` must hold the files of its tokenizer, got {folder.name!r} without "

@@ -1,7 +1,7 @@
 """From one vector per token to one vector per text.
 
 All rows are padded on the right, so the first token is at 0 and the last at its length minus one,
-whatever side the tokeniser itself would pad. Sums are in float32, also for bfloat16 activations.
+whatever side the tokenizer itself would pad. Sums are in float32, also for bfloat16 activations.
 
 Public: `pool`, `POOLINGS`.
 

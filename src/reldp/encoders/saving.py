@@ -1,6 +1,6 @@
 """Writes a text encoder so that transformers, PEFT and sentence-transformers can load it.
 
-    folder/            config.json, model.safetensors, tokeniser: adapters merged into the weights
+    folder/            config.json, model.safetensors, tokenizer: adapters merged into the weights
       modules.json, sentence_bert_config.json, config_sentence_transformers.json
       1_Pooling/  2_Dense/ ...  N_Normalize/
       adapter/         the LoRA adapters alone, for PEFT on the base model
@@ -39,21 +39,21 @@ def write_text_folder(
     folder: Path,
     *,
     backbone: nn.Module,
-    tokeniser: Any,
+    tokenizer: Any,
     pooling: str,
     max_length: int,
     dense: Sequence[DenseLayer],
-    normalise: bool,
+    normalize: bool,
     described: dict[str, Any],
 ) -> None:
     """Writes everything into an existing empty folder."""
     model = base_model(backbone)
     config: Any = model.config
-    tokeniser.model_max_length = max_length
+    tokenizer.model_max_length = max_length
     with quiet_transformers():
         saved: Any = model
         saved.save_pretrained(folder, state_dict=merged_state(backbone))
-        tokeniser.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
         if backbone is not model:
             adapters: Any = backbone
             adapters.save_pretrained(folder / "adapter", save_embedding_layers=False)
@@ -64,7 +64,7 @@ def write_text_folder(
     for layer in dense:
         modules.append((f"{len(modules)}_Dense", "Dense"))
         _write_dense(folder / modules[-1][0], layer)
-    if normalise:
+    if normalize:
         modules.append((f"{len(modules)}_Normalize", "Normalize"))
         # Never an empty folder: hubs and archives drop those, and a verified run has none.
         write_json(folder / modules[-1][0] / "config.json", {})

@@ -96,23 +96,23 @@ def refuse_equal_rows(rows: npt.NDArray[Any]) -> None:
         )
 
 
-def refuse_unknown_words(tokeniser: Any, num_rows: int) -> None:
+def refuse_unknown_words(tokenizer: Any, num_rows: int) -> None:
     """Refuses a tokenizer to which nearly every word is unknown, or with tokens beyond the model.
 
     Args:
-        tokeniser: A Hugging Face tokenizer.
+        tokenizer: A Hugging Face tokenizer.
         num_rows: Rows of the model's table of tokens.
     """
-    shares = {script: _known(tokeniser, words.split()) for script, words in _WORDS.items()}
+    shares = {script: _known(tokenizer, words.split()) for script, words in _WORDS.items()}
     best = max(shares, key=lambda script: shares[script])
     if shares[best] < _KNOWN_SHARE:
         raise EncoderError(
-            f"`source` must have a tokenizer that knows words, got one with {len(tokeniser):,} "
+            f"`source` must have a tokenizer that knows words, got one with {len(tokenizer):,} "
             f"tokens to which {1 - shares[best]:.0%} of common words are unknown (in {best}, the "
             "script it knows best). Copy the tokenizer's files from the original model."
         )
-    added = set(getattr(tokeniser, "added_tokens_decoder", {}))
-    largest = max((i for i in tokeniser.get_vocab().values() if i not in added), default=0)
+    added = set(getattr(tokenizer, "added_tokens_decoder", {}))
+    largest = max((i for i in tokenizer.get_vocab().values() if i not in added), default=0)
     if largest >= num_rows:
         raise EncoderError(
             f"`source` must have a tokenizer that fits its model, got tokens up to {largest:,} and "
@@ -137,14 +137,14 @@ def refuse_other_layers(model: nn.Module, unexpected: Iterable[str], name: str) 
             )
 
 
-def _known(tokeniser: Any, words: list[str]) -> float:
+def _known(tokenizer: Any, words: list[str]) -> float:
     """The share of the words that are told apart, every piece of them a real token.
 
     Some tokenizers do not say which of their tokens stands for unknown words: words that have the
     same tokens are then counted once.
     """
-    ignored = set(tokeniser.all_special_ids)
-    rows = [tuple(tokeniser.encode(word, add_special_tokens=False)) for word in words]
+    ignored = set(tokenizer.all_special_ids)
+    rows = [tuple(tokenizer.encode(word, add_special_tokens=False)) for word in words]
     return len({row for row in rows if row and ignored.isdisjoint(row)}) / len(rows)
 
 

@@ -1,7 +1,7 @@
 """A text encoder: a Hugging Face model, what of it is trained, and how texts become vectors.
 
 Made for transformers that ``AutoModel`` loads without foreign code: BERT, MPNet and Llama types are
-tested, GGUF files too; a model whose units cannot be told apart is refused. Texts are tokenised
+tested, GGUF files too; a model whose units cannot be told apart is refused. Texts are tokenized
 once per graph; rows are padded on the right for every type, and dropout is off, so an embedding
 depends on its own text and the weights alone, beyond rounding (theory.md sections 2 and 6).
 
@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from reldp.encoders.adaptation import Adaptation, adapt
-from reldp.encoders.architecture import tokeniser_hash
+from reldp.encoders.architecture import tokenizer_hash
 from reldp.encoders.encoder import Encoder, entities_of, refuse_batch_mixing
 from reldp.encoders.folders import new_folder
 from reldp.encoders.loading import DenseLayer, Pretrained, load_pretrained
@@ -48,7 +48,7 @@ from reldp.encoders.tokens import (
     checked_indices,
     chunk_sizes,
     shared_table,
-    tokenise,
+    tokenize,
 )
 from reldp.errors import EncoderError
 
@@ -71,13 +71,13 @@ class TextEncoder(Encoder):
         how: Adaptation,
         *,
         pooling: str | None = None,
-        normalise: bool | None = None,
+        normalize: bool | None = None,
         max_length: int | None = None,
     ) -> None:
         """Adapts a loaded model; see `load` for the arguments."""
         refuse_batch_mixing(pretrained.model)
         config: Any = pretrained.model.config
-        self.tokeniser = pretrained.tokeniser
+        self.tokenizer = pretrained.tokenizer
         self.max_length = checked_max_length(max_length, pretrained)
         self._described: dict[str, Any] = {
             "kind": "text",
@@ -88,9 +88,9 @@ class TextEncoder(Encoder):
             "num_layers": int(config.num_hidden_layers),
             "dtype": str(next(pretrained.model.parameters()).dtype).removeprefix("torch."),
             "base_weights_sha256": base_hash(pretrained),
-            "tokeniser_sha256": tokeniser_hash(self.tokeniser),
+            "tokenizer_sha256": tokenizer_hash(self.tokenizer),
             "pooling": checked_pooling(pooling, pretrained),
-            "normalise": pretrained.normalise if normalise is None else normalise,
+            "normalize": pretrained.normalize if normalize is None else normalize,
             "max_length": self.max_length,
             "dense": [layer.linear.out_features for layer in pretrained.dense],
         }
@@ -102,7 +102,7 @@ class TextEncoder(Encoder):
             backbone,
             pooling=self._described["pooling"],
             dense=pretrained.dense,
-            normalise=self._described["normalise"],
+            normalize=self._described["normalize"],
             autocast=self._described["dtype"] == "bfloat16" and how.train != "lora",
         ).eval()
         self.module: nn.Module = self._text
@@ -118,7 +118,7 @@ class TextEncoder(Encoder):
         lora_targets: str | Sequence[str] | None = None,
         lora_layers: int | None = None,
         pooling: str | None = None,
-        normalise: bool | None = None,
+        normalize: bool | None = None,
         max_length: int | None = None,
         dtype: str = "float32",
         device: str = "cpu",
@@ -141,7 +141,7 @@ class TextEncoder(Encoder):
             lora_layers: Adapters only in the last so many layers; those before run forward only.
             pooling: ``"mean"``, ``"cls"`` or ``"last"``; unless given, the model's own, else
                 ``"last"`` for decoders and ``"mean"`` for all others.
-            normalise: Whether embeddings have length 1; the model's own choice unless given.
+            normalize: Whether embeddings have length 1; the model's own choice unless given.
             max_length: Longer texts are cut; the model's own, or 128, unless given.
             dtype: Of the frozen weights: ``"float32"`` or ``"bfloat16"``.
             device: Where the model goes.
@@ -173,7 +173,7 @@ class TextEncoder(Encoder):
             source, gguf_file=gguf_file, dtype=dtype, attention=attention, revision=revision
         )
         encoder = kind(
-            pretrained, how, pooling=pooling, normalise=normalise, max_length=max_length, **extra
+            pretrained, how, pooling=pooling, normalize=normalize, max_length=max_length, **extra
         )
         encoder.to(device).check_finite()
         return encoder
@@ -195,9 +195,9 @@ class TextEncoder(Encoder):
         """Length of an embedding."""
         return int([self._described["hidden_size"], *self._described["dense"]][-1])
 
-    def tokenise(self, texts: Sequence[str]) -> TokenTable:
+    def tokenize(self, texts: Sequence[str]) -> TokenTable:
         """The token table of some texts."""
-        return tokenise(self.tokeniser, _batches(texts), self.max_length)
+        return tokenize(self.tokenizer, _batches(texts), self.max_length)
 
     def table(
         self,
@@ -214,10 +214,10 @@ class TextEncoder(Encoder):
             keep_states: Whether to run the frozen lower layers here, once, and keep what they say:
                 4 bytes times tokens times hidden size. Nothing to keep with all layers trained.
         """
-        table = self._tokenise_graph(graph)
+        table = self._tokenize_graph(graph)
         if pool is not None:
             is_texts = isinstance(pool, Sequence) and not isinstance(pool, str)
-            table = table.join(self.tokenise(pool) if is_texts else self._tokenise_graph(pool))
+            table = table.join(self.tokenize(pool) if is_texts else self._tokenize_graph(pool))
         if keep_states and self._text.num_frozen:
             return self._hidden_table(table)
         return table
@@ -247,17 +247,17 @@ class TextEncoder(Encoder):
         mask = (torch.arange(length) < lengths).long()  # (rows, tokens)
         config: Any = base_model(self._text.backbone).config
         ids = torch.randint(int(config.vocab_size), (count, length), generator=generator)
-        special = torch.tensor(self.tokeniser.all_special_ids)
+        special = torch.tensor(self.tokenizer.all_special_ids)
         drawn = torch.randint(8 * len(special), (count, length), generator=generator)
         ids = torch.where(drawn < len(special), special[drawn % len(special)], ids)  # one in eight
-        ids = torch.where(mask > 0, ids, int(self.tokeniser.pad_token_id))
+        ids = torch.where(mask > 0, ids, int(self.tokenizer.pad_token_id))
         return {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
 
     def encode(
         self, texts: Sequence[str] | TokenTable, *, batch_size: int | None = None
     ) -> npt.NDArray[np.float32]:
         """Embeddings (texts, dim), longest first in batches of like length (sized by itself)."""
-        table = texts if isinstance(texts, TokenTable) else self.tokenise(texts)
+        table = texts if isinstance(texts, TokenTable) else self.tokenize(texts)
         return self._encode_with(self._embed_tokens, table, batch_size)
 
     def encode_graph(
@@ -268,7 +268,7 @@ class TextEncoder(Encoder):
         batch_size: int | None = None,
     ) -> npt.NDArray[np.float32]:
         """Embeddings of the graph's entities, or of those asked for, in the order asked for."""
-        return self.encode(self._tokenise_graph(graph, indices), batch_size=batch_size)
+        return self.encode(self._tokenize_graph(graph, indices), batch_size=batch_size)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Writes a folder for transformers, PEFT and sentence-transformers (see `saving`)."""
@@ -276,16 +276,16 @@ class TextEncoder(Encoder):
             write_text_folder(
                 new,
                 backbone=self._text.backbone,
-                tokeniser=self.tokeniser,
+                tokenizer=self.tokenizer,
                 pooling=self._text.pooling,
                 max_length=self.max_length,
                 dense=self._dense_layers(),
-                normalise=self._described["normalise"],
+                normalize=self._described["normalize"],
                 described=self.describe(),
             )
 
     def describe(self) -> dict[str, Any]:
-        """Architecture, hashes of base weights and tokeniser, and what is trained."""
+        """Architecture, hashes of base weights and tokenizer, and what is trained."""
         trained = sum(parameter.numel() for parameter in self.trainable().values())
         return {**self._described, "num_trainable": trained}
 
@@ -385,7 +385,7 @@ class TextEncoder(Encoder):
         pairs = zip(self._text.dense, self._text.activations, strict=True)
         return [DenseLayer(linear=_linear(a), activation=b) for a, b in pairs]
 
-    def _tokenise_graph(
+    def _tokenize_graph(
         self, graph: "EntityGraph | CappedGraph", indices: Any = None
     ) -> TokenTable:
         """The token table of a graph's texts, or of those asked for."""
@@ -398,8 +398,8 @@ class TextEncoder(Encoder):
         chosen = np.arange(count) if indices is None else checked_indices(indices, count)
         batches = (entities.text(chosen[i]) for i in _slices(len(chosen)))
         if indices is not None:
-            return tokenise(self.tokeniser, batches, self.max_length)
-        return shared_table(entities.fingerprint, self.tokeniser, batches, self.max_length)
+            return tokenize(self.tokenizer, batches, self.max_length)
+        return shared_table(entities.fingerprint, self.tokenizer, batches, self.max_length)
 
 
 def _slices(count: int) -> Iterator[slice]:

@@ -44,7 +44,7 @@ def checked_pooling(pooling: str | None, pretrained: Pretrained) -> str:
 
 def checked_max_length(max_length: int | None, pretrained: Pretrained) -> int:
     """The maximum length asked for, or the model's own; more than the model has is refused."""
-    limit = min(int(pretrained.tokeniser.model_max_length), num_positions(pretrained.model))
+    limit = min(int(pretrained.tokenizer.model_max_length), num_positions(pretrained.model))
     if max_length is None:
         return min(pretrained.max_length or _DEFAULT_MAX_LENGTH, limit)
     if not isinstance(max_length, int) or not 1 <= max_length <= limit:

@@ -1,4 +1,4 @@
-"""The torch module of a text encoder: backbone, pooling, dense layers, normalisation.
+"""The torch module of a text encoder: backbone, pooling, dense layers, normalization.
 
 Takes token ids, or the states that the frozen lower layers gave for them. All rows are padded on
 the right and independent of one another.
@@ -34,7 +34,7 @@ class TextModule(nn.Module):
         *,
         pooling: str,
         dense: Sequence[DenseLayer],
-        normalise: bool,
+        normalize: bool,
         autocast: bool,
     ) -> None:
         """Joins the parts.
@@ -43,7 +43,7 @@ class TextModule(nn.Module):
             backbone: A transformers model, or a PEFT model around one, adapted already.
             pooling: From tokens to a text.
             dense: Linear layers after pooling, each with its activation.
-            normalise: Whether embeddings get length 1.
+            normalize: Whether embeddings get length 1.
             autocast: Whether the backbone runs in mixed bfloat16.
         """
         super().__init__()
@@ -51,7 +51,7 @@ class TextModule(nn.Module):
         self.pooling = pooling
         self.dense = nn.ModuleList(layer.linear for layer in dense)
         self.activations = nn.ModuleList(layer.activation for layer in dense)
-        self.normalise = normalise
+        self.normalize = normalize
         self.autocast = autocast
         model = base_model(backbone)
         trained = [name for name, p in model.named_parameters() if p.requires_grad]
@@ -97,7 +97,7 @@ class TextModule(nn.Module):
         embeddings = pool(out.last_hidden_state, attention_mask, self.pooling)
         for linear, activation in zip(self.dense, self.activations, strict=True):
             embeddings = activation(linear(embeddings))
-        return unit_length(embeddings) if self.normalise else embeddings
+        return unit_length(embeddings) if self.normalize else embeddings
 
     def below(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """States (rows, tokens, hidden size) of the frozen layers, without gradients."""

@@ -1,11 +1,11 @@
-"""Token tables: every text of a graph tokenised once, held in two flat arrays.
+"""Token tables: every text of a graph tokenized once, held in two flat arrays.
 
 A million texts of 30 tokens take 120 MB and no Python object each. Rows come out padded on the
 right, for every architecture, and no wider than the longest row asked for: a text's embedding does
 not depend on the other texts of its batch, beyond rounding (theory.md section 2 needs units that
 depend on themselves alone).
 
-Public: `TokenTable`, `tokenise`, `shared_table`. Needs numpy only; the tokeniser is handed in.
+Public: `TokenTable`, `tokenize`, `shared_table`. Needs numpy only; the tokenizer is handed in.
 
 >>> table = TokenTable(ids=np.array([7, 8, 9, 5]), offsets=np.array([0, 3, 4]), pad_id=0)
 >>> table.rows([1, 0])[0]
@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from reldp.errors import EncoderError
 
-__all__ = ["RowTable", "TokenTable", "chunk_sizes", "shared_table", "tokenise"]
+__all__ = ["RowTable", "TokenTable", "chunk_sizes", "shared_table", "tokenize"]
 
 # Tables in use, by graph, rules of the tokenizer and length.
 _TABLES: "WeakValueDictionary[tuple[str, str, str, int], TokenTable]" = WeakValueDictionary()
@@ -117,18 +117,18 @@ class TokenTable(RowTable):
         )
 
 
-def tokenise(tokeniser: Any, batches: Iterable[Sequence[str]], max_length: int) -> TokenTable:
+def tokenize(tokenizer: Any, batches: Iterable[Sequence[str]], max_length: int) -> TokenTable:
     """The token table of all texts, batch after batch.
 
     Args:
-        tokeniser: A Hugging Face tokeniser with a padding token.
+        tokenizer: A Hugging Face tokenizer with a padding token.
         batches: The texts, in order; a million strings need not stand in memory at once.
-        max_length: Longer texts are cut, as the model's own tokeniser cuts them.
+        max_length: Longer texts are cut, as the model's own tokenizer cuts them.
     """
     ids: list[npt.NDArray[np.int32]] = []
     lengths: list[int] = []
     for texts in batches:
-        rows = _tokenise_batch(tokeniser, texts, len(lengths), max_length)
+        rows = _tokenize_batch(tokenizer, texts, len(lengths), max_length)
         lengths += map(len, rows)
         ids.append(np.fromiter(chain.from_iterable(rows), dtype=np.int32))
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
@@ -136,30 +136,30 @@ def tokenise(tokeniser: Any, batches: Iterable[Sequence[str]], max_length: int) 
     flat = np.concatenate([np.zeros(0, np.int32), *ids])
     for shared in (flat, offsets):
         shared.flags.writeable = False
-    return TokenTable(ids=flat, offsets=offsets, pad_id=int(tokeniser.pad_token_id))
+    return TokenTable(ids=flat, offsets=offsets, pad_id=int(tokenizer.pad_token_id))
 
 
 def shared_table(
-    fingerprint: str, tokeniser: Any, batches: Iterable[Sequence[str]], max_length: int
+    fingerprint: str, tokenizer: Any, batches: Iterable[Sequence[str]], max_length: int
 ) -> TokenTable:
     """The token table of a graph; encoders that tokenize alike share it while it is in use.
 
     Args:
         fingerprint: The graph's, which stands for its texts.
-        tokeniser: A Hugging Face tokenizer with a padding token.
+        tokenizer: A Hugging Face tokenizer with a padding token.
         batches: All texts of the graph, in order.
         max_length: Longer texts are cut.
     """
-    if not tokeniser.is_fast:  # its rules cannot be read
-        return tokenise(tokeniser, batches, max_length)
-    rules = json.loads(tokeniser.backend_tokenizer.to_str())
+    if not tokenizer.is_fast:  # its rules cannot be read
+        return tokenize(tokenizer, batches, max_length)
+    rules = json.loads(tokenizer.backend_tokenizer.to_str())
     # Every call sets these anew, from the length and from the side, which repr tells.
     kept = {name: value for name, value in rules.items() if name not in ("truncation", "padding")}
     digest = hashlib.sha256(json.dumps(kept).encode()).hexdigest()
-    key = (fingerprint, digest, repr(tokeniser), max_length)
+    key = (fingerprint, digest, repr(tokenizer), max_length)
     found = _TABLES.get(key)
     if found is None:
-        found = _TABLES[key] = tokenise(tokeniser, batches, max_length)
+        found = _TABLES[key] = tokenize(tokenizer, batches, max_length)
     return found
 
 
@@ -193,8 +193,8 @@ def checked_indices(indices: _Indices, count: int) -> npt.NDArray[np.int64]:
     return chosen
 
 
-def _tokenise_batch(
-    tokeniser: Any, texts: Sequence[Any], first: int, max_length: int
+def _tokenize_batch(
+    tokenizer: Any, texts: Sequence[Any], first: int, max_length: int
 ) -> list[list[int]]:
     """Token ids of one batch; a text without a single token becomes one neutral token."""
     for position, text in enumerate(texts):
@@ -203,7 +203,7 @@ def _tokenise_batch(
             raise EncoderError(f"`texts` must be strings, got {kind} at index {first + position}.")
     if not len(texts):
         return []
-    rows: list[list[int]] = tokeniser(
+    rows: list[list[int]] = tokenizer(
         list(texts),
         truncation=True,
         max_length=max_length,
@@ -212,4 +212,4 @@ def _tokenise_batch(
         return_token_type_ids=False,
     )["input_ids"]
     # A row of length 0 has no mean and no last token.
-    return [row or [int(tokeniser.pad_token_id)] for row in rows]
+    return [row or [int(tokenizer.pad_token_id)] for row in rows]

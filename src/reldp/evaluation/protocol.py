@@ -28,7 +28,7 @@ import numpy.typing as npt
 from reldp.errors import InputError
 from reldp.evaluation.intervals import Estimate, bootstrap, difference
 from reldp.evaluation.metrics import FULL_METRICS, IN_BATCH_METRICS, Ranks, metric
-from reldp.evaluation.ranking import Neighbours, full_ranks, in_batch_ranks, prepared
+from reldp.evaluation.ranking import Neighbors, full_ranks, in_batch_ranks, prepared
 
 if TYPE_CHECKING:
     from reldp.graph import CappedGraph, EntityGraph
@@ -201,7 +201,7 @@ def _rank_all(
     """Ranks among all entities of the graph."""
     everyone = np.arange(graph.num_entities)
     vectors = prepared(_embeddings(encoder, graph, everyone, batch_size), score)
-    known = Neighbours(graph.relations, graph.num_entities) if filtered else None
+    known = Neighbors(graph.relations, graph.num_entities) if filtered else None
     return full_ranks(vectors, relations, known=known)
 
 
@@ -223,9 +223,9 @@ def _embeddings(
     return chosen
 
 
-def _known_among(graph: "EntityGraph | CappedGraph", entities: npt.NDArray[np.int64]) -> Neighbours:
+def _known_among(graph: "EntityGraph | CappedGraph", entities: npt.NDArray[np.int64]) -> Neighbors:
     """The graph's relations among some entities (sorted), numbered by their position."""
     place = np.full(graph.num_entities, -1)
     place[entities] = np.arange(len(entities))
     relations = place[graph.relations]
-    return Neighbours(relations[(relations >= 0).all(axis=1)], len(entities))
+    return Neighbors(relations[(relations >= 0).all(axis=1)], len(entities))

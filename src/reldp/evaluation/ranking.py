@@ -7,7 +7,7 @@ other known partners, which are right answers too.
 Scores closer than 1e-6 of the two lengths' product are a tie: that is rounding, not an opinion.
 Memory is bounded by blocks; the result does not depend on their size.
 
-Public: `in_batch_ranks` (the paper's protocol), `full_ranks`, `Neighbours`.
+Public: `in_batch_ranks` (the paper's protocol), `full_ranks`, `Neighbors`.
 
 >>> vectors = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]], dtype=np.float32)
 >>> full_ranks(vectors, np.array([[0, 1], [2, 3]]), known=None).better.tolist()
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from reldp.errors import InputError
 from reldp.evaluation.metrics import Ranks
 
-__all__ = ["Neighbours", "full_ranks", "in_batch_ranks", "prepared"]
+__all__ = ["Neighbors", "full_ranks", "in_batch_ranks", "prepared"]
 
 _TIE = 1e-6
 
@@ -30,7 +30,7 @@ _Vectors = npt.NDArray[np.float32]
 _Indices = npt.NDArray[np.int64]
 
 
-class Neighbours:
+class Neighbors:
     """Known partners of every entity, in two flat arrays."""
 
     def __init__(self, relations: _Indices, num_entities: int) -> None:
@@ -73,7 +73,7 @@ def prepared(embeddings: npt.NDArray[Any], score: str) -> _Vectors:
 
 
 def in_batch_ranks(
-    vectors: _Vectors, relations: _Indices, *, candidates: int, known: Neighbours | None
+    vectors: _Vectors, relations: _Indices, *, candidates: int, known: Neighbors | None
 ) -> Ranks:
     """Ranks among the partners of the other relations in the same batch.
 
@@ -106,7 +106,7 @@ def full_ranks(
     vectors: _Vectors,
     relations: _Indices,
     *,
-    known: Neighbours | None,
+    known: Neighbors | None,
     query_block: int = 256,
     candidate_block: int = 16_384,
 ) -> Ranks:
@@ -133,7 +133,7 @@ def full_ranks(
 
 
 def _full_block(
-    vectors: _Vectors, queries: _Indices, answers: _Indices, known: Neighbours | None, width: int
+    vectors: _Vectors, queries: _Indices, answers: _Indices, known: Neighbors | None, width: int
 ) -> tuple[_Indices, _Indices]:
     """Better and tied candidates of a block of queries, over all entities."""
     better, ties = np.zeros(len(queries), np.int64), np.zeros(len(queries), np.int64)
@@ -152,7 +152,7 @@ def _full_block(
 
 
 def _left_out(
-    queries: _Indices, answers: _Indices, known: Neighbours | None
+    queries: _Indices, answers: _Indices, known: Neighbors | None
 ) -> tuple[_Indices, _Indices]:
     """(row, entity) pairs that are no candidates: query, answer, and known partners."""
     rows = np.arange(len(queries))
@@ -163,7 +163,7 @@ def _left_out(
 
 
 def _hidden_in_batch(
-    queries: _Indices, answers: _Indices, known: Neighbours | None
+    queries: _Indices, answers: _Indices, known: Neighbors | None
 ) -> npt.NDArray[np.bool_]:
     """Shape (queries, answers): True where the other answer is no candidate."""
     distinct, column = np.unique(answers, return_inverse=True)

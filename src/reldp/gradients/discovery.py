@@ -140,7 +140,7 @@ def _refuse_odd(module: Any, local: dict[str, str]) -> None:
     elif "forward" in module.__dict__:
         why = "Its forward has been replaced on the instance, so what it computes is unknown."
     elif isinstance(module, nn.modules.batchnorm._NormBase):
-        why = "Normalising over the batch mixes units; use LayerNorm."
+        why = "Normalizing over the batch mixes units; use LayerNorm."
     else:
         return
     raise UnsupportedParameter(f"`{name}` must be in a supported layer, got {place}. {why}")

@@ -227,7 +227,7 @@ class PerUnitGradients:
         for name, module in self._batch_norms:
             if module.training:
                 raise UnsupportedParameter(
-                    f"`{name}` must not normalise over the batch, got {type(module).__name__} in "
+                    f"`{name}` must not normalize over the batch, got {type(module).__name__} in "
                     "training mode. It mixes units; use LayerNorm or eval mode."
                 )
 

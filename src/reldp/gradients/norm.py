@@ -1,4 +1,4 @@
-"""Normalisation layers whose backward yields one weight and bias gradient per unit.
+"""Normalization layers whose backward yields one weight and bias gradient per unit.
 
 The forward is torch's own; per-unit gradients of the affine part flow to probes. Weights are passed
 detached. Private to the package.
@@ -34,7 +34,7 @@ def layer_norm(
     eps: float,
     units: int,
 ) -> Tensor:
-    """Normalises over the weight's shape; gradients of weight and bias go to probes."""
+    """Normalizes over the weight's shape; gradients of weight and bias go to probes."""
     return run(_LayerNorm, x, weight, bias, weight_probe, bias_probe, eps, units)
 
 
@@ -59,7 +59,7 @@ class _Affine(torch.autograd.Function):
 
 
 class _LayerNorm(torch.autograd.Function):
-    """Layer normalisation whose weight and bias gradients go to probes."""
+    """Layer normalization whose weight and bias gradients go to probes."""
 
     @staticmethod
     def forward(

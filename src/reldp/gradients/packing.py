@@ -78,18 +78,18 @@ def pack_units(
         parts = -(-(stop - start) // most)
         sizes += [len(p) for p in np.array_split(np.arange(start, stop), parts)]
         start = stop
-    ends = np.cumsum(sizes)
-    total = int(sum(n * int(per_unit[end - 1]) for n, end in zip(sizes, ends, strict=True)))
+    endpoints = np.cumsum(sizes)
+    total = int(sum(n * int(per_unit[end - 1]) for n, end in zip(sizes, endpoints, strict=True)))
     return Packing(order=order.astype(np.int64), sizes=sizes, positions=total)
 
 
 def _cuts(per_unit: npt.NDArray[np.int64], chunk_cost: int) -> list[int]:
     """Where each chunk ends: the cheapest way to cut units sorted by size."""
     values, firsts = np.unique(per_unit, return_index=True)
-    ends = np.append(firsts[1:], len(per_unit))  # a cut inside equal lengths never pays
+    endpoints = np.append(firsts[1:], len(per_unit))  # a cut inside equal lengths never pays
     best = np.zeros(len(values) + 1)
     back = np.zeros(len(values) + 1, dtype=np.int64)
-    starts = np.append(0, ends)
+    starts = np.append(0, endpoints)
     for i in range(1, len(values) + 1):
         costs = best[:i] + (starts[i] - starts[:i]) * values[i - 1] + chunk_cost
         back[i] = int(np.argmin(costs))

@@ -150,10 +150,10 @@ class FrozenLinearSite(Site):
 
 
 class LayerNormSite(Site):
-    """Layer normalisation with a trainable weight or bias."""
+    """Layer normalization with a trainable weight or bias."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Normalises over the layer's shape."""
+        """Normalizes over the layer's shape."""
         self.recorder.check_rows(self._label(), x)
         module = self.module
         weight, bias = module.weight.detach(), module.bias
@@ -172,10 +172,10 @@ class LayerNormSite(Site):
 
 
 class RmsNormSite(Site):
-    """Root-mean-square normalisation, torch's own and that of Llama-type models."""
+    """Root-mean-square normalization, torch's own and that of Llama-type models."""
 
     def __call__(self, hidden_states: Tensor) -> Tensor:
-        """Normalises over the last dimension and scales."""
+        """Normalizes over the last dimension and scales."""
         x = hidden_states
         self.recorder.check_rows(self._label(), x)
         weight = self.module.weight.detach()

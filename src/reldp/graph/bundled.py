@@ -97,7 +97,7 @@ def load(name: str) -> EntityGraph:
 
 
 def notice(name: str) -> str:
-    """The licence notice of a bundled graph; it must accompany every copy of the graph."""
+    """The license notice of a bundled graph; it must accompany every copy of the graph."""
     _entry(name)
     return (files("reldp.graph") / "data" / name / NOTICE).read_text(encoding="utf-8")
 

@@ -1,7 +1,7 @@
 """A graph whose protected entities have bounded degrees: the only thing that a sampler takes.
 
 Remembers how the bound came about, because the guarantee differs (theory.md section 2.2): "capped"
-means that relations were dropped, and neighbours are graphs after dropping; "promised" means that
+means that relations were dropped, and neighbors are graphs after dropping; "promised" means that
 the graph obeyed the bound already. The bound is checked when the object is made, whoever makes it.
 
 Public: `CappedGraph`, `CappingReport`.

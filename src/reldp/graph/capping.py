@@ -106,9 +106,9 @@ def _fill(relations: npt.NDArray[np.int64], room: npt.NDArray[np.int64]) -> npt.
     for start in range(0, len(relations), _BLOCK):
         block = relations[start : start + _BLOCK]
         block_rows = start + np.flatnonzero(~(is_full[block[:, 0]] | is_full[block[:, 1]]))
-        ends = relations[block_rows].T.tolist()
+        endpoints = relations[block_rows].T.tolist()
         accepted = []
-        for row, one, other in zip(block_rows.tolist(), *ends, strict=True):
+        for row, one, other in zip(block_rows.tolist(), *endpoints, strict=True):
             if full[one] or full[other]:
                 continue
             accepted.append(row)

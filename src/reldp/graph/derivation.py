@@ -156,10 +156,10 @@ class _Links:
     """
 
     def __init__(self, relations: _Index, num: int) -> None:
-        ends = np.concatenate([relations, relations[:, ::-1]])
-        order = np.argsort(ends[:, 0], kind="stable")
-        self.targets: _Index = ends[order, 1]
-        self.degrees: _Index = np.bincount(ends[:, 0], minlength=num)
+        endpoints = np.concatenate([relations, relations[:, ::-1]])
+        order = np.argsort(endpoints[:, 0], kind="stable")
+        self.targets: _Index = endpoints[order, 1]
+        self.degrees: _Index = np.bincount(endpoints[:, 0], minlength=num)
         self.starts: _Index = np.concatenate([[0], np.cumsum(self.degrees)[:-1]]).astype(np.int64)
 
     def of(self, entity: int) -> _Index:

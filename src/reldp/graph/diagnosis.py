@@ -48,9 +48,11 @@ def open_bytes(path: Path) -> Iterator[BufferedIOBase]:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
             yield stream
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        ends = "ends too early" if isinstance(error, EOFError) else "is damaged or not gzip at all"
+        endpoints = (
+            "ends too early" if isinstance(error, EOFError) else "is damaged or not gzip at all"
+        )
         raise GraphError(
-            f"{path.name} must be a whole gzip file, but it {ends}. Copy it again."
+            f"{path.name} must be a whole gzip file, but it {endpoints}. Copy it again."
         ) from None
     except OSError as error:
         raise GraphError(f"{path.name} cannot be read: {error.strerror or error}.") from None

@@ -40,7 +40,7 @@ from reldp.graph.writing import write_folder
 
 __all__ = ["EntityGraph"]
 
-_ENDS = {0: "source", 1: "target"}
+_ENDPOINTS = {0: "source", 1: "target"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -169,8 +169,10 @@ class EntityGraph:
         with guarded("relations", show_ids=show_ids):
             kind = columns["id"].type
             pairs = [(one, other) for one, other in relations]  # two ids each, and no more
-            ends = pa.table({w: pa.array([p[i] for p in pairs], kind) for i, w in _ENDS.items()})
-        return cls.from_arrow(table, ends, drop=drop, record=record, show_ids=show_ids)
+            endpoints = pa.table(
+                {w: pa.array([p[i] for p in pairs], kind) for i, w in _ENDPOINTS.items()}
+            )
+        return cls.from_arrow(table, endpoints, drop=drop, record=record, show_ids=show_ids)
 
     @classmethod
     def _checked(cls, files: GraphFiles, drop: frozenset[str]) -> "EntityGraph":
@@ -334,7 +336,8 @@ class EntityGraph:
     def to_arrow(self) -> tuple[Any, Any]:
         """The entities and the relations (`source` and `target`, by id) as Arrow tables."""
         columns = {
-            name: self.ids.take(pa.array(self.relations[:, end])) for end, name in _ENDS.items()
+            name: self.ids.take(pa.array(self.relations[:, end]))
+            for end, name in _ENDPOINTS.items()
         }
         return self.entities, pa.table(columns)
 

@@ -90,13 +90,16 @@ def from_networkx(
     for word in sorted(names):
         columns[word] = [attributes.get(names[word]) for attributes in nodes.values()]
     edges = [(one, other, attributes) for one, other, attributes in network.edges(data=True)]
-    ends: dict[str, list[Any]] = {"source": [e[0] for e in edges], "target": [e[1] for e in edges]}
+    endpoints: dict[str, list[Any]] = {
+        "source": [e[0] for e in edges],
+        "target": [e[1] for e in edges],
+    }
     names = {str(name): name for edge in edges for name in edge[2]}
     for word in sorted(names):
-        ends[word] = [edge[2].get(names[word]) for edge in edges]
+        endpoints[word] = [edge[2].get(names[word]) for edge in edges]
     tables = [
         _from_columns(columns, "entities", show_ids),
-        _from_columns(ends, "relations", show_ids),
+        _from_columns(endpoints, "relations", show_ids),
     ]
     return EntityGraph.from_arrow(
         *_same_id_type(*tables), drop=drop, record=record, show_ids=show_ids
@@ -311,9 +314,11 @@ def _from_pairs(
             f"(the first is pair {wrong[0] + 1}{shown})."
         )
     once = _each_once(pairs)
-    ends = {name: ids.take(pa.array(once[:, end])) for end, name in enumerate(("source", "target"))}
+    endpoints = {
+        name: ids.take(pa.array(once[:, end])) for end, name in enumerate(("source", "target"))
+    }
     return EntityGraph.from_arrow(
-        entities, pa.table(ends), drop=drop, record=record, show_ids=show_ids
+        entities, pa.table(endpoints), drop=drop, record=record, show_ids=show_ids
     )
 
 

@@ -120,7 +120,7 @@ def _key(seed: int | bytes, purpose: str) -> bytes:
 
 
 def _mix(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The finaliser of SplitMix64: one bit of the input flips half of the output."""
+    """The finalizer of SplitMix64: one bit of the input flips half of the output."""
     state = state + np.uint64(0x9E3779B97F4A7C15)
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -21,7 +21,7 @@ from reldp.errors import GraphError
 
 __all__ = ["PROVENANCE", "GraphRecord"]
 
-PROVENANCE = ("source", "version", "licence")
+PROVENANCE = ("source", "version", "license")
 """Fields of a record that may be published."""
 
 
@@ -33,7 +33,7 @@ class GraphRecord:
         source: What the data is, in words; never a path on somebody's machine. Published with
             every run, like version and license: do not put a number of rows here.
         version: Version of the source.
-        licence: Under which terms the source may be used.
+        license: Under which terms the source may be used.
         hashes: sha256 of the source's files, by name; sensitive.
         drops: How many rows were left out on request, by kind; sensitive.
         notes: What else was done to the data, in order, one sentence each; sensitive.
@@ -42,7 +42,7 @@ class GraphRecord:
 
     source: str = ""
     version: str = ""
-    licence: str = ""
+    license: str = ""
     hashes: Mapping[str, str] = field(default_factory=dict)
     drops: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

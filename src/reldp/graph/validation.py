@@ -148,15 +148,15 @@ def checked_relations(
             partial(_show, column),
         )
     # Rows with an unknown end are dropped or a problem by now: their -1 is never looked at.
-    ends = [code if entities.whole else entities.index[code] for code in codes]
-    gone = np.flatnonzero(checks.alive & (np.minimum(*ends) < 0))
+    endpoints = [code if entities.whole else entities.index[code] for code in codes]
+    gone = np.flatnonzero(checks.alive & (np.minimum(*endpoints) < 0))
     if len(gone):  # a relation of an entity that was dropped on request goes with it
         checks.drops["relations_of_dropped_entities"] = len(gone)
         checks.alive[gone] = False
-    _check_pairs(checks, ends, columns)
+    _check_pairs(checks, endpoints, columns)
     checks.finish()
     alive = slice(None) if checks.alive.all() else checks.alive
-    return np.stack([end[alive] for end in ends], axis=1), checks.drops
+    return np.stack([end[alive] for end in endpoints], axis=1), checks.drops
 
 
 def _check_missing(
@@ -277,7 +277,7 @@ def _check_relation_columns(checks: Checklist) -> None:
 
 
 def _check_pairs(
-    checks: Checklist, ends: list[npt.NDArray[np.int64]], columns: dict[str, Any]
+    checks: Checklist, endpoints: list[npt.NDArray[np.int64]], columns: dict[str, Any]
 ) -> None:
     """Self-relations and repeated pairs among the rows that are still in."""
 
@@ -286,14 +286,14 @@ def _check_pairs(
 
     checks.check(
         "self_relations",
-        np.flatnonzero(ends[0] == ends[1]),
+        np.flatnonzero(endpoints[0] == endpoints[1]),
         "must relate two different entities",
         "self-relations",
         "Remove them",
         show,
     )
     rows = np.flatnonzero(checks.alive)
-    low, high = np.minimum(*ends)[rows], np.maximum(*ends)[rows]
+    low, high = np.minimum(*endpoints)[rows], np.maximum(*endpoints)[rows]
     checks.check(
         "duplicate_relations",
         rows[_repeats(low * (high.max(initial=0) + 1) + high)],  # int64 up to 3 billion entities

@@ -3,7 +3,7 @@
 ``GaussianNoise.draw(step, branch, size)`` is a function of (key, branch, step) alone: prefetching,
 the number of threads and what was drawn before change nothing, and a shorter draw is the beginning
 of a longer one. Draws are correctly rounded to the grid of 2^-30 (``reldp.noise.rounded``). The
-defence against floating-point attacks is complete only if the noise is added to a sum that lies on
+defense against floating-point attacks is complete only if the noise is added to a sum that lies on
 the same grid, so add it with ``add_noise`` and no other way: noise on a grid added to a value off
 the grid would leave the value's position between grid points in plain sight.
 

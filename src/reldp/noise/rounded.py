@@ -103,12 +103,12 @@ def _open_draws(
     draws -= whole
     np.abs(draws, out=draws)  # distance from the grid point
     near = np.flatnonzero(draws > 0.5 - _COARSE_MARGIN * 2.0**bits)
-    pairs, ends = near >> 1, near & 1
+    pairs, endpoints = near >> 1, near & 1
     sharp = 0.5 - _margin(words[pairs, 0]) * 2.0**bits
-    kept = draws[pairs, ends] > sharp
+    kept = draws[pairs, endpoints] > sharp
     # Unsigned wrap-around brings both edges together.
     edge = np.flatnonzero(words[:, 0] + np.uint64(_EDGE) < np.uint64(2 * _EDGE))
-    found = set(zip(pairs[kept].tolist(), ends[kept].tolist(), strict=True))
+    found = set(zip(pairs[kept].tolist(), endpoints[kept].tolist(), strict=True))
     found.update((pair, end) for pair in edge.tolist() for end in (0, 1))
     return sorted(found)
 

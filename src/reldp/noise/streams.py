@@ -4,7 +4,7 @@ A stream is addressed by (purpose, branch, step, lane) under one secret key, so 
 the same whether t was reached by running or by resuming (theory.md section 6).
 
 Derivation. The 32-byte key is never used as a cipher key itself. For each (purpose, branch, step)
-an AES-256 key is derived with keyed BLAKE2b (a pseudo-random function; personalisation ``reldp
+an AES-256 key is derived with keyed BLAKE2b (a pseudo-random function; personalization ``reldp
 stream 1``) from ``branch (8 bytes) || step (8 bytes) || purpose (UTF-8)``; the two numbers have
 fixed width and come first, so different addresses give different inputs. The stream is the AES-CTR
 keystream under that derived key, the 16-byte initial counter being ``lane (8 bytes) || 0 (8
@@ -143,7 +143,7 @@ class Stream:
         """``n`` independent integers, exactly uniform on 0 .. high-1; shape (n,).
 
         Words at or above the largest multiple of ``high`` are thrown away, so no residue is
-        favoured.
+        favored.
         """
         bound = _index("high", high, (1 << 63) + 1)
         if bound == 0:

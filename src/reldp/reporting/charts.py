@@ -1,6 +1,6 @@
 """Line charts as SVG text, without a plotting library: for reports that open anywhere.
 
-A pure function of the numbers; colours follow the page's text colour, so a chart is legible on
+A pure function of the numbers; colors follow the page's text color, so a chart is legible on
 light and dark pages alike.
 
 Private to the package: `line_chart`.
@@ -89,7 +89,7 @@ def ticks(low: float, high: float, count: int) -> list[float]:
 
 
 def _thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """At most some hundred points: means of neighbours."""
+    """At most some hundred points: means of neighbors."""
     size = -(-len(points) // _MOST_POINTS)
     if size <= 1:
         return points

@@ -37,7 +37,7 @@ class TupleBatch:
         positives: Both ends of each positive relation; (l, 2) int64.
         negatives: Negative entities of each tuple; (l, k) int64. Entities of a public pool are
             numbered on from the graph's own.
-        ends: Which end of the positive each negative is paired with; (l, k) int8 in {0, 1}.
+        endpoints: Which end of the positive each negative is paired with; (l, k) int8 in {0, 1}.
         relation_ids: Row of each positive in the capped graph's relations; (l,) int64.
         overflow: The batch could not be drawn, because it would have needed more negatives than
             there are; it is empty instead, and the ledger must say so.
@@ -47,13 +47,17 @@ class TupleBatch:
 
     positives: NDArray[np.int64]
     negatives: NDArray[np.int64]
-    ends: NDArray[np.int8]
+    endpoints: NDArray[np.int8]
     relation_ids: NDArray[np.int64]
     overflow: bool = False
     mask: NDArray[np.bool_] = field(init=False)
 
     def __post_init__(self) -> None:
-        for name, kind in (("positives", np.int64), ("negatives", np.int64), ("ends", np.int8)):
+        for name, kind in (
+            ("positives", np.int64),
+            ("negatives", np.int64),
+            ("endpoints", np.int8),
+        ):
             self._store(name, kind)
         self._store("relation_ids", np.int64)
         num_tuples = self.relation_ids.size
@@ -61,14 +65,14 @@ class TupleBatch:
             "relation_ids": (num_tuples,),
             "positives": (num_tuples, 2),
             "negatives": (num_tuples, *self.negatives.shape[1:2]),
-            "ends": self.negatives.shape,
+            "endpoints": self.negatives.shape,
         }
         for name, shape in shapes.items():
             got = getattr(self, name).shape
             if got != shape or (name == "negatives" and len(got) != 2):
                 raise InputError(f"`{name}` must have shape {shape}, got {got}.")
-        if self.ends.size and not 0 <= self.ends.min() <= self.ends.max() <= 1:
-            raise InputError("`ends` must be 0 or 1, got other values.")
+        if self.endpoints.size and not 0 <= self.endpoints.min() <= self.endpoints.max() <= 1:
+            raise InputError("`endpoints` must be 0 or 1, got other values.")
         if self.overflow and num_tuples:
             raise InputError(f"`overflow` must mean an empty batch, got {num_tuples} tuples.")
         left, right = self.positives[:, :1], self.positives[:, 1:]  # (l, 1)
@@ -87,7 +91,7 @@ class TupleBatch:
 
     @property
     def num_tuples(self) -> int:
-        """l, the realised batch size: private."""
+        """l, the realized batch size: private."""
         return int(self.positives.shape[0])
 
     @property
@@ -109,6 +113,6 @@ class TupleBatch:
             yield TupleBatch(
                 positives=self.positives[part],
                 negatives=self.negatives[part],
-                ends=self.ends[part],
+                endpoints=self.endpoints[part],
                 relation_ids=self.relation_ids[part],
             )

@@ -5,7 +5,7 @@ many distinct relations is the same distribution (theory.md section 1, step 1), 
 not grow with the graph.
 
 Method. Inversion, with the probabilities in integers of 256 fraction bits: the weight of the mode
-is 2^256, its neighbours follow by the exact ratio (m - l) p / ((l + 1) (1 - p)), p being the very
+is 2^256, its neighbors follow by the exact ratio (m - l) p / ((l + 1) (1 - p)), p being the very
 rational number that the float holds, each rounded down, outwards until a weight is 0. The
 cumulative weights are compared with a uniform number of 256 bits; 64 of them decide alone unless
 they hit a boundary exactly, so a draw costs one search in a table of 64-bit words.

@@ -34,7 +34,7 @@ __all__ = ["IndexDraw", "IndexSampler"]
 
 _POSITIVES = "sampling/positives"
 _NEGATIVES = "sampling/negatives"
-_ENDS = "sampling/ends"
+_ENDPOINTS = "sampling/ends"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,13 +44,13 @@ class IndexDraw:
     Attributes:
         relation_ids: Relations in the batch, all different, in random order; (l,) int64.
         places: Places of the negatives in the pool, all different; (l, k) int64.
-        ends: The end each negative is paired with; (l, k) int8 in {0, 1}.
+        endpoints: The end each negative is paired with; (l, k) int8 in {0, 1}.
         overflow: More negatives were needed than the pool holds; everything else is empty.
     """
 
     relation_ids: NDArray[np.int64] = field(repr=False)
     places: NDArray[np.int64] = field(repr=False)
-    ends: NDArray[np.int8] = field(repr=False)
+    endpoints: NDArray[np.int8] = field(repr=False)
     overflow: bool
 
 
@@ -96,11 +96,11 @@ class IndexSampler:
         shape = (size, self.num_negatives)
         num_places = size * self.num_negatives
         negatives = self._streams.stream(_NEGATIVES, branch, step)
-        ends = self._streams.stream(_ENDS, branch, step).bytes(num_places)
+        endpoints = self._streams.stream(_ENDPOINTS, branch, step).bytes(num_places)
         return IndexDraw(
             relation_ids=distinct(positives, self.num_relations, size),
             places=distinct(negatives, self.pool_size, num_places).reshape(shape),
-            ends=(np.frombuffer(ends, np.int8) & np.int8(1)).reshape(shape),
+            endpoints=(np.frombuffer(endpoints, np.int8) & np.int8(1)).reshape(shape),
             overflow=overflow,
         )
 

@@ -116,7 +116,7 @@ class TupleSampler:
         return TupleBatch(
             positives=self._relations[draw.relation_ids],  # (l, 2)
             negatives=places,
-            ends=draw.ends,
+            endpoints=draw.endpoints,
             relation_ids=draw.relation_ids,
             overflow=draw.overflow,
         )

@@ -142,7 +142,7 @@ class TrainingConfig:
 
     @classmethod
     def make(cls, settings: Mapping[str, Any]) -> "TrainingConfig":
-        """The configuration of some settings; a misspelt name is refused with the nearest one."""
+        """The configuration of some settings; a misspelled name is refused with the nearest one."""
         known = [item.name for item in fields(cls)]
         refuse_old_names(settings)
         for name in settings:

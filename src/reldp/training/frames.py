@@ -188,7 +188,7 @@ class Frame:
 
     Attributes:
         rows: Inputs of the encoder by name, first dimension units times rows per unit.
-        ends: See `reldp.clipping.ClipUnits`, (units, negatives) int64.
+        endpoints: See `reldp.clipping.ClipUnits`, (units, negatives) int64.
         mask: Likewise, (units, negatives) bool.
         weights: 1 for a unit of the chunk, 0 for padding, (units,).
         thresholds: Largest norm that each unit may keep, (units,) float64.
@@ -201,7 +201,7 @@ class Frame:
     """
 
     rows: Mapping[str, Tensor]
-    ends: Tensor
+    endpoints: Tensor
     mask: Tensor
     weights: Tensor
     thresholds: Tensor
@@ -214,7 +214,7 @@ class Frame:
     def like(
         cls,
         rows: Mapping[str, Tensor],
-        ends: Tensor,
+        endpoints: Tensor,
         piece: Piece,
         *,
         has_grid: bool,
@@ -225,14 +225,14 @@ class Frame:
 
         Args:
             rows: Rows of some units.
-            ends: Of the same units.
+            endpoints: Of the same units.
             piece: The frame's shape and layout.
             has_grid: Whether contributions are put on a grid.
             witness: Whether to give witnesses.
             pad_id: The token that fills short rows.
         """
         units, length = piece.units, piece.length
-        count, negatives = ends.shape
+        count, negatives = endpoints.shape
         device = next(iter(rows.values())).device
         buffers = {}
         for name, value in rows.items():
@@ -241,7 +241,7 @@ class Frame:
             buffers[name] = value.new_zeros((value.shape[0] // count * units, *rest))
         return cls(
             rows=buffers,
-            ends=torch.zeros((units, negatives), dtype=torch.int64, device=device),
+            endpoints=torch.zeros((units, negatives), dtype=torch.int64, device=device),
             mask=torch.zeros((units, negatives), dtype=torch.bool, device=device),
             weights=torch.zeros(units, device=device),
             thresholds=torch.ones(units, dtype=torch.float64, device=device),
@@ -254,7 +254,7 @@ class Frame:
     def fill(
         self,
         rows: Mapping[str, Tensor],
-        ends: Tensor,
+        endpoints: Tensor,
         mask: Tensor,
         thresholds: Tensor,
         *,
@@ -265,13 +265,13 @@ class Frame:
 
         Args:
             rows: Rows of the chunk's units.
-            ends: See `reldp.clipping.ClipUnits`.
+            endpoints: See `reldp.clipping.ClipUnits`.
             mask: Likewise.
             thresholds: Largest norm of each of these units.
             grid: The grid's step; given just when the frame has a grid.
             weights: Of these units; 1 unless given.
         """
-        units, size = ends.shape[0], self.weights.shape[0]
+        units, size = endpoints.shape[0], self.weights.shape[0]
         if self.grid is not None and grid is not None:
             self.grid.fill_(grid)
         for name, value in rows.items():
@@ -286,7 +286,7 @@ class Frame:
                 places.copy_(value[:own].expand(places.shape))
                 if name == "attention_mask" and self.rows[name].shape[1] > 1:
                     self.rows[name][value.shape[0] :, -1] = 0
-        for buffer, value in ((self.ends, ends), (self.mask, mask)):
+        for buffer, value in ((self.endpoints, endpoints), (self.mask, mask)):
             buffer[:units].copy_(value)
             buffer[units:].copy_(value[:1].expand(size - units, -1))
         self.weights.zero_()

@@ -117,16 +117,16 @@ class LocalityGuard:
         shape = units, self._rows_per_unit - 2
         mask = torch.rand(shape, generator=generator) < 0.1
         mask[:, 0] = False  # a unit without negatives has no gradient
-        ends = torch.randint(2, shape, generator=generator)
+        endpoints = torch.randint(2, shape, generator=generator)
         device = self._encoder.device
-        return Synthetic(rows, ends.to(device), mask.to(device))
+        return Synthetic(rows, endpoints.to(device), mask.to(device))
 
     def _run(self, piece: Piece, units: Synthetic, *, weights: Tensor) -> Summed:
         """A microbatch of public units, by the code that trains."""
         return self._frames.run(
             piece,
             units.rows,
-            units.ends,
+            units.endpoints,
             units.mask,
             torch.ones_like(weights),
             grid=GRID,

@@ -52,23 +52,23 @@ class Synthetic:
 
     Attributes:
         rows: Inputs of the encoder by name, unit after unit.
-        ends: See `reldp.clipping.ClipUnits`, (units, negatives).
+        endpoints: See `reldp.clipping.ClipUnits`, (units, negatives).
         mask: Likewise.
     """
 
     rows: Mapping[str, Tensor]
-    ends: Tensor
+    endpoints: Tensor
     mask: Tensor
 
     def take(self, places: list[int]) -> "Synthetic":
         """Some of the units, in this order; a unit may be named more than once."""
-        index = torch.tensor(places, device=self.ends.device)
-        units = self.ends.shape[0]
+        index = torch.tensor(places, device=self.endpoints.device)
+        units = self.endpoints.shape[0]
         rows = {
             name: value.view(units, -1, *value.shape[1:])[index].flatten(0, 1)
             for name, value in self.rows.items()
         }
-        return Synthetic(rows, self.ends[index], self.mask[index])
+        return Synthetic(rows, self.endpoints[index], self.mask[index])
 
 
 class Run(Protocol):
@@ -165,7 +165,7 @@ def _compared(piece: Piece, run: Run, make: Make, seed: int) -> float | None:
 
 def _run(piece: Piece, run: Run, units: Synthetic, places: list[int], *, counted: int) -> Summed:
     """Runs some units of which one counts."""
-    weights = torch.zeros(len(places), dtype=torch.float64, device=units.ends.device)
+    weights = torch.zeros(len(places), dtype=torch.float64, device=units.endpoints.device)
     weights[counted] = 1.0
     return run(piece, units.take(places), weights=weights)
 

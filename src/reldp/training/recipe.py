@@ -5,7 +5,7 @@ r"""A run written down: graph, encoder, privacy and training in one TOML file.
     [privacy]   fields of `PrivacyPlan`, with target_epsilon instead of noise_multiplier if wanted
     [training]  fields of `TrainingConfig`
 
-``reldp train`` reads such a file; its flags set the same values. Every name is checked: a misspelt
+``reldp train`` reads such a file; its flags set the same values. Every name is checked: a misspelled
 one is refused with the nearest, never ignored. `Recipe.template` is the whole file with comments.
 
 Public inside the package: `Recipe`.
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["Recipe"]
 
 _SIZES = ("sizes", "min_entities", "max_relations")
-_FEATURE_SETTINGS = ("hidden", "dim", "activation", "normalise", "seed")
+_FEATURE_SETTINGS = ("hidden", "dim", "activation", "normalize", "seed")
 _TEXT_SETTINGS = (
     "train",
     "lora_rank",
@@ -49,7 +49,7 @@ _TEXT_SETTINGS = (
     "lora_targets",
     "lora_layers",
     "pooling",
-    "normalise",
+    "normalize",
     "max_length",
     "dtype",
     "gguf_file",

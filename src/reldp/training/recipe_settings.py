@@ -121,7 +121,7 @@ SECTIONS: Mapping[str, Mapping[str, Setting]] = {
         "pooling": Setting(
             "text", None, "mean, cls or last; the model's own if left out.", '"mean"'
         ),
-        "normalise": Setting(
+        "normalize": Setting(
             "true or false",
             None,
             "Embeddings of length 1; the model's own choice if left out.",

@@ -59,7 +59,7 @@ class Replay:
         self,
         piece: Piece,
         rows: Mapping[str, Tensor],
-        ends: Tensor,
+        endpoints: Tensor,
         mask: Tensor,
         thresholds: Tensor,
         *,
@@ -72,19 +72,19 @@ class Replay:
             (name, value.dtype, *fixed_shape(name, value)) for name, value in rows.items()
         )
         shape = piece.units, piece.length, piece.apart, grid is None, witness
-        key = *shape, ends.shape[1], ends.device, kinds
+        key = *shape, endpoints.shape[1], endpoints.device, kinds
         if key not in self._frames:
             self._frames[key] = Frame.like(
                 rows,
-                ends,
+                endpoints,
                 piece,
                 has_grid=grid is not None,
                 witness=witness,
                 pad_id=self._pad_id,
             )
         frame = self._frames[key]
-        frame.fill(rows, ends, mask, thresholds, grid=grid, weights=weights)
-        return self._summed(key, frame).first(ends.shape[0])
+        frame.fill(rows, endpoints, mask, thresholds, grid=grid, weights=weights)
+        return self._summed(key, frame).first(endpoints.shape[0])
 
     def _summed(self, key: Hashable, frame: Frame) -> Summed:
         """The frame's sum: replayed where it was recorded, recorded where it can be."""

@@ -181,7 +181,7 @@ class PrivateStep:
             batch.positives,
             batch.negatives,
             clip_norm=self._plan.clip_norm,
-            ends=batch.ends,
+            endpoints=batch.endpoints,
             mask=batch.mask,
         )
         order = self._table.order(units.entities)
@@ -222,7 +222,7 @@ class PrivateStep:
             part = self._frames.run(
                 piece,
                 unit_rows(self._encoder, self._table, units.entities[own]),
-                self._on_device(units.ends[own]).long(),
+                self._on_device(units.endpoints[own]).long(),
                 self._on_device(units.mask[own]),
                 thresholds[own],
                 grid=self._grid,
@@ -253,7 +253,7 @@ class PrivateStep:
         error = sum_error(self._engine.most_positions, self._most_units)
         rounding = 0.5 * GRID * plan.noise_multiplier * math.sqrt(self._engine.num_kept)
         # The least by which one entity moves the sum, if it moves it at all, in clip norms.
-        least = min(1.0, plan.rule.replacement_shift(plan.num_negatives))
+        least = min(1.0, plan.rule.replacement_sensitivity(plan.num_negatives))
         return 2.0 * (error + rounding) / least
 
     @property
@@ -305,8 +305,8 @@ class PrivateStep:
         with self._autocast(), repeatable_attention(self._encoder.device):
             embeddings = self._encoder.embed(dict(frame.rows))
         return self._loss(
-            embeddings.view(len(frame.ends), -1, embeddings.shape[-1]),  # (units, rows, dim)
-            frame.ends,
+            embeddings.view(len(frame.endpoints), -1, embeddings.shape[-1]),  # (units, rows, dim)
+            frame.endpoints,
             frame.mask,
             unit="pair" if self._plan.clipping == "pair" else "tuple",
         )

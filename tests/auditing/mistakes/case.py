@@ -1,4 +1,4 @@
-"""One mistake: a plan, two neighbouring graphs, and a wrong part in the place of ours."""
+"""One mistake: a plan, two neighboring graphs, and a wrong part in the place of ours."""
 
 from dataclasses import dataclass, replace
 
@@ -7,7 +7,7 @@ import numpy as np
 from reldp.auditing.audit import audit_mechanism
 from reldp.auditing.designs import STILL
 from reldp.auditing.mechanism import real_parts
-from reldp.auditing.neighbours import pair_from_relations
+from reldp.auditing.neighbors import pair_from_relations
 from reldp.plan import PrivacyPlan
 
 
@@ -62,7 +62,7 @@ def plan_of(**changes):
 
 
 def pair_of(plan, relations, partners):
-    """Neighbours in which every entity is protected."""
+    """Neighbors in which every entity is protected."""
     return pair_from_relations(
         relations,
         entity_relations=partners,

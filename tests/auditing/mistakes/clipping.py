@@ -19,7 +19,7 @@ FREQUENCY = plan_of(clipping="frequency")
 
 
 def without_factor_two(plan, graph, key, parts):
-    """C / max frequency: the factor 2 pays for a replaced negative and for changed neighbours."""
+    """C / max frequency: the factor 2 pays for a replaced negative and for changed neighbors."""
 
     def units(flat):
         right = units_of(plan.rule, flat, plan.clip_norm)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from reldp.auditing.neighbours import worst_pair
+from reldp.auditing.neighbors import worst_pair
 from reldp.noise.gaussian import GaussianNoise, add_noise
 from reldp.noise.streams import Streams
 from tests.auditing.mistakes.case import Case, plan_of, replaced
@@ -17,7 +17,7 @@ def none_when_empty(plan, graph, key, parts):
     return release
 
 
-def by_realised_size(plan, graph, key, parts):
+def by_realized_size(plan, graph, key, parts):
     """Noise scaled by the batch that was drawn instead of the public expectation."""
 
     def release(sums, sizes, first):
@@ -67,10 +67,10 @@ CASES = [
     ),
     Case(
         letter="h",
-        title="noise scaled by the realised batch size",
+        title="noise scaled by the realized batch size",
         plan=SCALED,
         pair=worst_pair(SCALED),
-        wrong=replaced(release=by_realised_size),
+        wrong=replaced(release=by_realized_size),
         trials=500,
     ),
     Case(

@@ -4,7 +4,7 @@ import numpy as np
 
 from reldp.auditing.designs import AGAINST
 from reldp.auditing.mechanism import real_parts
-from reldp.auditing.neighbours import worst_pair
+from reldp.auditing.neighbors import worst_pair
 from reldp.noise.streams import Streams
 from reldp.sampling import TupleBatch
 from reldp.sampling.distinct import distinct
@@ -22,7 +22,7 @@ def with_replacement(plan, graph, key, parts):
         return TupleBatch(
             positives=right.positives,
             negatives=places.reshape(right.negatives.shape),
-            ends=right.ends,
+            endpoints=right.endpoints,
             relation_ids=right.relation_ids,
         )
 
@@ -42,7 +42,7 @@ def fixed_size(plan, graph, key, parts):
         return TupleBatch(
             positives=graph.relations[ids],
             negatives=places.reshape(shape),
-            ends=np.zeros(shape, np.int8),
+            endpoints=np.zeros(shape, np.int8),
             relation_ids=ids,
         )
 

@@ -177,7 +177,7 @@ def negatives_avoid_endpoints():
         chosen = free[distinct(stream, free.size, batch.negatives.size)]
         return TupleBatch(
             positives=batch.positives, negatives=chosen.reshape(batch.negatives.shape),
-            ends=batch.ends, relation_ids=batch.relation_ids,
+            endpoints=batch.endpoints, relation_ids=batch.relation_ids,
         )  # fmt: skip
 
     with patch.object(TupleSampler, "sample", wrong):
@@ -216,8 +216,8 @@ def padding_with_a_threshold_of_its_own():
     """Padding units count, up to a norm of 1 instead of a weight of 0: a clip norm of 0.05 is far below."""
     right = Frame.fill
 
-    def wrong(self, rows, ends, mask, thresholds, **kwargs):
-        right(self, rows, ends, mask, thresholds, **kwargs)
+    def wrong(self, rows, endpoints, mask, thresholds, **kwargs):
+        right(self, rows, endpoints, mask, thresholds, **kwargs)
         self.weights.fill_(1.0)
         self.thresholds[len(thresholds) :] = 1.0
 

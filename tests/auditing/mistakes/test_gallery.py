@@ -5,7 +5,7 @@ A right rule may be refuted in at most 1 % of audits; seeds are fixed, so the ou
 
 import pytest
 
-from reldp.auditing.neighbours import pair_from_relations
+from reldp.auditing.neighbors import pair_from_relations
 from reldp.errors import GraphError
 from tests.auditing.mistakes import clipping, noise, sampling
 

@@ -58,11 +58,11 @@ def test_directions_are_merged_and_repeats_and_self_pairs_counted(tmp_path: Path
     one = _write(tmp_path / "1.jsonl", _row("a", "b"), _row("b", "a"), _row("c", "c"))
     two = tmp_path / "2.jsonl.gz"
     two.write_bytes(gzip.compress((json.dumps(_row("a", "b")) + "\n\n").encode()))
-    made = pairs([one, two], licence="CC0-1.0")
+    made = pairs([one, two], license="CC0-1.0")
     assert made.entities["text"].to_pylist() == ["a", "b"]
     assert made.record.drops == {"self_relations": 1, "duplicate_relations": 2}
     assert sorted(made.record.hashes) == ["1.jsonl", "2.jsonl.gz"]
-    assert made.record.licence == "CC0-1.0"
+    assert made.record.license == "CC0-1.0"
     assert str(tmp_path) not in made.record.to_json()
 
 

@@ -12,7 +12,7 @@ from reldp.graph.record import GraphRecord
 
 def _prepared(notice: str = "") -> PreparedGraph:
     entities = pa.table({"id": ["a", "b", "c"], "text": ["x", "y", "z"], "domain": ["d", "d", "e"]})
-    record = GraphRecord(source="by hand", licence="CC0-1.0", notes=("a note",))
+    record = GraphRecord(source="by hand", license="CC0-1.0", notes=("a note",))
     return PreparedGraph.from_pairs(entities, [("a", "b"), ("b", "c")], record, notice)
 
 

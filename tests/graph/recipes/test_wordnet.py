@@ -98,7 +98,7 @@ def test_a_dict_folder_and_the_debian_package_give_the_same_graph(tmp_path: Path
 
 def test_a_file_without_the_notice_is_refused() -> None:
     bare = WordNetSource(name="bare", files={"data.noun": data_file(())[len(HEADER) :] + b"x"})
-    with pytest.raises(GraphError, match="licence"):
+    with pytest.raises(GraphError, match="license"):
         _ = bare.version
 
 

@@ -1,4 +1,4 @@
-"""Recipes: graphs from real sources, each with a record of source, version, licence and hashes.
+"""Recipes: graphs from real sources, each with a record of source, version, license and hashes.
 
 Public: :func:`wordnet.wordnet`, :func:`debian.debian`, :func:`pairs.pairs`, all of which return a
 :class:`prepared.PreparedGraph` to write. Preparing data is outside the privacy guarantee (theory.md

@@ -46,8 +46,8 @@ APT_LISTS = Path("/var/lib/apt/lists")
 FIELDS = ("Depends", "Pre-Depends", "Recommends", "Suggests", "Enhances")
 """Control fields that make relations."""
 
-LICENCE = (
-    "descriptions: the licence of each package (its debian/copyright file); package lists: public"
+LICENSE = (
+    "descriptions: the license of each package (its debian/copyright file); package lists: public"
 )
 
 _AUXILIARY = ("-dev", "-doc", "-dbg", "-data", "-common", "-utils", "-examples", "-l10n")
@@ -321,7 +321,7 @@ def _record(lists: PackageLists, drops: Mapping[str, int], notes: tuple[str, ...
     record = GraphRecord(
         source="Debian package lists, binaries merged into their source packages",
         version=lists.release,
-        licence=LICENCE,
+        license=LICENSE,
         hashes=lists.hashes,
         notes=notes,
     )

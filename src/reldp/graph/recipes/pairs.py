@@ -35,7 +35,7 @@ from reldp.graph.record import GraphRecord
 __all__ = ["ID_FIELDS", "find_ids", "pairs"]
 
 ID_FIELDS = (("q_id", "k_id"), ("q_idx", "k_idx"), ("q_asin", "k_asin"), ("q_node", "k_node"))
-"""Names of id fields that are recognised without being told."""
+"""Names of id fields that are recognized without being told."""
 
 _SNIFFED = 100  # lines looked at to find id fields
 
@@ -105,13 +105,13 @@ class _Gathered:
     num_repeated: int = 0
     conflicts: list[tuple[str, str]] = field(default_factory=list)
 
-    def add(self, ends: tuple[str, str], texts: tuple[str, str], where: str) -> None:
+    def add(self, endpoints: tuple[str, str], texts: tuple[str, str], where: str) -> None:
         self.num_rows += 1
-        for entity, text in zip(ends, texts, strict=True):
+        for entity, text in zip(endpoints, texts, strict=True):
             if self.texts.setdefault(entity, text) != text:
                 self.conflicts.append((where, entity))
-        pair = (min(ends), max(ends))
-        if ends[0] == ends[1]:
+        pair = (min(endpoints), max(endpoints))
+        if endpoints[0] == endpoints[1]:
             self.num_self += 1
         elif pair in self.pairs:
             self.num_repeated += 1
@@ -135,7 +135,7 @@ def _gather(paths: Sequence[Path], ids: tuple[str, str] | None) -> _Gathered:
 def _ids_of(
     paths: Sequence[Path], id_fields: tuple[str, str] | None, by_text: bool
 ) -> tuple[str, str] | None:
-    """Which fields identify an entity: as told, else recognised on the first lines, else none."""
+    """Which fields identify an entity: as told, else recognized on the first lines, else none."""
     if by_text or id_fields is not None:
         return id_fields
     first: list[dict[str, Any]] = []
@@ -152,19 +152,19 @@ def pairs(
     id_fields: tuple[str, str] | None = None,
     by_text: bool = False,
     keep_first_text: bool = False,
-    licence: str = "not stated",
+    license: str = "not stated",
     show_ids: bool = False,
 ) -> PreparedGraph:
     """Makes a graph from files of text pairs.
 
     Args:
         sources: JSONL files, plain or gzip; several files are one graph.
-        id_fields: Names of the two fields that identify the entities; recognised
+        id_fields: Names of the two fields that identify the entities; recognized
             (:data:`ID_FIELDS`) if not given.
         by_text: Let identical text be one entity even where ids are present.
         keep_first_text: Let an id that comes with several texts keep the first, counted in the
             record.
-        licence: Under which terms the data may be used; earlier systems' files do not say.
+        license: Under which terms the data may be used; earlier systems' files do not say.
         show_ids: Whether errors may show ids; by default they give counts and lines only.
 
     Returns:
@@ -186,11 +186,11 @@ def pairs(
         )
     if not gathered.pairs:
         raise GraphError("The source must hold at least one pair of two entities, got none.")
-    return _prepared(gathered, ids, paths, licence)
+    return _prepared(gathered, ids, paths, license)
 
 
 def _prepared(
-    gathered: _Gathered, ids: tuple[str, str] | None, paths: Sequence[Path], licence: str
+    gathered: _Gathered, ids: tuple[str, str] | None, paths: Sequence[Path], license: str
 ) -> PreparedGraph:
     """Tables and record; without ids, entities are numbered in order of appearance."""
     linked = {end for pair in gathered.pairs for end in pair}
@@ -213,7 +213,7 @@ def _prepared(
     }
     record = GraphRecord(
         source="text pairs (q_text, k_text) from " + ", ".join(path.name for path in paths),
-        licence=licence,
+        license=license,
         hashes={path.name: sha256_file(path) for path in paths},
         drops={kind: count for kind, count in counts.items() if count},
         notes=(

@@ -27,7 +27,7 @@ from reldp.graph.record import GraphRecord
 __all__ = ["NOTICE", "PreparedGraph", "sha256_file"]
 
 NOTICE = "NOTICE.txt"
-"""File of a graph folder that holds the notice its licence asks for."""
+"""File of a graph folder that holds the notice its license asks for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class PreparedGraph:
         entities: Arrow table with ``id``, ``text`` and, where the source has one, ``domain``.
         relations: Arrow table with ``source`` and ``target``: distinct unordered pairs.
         record: Where they came from and what was left out.
-        notice: Text that the licence wants kept with every copy; empty if none.
+        notice: Text that the license wants kept with every copy; empty if none.
     """
 
     entities: Any = field(repr=False)

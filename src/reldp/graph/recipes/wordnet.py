@@ -105,7 +105,7 @@ class WordNetSource:
 
     @property
     def notice(self) -> str:
-        """Princeton's licence as the data file carries it; it must travel with every copy."""
+        """Princeton's license as the data file carries it; it must travel with every copy."""
         lines = []
         for line in _text(self, _first_file(self)).split("\n"):
             if not line.startswith("  "):
@@ -115,12 +115,12 @@ class WordNetSource:
 
     @property
     def version(self) -> str:
-        """The release that the licence header names, such as ``3.0``."""
+        """The release that the license header names, such as ``3.0``."""
         match = re.search(r"WordNet (\d+(?:\.\d+)*) Copyright", self.notice)
         if match is None:
             raise GraphError(
-                "`source` must start with Princeton's licence, got a data file without it. "
-                "The licence allows redistribution only with the notice: use the original files."
+                "`source` must start with Princeton's license, got a data file without it. "
+                "The license allows redistribution only with the notice: use the original files."
             )
         return match.group(1)
 
@@ -280,7 +280,7 @@ def wordnet(
     record = GraphRecord(
         source=source.name,
         version=f"WordNet {source.version}",
-        licence="WordNet licence (Princeton University); the notice must travel with every copy",
+        license="WordNet license (Princeton University); the notice must travel with every copy",
         hashes={
             _FILES[part]: hashlib.sha256(source.files[_FILES[part]]).hexdigest() for part in chosen
         },

@@ -5,8 +5,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from reldp.accounting.discretisation import (
-    discretise,
+from reldp.accounting.discretization import (
+    discretize,
     excess_at,
     hockey_stick,
     loss_at,
@@ -80,7 +80,7 @@ def test_excess_is_precise_where_the_loss_is_not():
 @pytest.mark.parametrize("step", [*STEPS, tiny_step(), simple_step(sample_rate=0.999)])
 def test_excess_is_the_exponential_of_the_loss(step):
     pair = dominating_pair(step, "replacement", -80.0)
-    x = np.linspace(-12.0, 12.0 + float(pair.shifts[-1]) / pair.sigma, 60)
+    x = np.linspace(-12.0, 12.0 + float(pair.sensitivities[-1]) / pair.sigma, 60)
     found, losses = excess_at(pair, x), loss_at(pair, x)
     np.testing.assert_allclose(found, np.expm1(np.minimum(losses, math.log(2))), atol=1e-13)
 
@@ -99,7 +99,7 @@ def test_connecting_the_dots_is_exact_on_the_dots_and_above_between_them(step, a
     positions = np.arange(-60, 161)
     if uneven:
         positions = np.unique((np.sign(positions) * np.abs(positions) ** 1.3).astype(np.int64))
-    sides = discretise(pair, positions, interval)
+    sides = discretize(pair, positions, interval)
     on = positions[(positions >= -40) & (positions <= 40)] * interval
     between = on[:-1] + 0.37 * np.diff(on)
     for place, sign in ((0, 1), (1, -1)):
@@ -118,7 +118,7 @@ def test_both_sides_keep_their_mass(step):
     low, high = loss_range(pair, 1e-12)
     interval = (high - low) / 300
     positions = np.arange(math.floor(low / interval) - 1, math.ceil(high / interval) + 2)
-    for side in discretise(pair, positions, interval):
+    for side in discretize(pair, positions, interval):
         assert side.masses.min() >= 0
         assert side.masses.sum() + side.infinity == pytest.approx(1.0, abs=1e-12)
         # What the other side holds of it: at most 1, up to rounding that exp(-loss) magnifies.
@@ -128,8 +128,8 @@ def test_both_sides_keep_their_mass(step):
 
 def test_a_range_too_short_sends_its_top_to_infinity_and_raises_its_bottom():
     pair = dominating_pair(simple_step(sample_rate=0.5, noise_multiplier=0.5), "anchored", -80.0)
-    removal, insertion = discretise(pair, np.arange(-2, 3), 0.1)
-    wide, _ = discretise(pair, np.arange(-200, 400), 0.1)
+    removal, insertion = discretize(pair, np.arange(-2, 3), 0.1)
+    wide, _ = discretize(pair, np.arange(-200, 400), 0.1)
     assert removal.infinity > 0.1
     for epsilon in (-0.2, 0.0, 0.15, 1.0, 4.0):
         assert divergence(removal, epsilon) >= divergence(wide, epsilon) - 1e-12
@@ -144,16 +144,16 @@ def test_the_range_leaves_out_only_what_is_rare(step):
     # Beyond the highest loss lies at most about `rare` of the side with the entity.
     x = output_at(pair, np.array([high]))[:, 0]
     beyond = sum(
-        weight * (np.exp(row) @ np.array([upper_mass_of(pair, s, at) for s in pair.shifts]))
+        weight * (np.exp(row) @ np.array([upper_mass_of(pair, s, at) for s in pair.sensitivities]))
         for weight, row, at in zip(pair.node_weights, pair.log_weights, x, strict=True)
     )
     assert beyond <= 3 * rare
 
 
-def upper_mass_of(pair, shift, at):
+def upper_mass_of(pair, sensitivity, at):
     single = replace(
         pair,
-        shifts=np.array([shift]),
+        sensitivities=np.array([sensitivity]),
         log_weights=np.zeros((1, 1)),
         node_weights=np.ones(1),
         excess=np.zeros(1),

@@ -3,12 +3,12 @@
 The privacy loss of node r at output x is L_r(x) = log sum_c p_c exp(v_c x / s^2 - v_c^2 / 2 s^2), increasing and
 convex in x. For chosen loss values the outputs are found by Newton's method, all at once; without the constant
 component the function is convex with slope at least the smallest shift, so Newton's steps from an upper bound fall
-monotonically to the root. Between two neighbouring loss values a < b lie mass P of one side and mass Q of the other;
+monotonically to the root. Between two neighboring loss values a < b lie mass P of one side and mass Q of the other;
 they are put on the two ends so that both totals are kept,
 
     at b: (P - e^a Q) / (1 - e^(a-b))        at a: the rest of P,
 
-which is the connect-the-dots discretisation (arXiv:2207.04380): the hockey-stick curve is replaced by chords, every
+which is the connect-the-dots discretization (arXiv:2207.04380): the hockey-stick curve is replaced by chords, every
 error upwards. What lies above the highest loss value goes to infinity. The values need not be equally spaced: they are
 dense where the mass is and sparse in the tails, always multiples of one interval, so that they can be
 composed by FFT.
@@ -17,7 +17,7 @@ composed by FFT.
 >>> from reldp.accounting.dominating import dominating_pair
 >>> step = CoupledStep(num_relations=100, pool_size=100, max_degree=1, num_negatives=0, sample_rate=1.0,
 ...                    noise_multiplier=1.0)
->>> removal, insertion = discretise(dominating_pair(step, "replacement", -80.0), np.arange(-100, 101), 0.1)
+>>> removal, insertion = discretize(dominating_pair(step, "replacement", -80.0), np.arange(-100, 101), 0.1)
 >>> round(float(removal.masses.sum() + removal.infinity), 9)
 1.0
 """
@@ -34,7 +34,7 @@ from reldp.accounting.dominating import DominatingPair
 
 __all__ = [
     "LossDistribution",
-    "discretise",
+    "discretize",
     "excess_at",
     "hockey_stick",
     "loss_at",
@@ -74,14 +74,14 @@ class LossDistribution:
 
 def _exponents(pair: DominatingPair) -> Array:
     """log p_c - v_c^2 / (2 s^2).  (R, C)."""
-    return pair.log_weights - pair.shifts**2 / (2 * pair.sigma**2)
+    return pair.log_weights - pair.sensitivities**2 / (2 * pair.sigma**2)
 
 
 def loss_at(pair: DominatingPair, standard: Array) -> Array:
     """Privacy loss of every node at outputs x = standard * s.  (E,) -> (R, E)."""
     terms = (
         _exponents(pair)[:, None, :]
-        + (pair.shifts / pair.sigma)[None, None, :] * standard[None, :, None]
+        + (pair.sensitivities / pair.sigma)[None, None, :] * standard[None, :, None]
     )
     top = terms.max(axis=2)
     losses: Array = top + np.log(np.exp(terms - top[..., None]).sum(axis=2))
@@ -90,7 +90,11 @@ def loss_at(pair: DominatingPair, standard: Array) -> Array:
 
 def excess_at(pair: DominatingPair, standard: Array) -> Array:
     """exp(loss) - 1 at outputs x = standard * s, precise however small; capped at 1.  (E,) -> (R, E)."""
-    rise = pair.shifts / pair.sigma * (standard[:, None] - 0.5 * pair.shifts / pair.sigma)  # (E, C)
+    rise = (
+        pair.sensitivities
+        / pair.sigma
+        * (standard[:, None] - 0.5 * pair.sensitivities / pair.sigma)
+    )  # (E, C)
     weights = pair.log_weights[:, None, :]  # (R, 1, C)
     near = np.exp(weights) * np.expm1(np.minimum(rise, 1.0))
     far = np.exp(np.minimum(weights + rise, 10.0)) - np.exp(weights)  # far above the cap
@@ -115,7 +119,7 @@ def _newton(pair: DominatingPair, losses: Array) -> Array:
             np.broadcast_to(losses, gap.shape),
             losses[None, :] + np.log(-np.expm1(-np.maximum(gap, 0.0))),
         )
-    slopes = pair.shifts[1:] / pair.sigma  # d loss / d (x/s) of each component
+    slopes = pair.sensitivities[1:] / pair.sigma  # d loss / d (x/s) of each component
     exponents = _exponents(pair)[:, 1:]
     solvable = np.isfinite(target)
     if len(slopes) == 0:  # the loss is constant
@@ -140,12 +144,12 @@ def _newton(pair: DominatingPair, losses: Array) -> Array:
 
 def upper_mass(pair: DominatingPair, standard: float) -> float:
     """Mass of the side with the entity above output x = standard * s, averaged over the nodes."""
-    masses = np.exp(pair.log_weights) @ ndtr(pair.shifts / pair.sigma - standard)
+    masses = np.exp(pair.log_weights) @ ndtr(pair.sensitivities / pair.sigma - standard)
     return float(pair.node_weights @ masses)
 
 
 def _between(edges: Array) -> Array:
-    """Standard normal mass between neighbouring edges, without cancellation in either tail.  (..., E) -> (..., E-1)."""
+    """Standard normal mass between neighboring edges, without cancellation in either tail.  (..., E) -> (..., E-1)."""
     tail = ndtr(-np.abs(edges))
     low, high = edges[..., :-1], edges[..., 1:]
     tail_low, tail_high = tail[..., :-1], tail[..., 1:]
@@ -157,13 +161,13 @@ def _between(edges: Array) -> Array:
 def _interval_masses(pair: DominatingPair, losses: Array) -> tuple[Array, Array]:
     """Masses of both sides below, between and above the loss values, averaged over nodes.  (E,) -> (E+1,) twice."""
     x = output_at(pair, losses)  # (R, E)
-    ends = np.full((len(x), 1), np.inf)
-    edges = np.concatenate([-ends, x, ends], axis=1)  # (R, E+2)
+    endpoints = np.full((len(x), 1), np.inf)
+    edges = np.concatenate([-endpoints, x, endpoints], axis=1)  # (R, E+2)
     without = pair.node_weights @ _between(edges)
     with_entity = np.zeros(len(losses) + 1)
     weights = np.exp(pair.log_weights) * pair.node_weights[:, None]
-    for c, shift in enumerate(pair.shifts):
-        with_entity += weights[:, c] @ _between(edges - shift / pair.sigma)
+    for c, sensitivity in enumerate(pair.sensitivities):
+        with_entity += weights[:, c] @ _between(edges - sensitivity / pair.sigma)
     return with_entity, without
 
 
@@ -188,7 +192,7 @@ def _connect(
     return LossDistribution(interval, positions, masses, float(upper[-1] - held))
 
 
-def discretise(
+def discretize(
     pair: DominatingPair, positions: npt.NDArray[np.int64], interval: float
 ) -> tuple[LossDistribution, LossDistribution]:
     """Loss distributions for removal (with against without) and insertion (without against with).
@@ -211,14 +215,14 @@ def discretise(
 def hockey_stick(pair: DominatingPair, losses: Array) -> tuple[Array, Array]:
     """Exact hockey-stick divergences of one step at epsilon = losses: removal, then insertion.  (E,) -> (E,) twice."""
     weights = np.exp(pair.log_weights)
-    centres = pair.shifts / pair.sigma
+    centers = pair.sensitivities / pair.sigma
     x = output_at(pair, losses)  # (R, E): removal keeps outputs above it
-    above = np.einsum("rc,rec->re", weights, ndtr(centres - x[..., None]))
+    above = np.einsum("rc,rec->re", weights, ndtr(centers - x[..., None]))
     removal = pair.node_weights @ (above - np.exp(losses[None, :] + log_ndtr(-x)))
     x = output_at(pair, -losses)  # insertion keeps outputs below it
     with np.errstate(divide="ignore"):
         log_below = logsumexp(
-            pair.log_weights[:, None, :] + log_ndtr(x[..., None] - centres), axis=2
+            pair.log_weights[:, None, :] + log_ndtr(x[..., None] - centers), axis=2
         )
     insertion = pair.node_weights @ (ndtr(x) - np.exp(losses[None, :] + log_below))
     beyond = float(np.exp(pair.tail_log_weights).sum())
@@ -229,7 +233,9 @@ def loss_range(pair: DominatingPair, rare: float) -> tuple[float, float]:
     """Lowest and highest loss that matter when mass `rare` on either side may be ignored; an estimate, not a bound."""
     reach = 40.0
     x_high = _bisect(
-        lambda x: upper_mass(pair, x) <= rare, -reach, float(pair.shifts[-1]) / pair.sigma + reach
+        lambda x: upper_mass(pair, x) <= rare,
+        -reach,
+        float(pair.sensitivities[-1]) / pair.sigma + reach,
     )
     x_low = _bisect(lambda x: float(ndtr(x)) > rare, -reach, reach)
     x = _outputs(pair, x_low, x_high)
@@ -237,11 +243,11 @@ def loss_range(pair: DominatingPair, rare: float) -> tuple[float, float]:
     nodes = pair.node_weights[:, None]
     without = nodes * _between(x)[None, :]
     with_entity = np.zeros(without.shape)
-    for c, shift in enumerate(pair.shifts):
+    for c, sensitivity in enumerate(pair.sensitivities):
         with_entity += (
             nodes
             * np.exp(pair.log_weights[:, c : c + 1])
-            * _between(x - shift / pair.sigma)[None, :]
+            * _between(x - sensitivity / pair.sigma)[None, :]
         )
     lowest = _quantile(losses[:, :-1], without, rare)
     return lowest, -_quantile(-losses[:, 1:], with_entity, rare)
@@ -249,9 +255,9 @@ def loss_range(pair: DominatingPair, rare: float) -> tuple[float, float]:
 
 def _outputs(pair: DominatingPair, low: float, high: float) -> Array:
     """Outputs x/s from low to high, dense around up to PEAKS of the components.  (E,)."""
-    step = -(-len(pair.shifts) // PEAKS)
-    centres = pair.shifts[::-step] / pair.sigma
-    near = (centres[:, None] + np.linspace(-14.0, 14.0, 29)).ravel()
+    step = -(-len(pair.sensitivities) // PEAKS)
+    centers = pair.sensitivities[::-step] / pair.sigma
+    near = (centers[:, None] + np.linspace(-14.0, 14.0, 29)).ravel()
     near = near[(near > low) & (near < high)]
     return np.unique(np.concatenate([np.linspace(low, high, 201), near]))
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from reldp.auditing.neighbours import pair_from_relations, worst_pair
+from reldp.auditing.neighbors import pair_from_relations, worst_pair
 from reldp.errors import GraphError, PlanError
 from reldp.plan import PrivacyPlan
 
@@ -29,8 +29,8 @@ def test_the_graphs_differ_in_the_entity_and_its_relations_alone():
 def test_a_full_graph_has_no_relation_twice(size):
     pair = worst_pair(plan(num_entities=size + 1, num_relations=size * (size - 1) // 2,
                            num_negatives=0))  # fmt: skip
-    ends = np.sort(pair.without_entity.relations, axis=1)
-    assert len(np.unique(ends, axis=0)) == size * (size - 1) // 2
+    endpoints = np.sort(pair.without_entity.relations, axis=1)
+    assert len(np.unique(endpoints, axis=0)) == size * (size - 1) // 2
 
 
 def test_pools_have_the_size_that_the_plan_claims():
@@ -39,7 +39,7 @@ def test_pools_have_the_size_that_the_plan_claims():
         assert np.count_nonzero(~graph.protected) == 9
 
 
-def test_relation_neighbours_differ_in_the_last_relation():
+def test_relation_neighbors_differ_in_the_last_relation():
     pair = worst_pair(plan(unit="relation"))
     assert pair.with_entity.num_entities == pair.without_entity.num_entities == 12
     assert pair.with_entity.num_relations == 31

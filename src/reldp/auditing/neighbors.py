@@ -1,4 +1,4 @@
-"""Two neighbouring graphs for an audit: the same but for one entity and its relations.
+"""Two neighboring graphs for an audit: the same but for one entity and its relations.
 
 `worst_pair` builds the pair that a plan's price speaks about (theory.md section 3): without the entity there are m
 relations among n - 1 entities; with it there are K relations more and one entity more. Only sizes matter to a
@@ -6,7 +6,7 @@ local rule, since the auditor chooses the gradients. For the relation-level unit
 
 Guarantee: both graphs are real `CappedGraph`s and pass every check that a training graph passes.
 
-Public: `NeighbourPair`, `worst_pair`, `pair_from_relations`, `relation_pair`.
+Public: `NeighborPair`, `worst_pair`, `pair_from_relations`, `relation_pair`.
 
 >>> pair = pair_from_relations([(0, 1), (1, 2)], entity_relations=[0, 2], num_entities=4, max_degree=2)
 >>> pair.with_entity.num_relations, pair.without_entity.num_relations, pair.entity
@@ -23,13 +23,13 @@ from reldp.errors import PlanError
 from reldp.graph import CappedGraph, EntityGraph
 from reldp.plan import PrivacyPlan
 
-__all__ = ["NeighbourPair", "pair_from_relations", "relation_pair", "worst_pair"]
+__all__ = ["NeighborPair", "pair_from_relations", "relation_pair", "worst_pair"]
 
 _MOST_RELATIONS = 20_000_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class NeighbourPair:
+class NeighborPair:
     """Two graphs that differ in one unit of privacy.
 
     Attributes:
@@ -56,10 +56,10 @@ def _graph(
 
     ids = np.arange(num_entities)
     entities = {"id": ids, "text": np.char.mod("%d", ids), "protected": protected}
-    ends = {"source": relations[:, 0], "target": relations[:, 1]}
+    endpoints = {"source": relations[:, 0], "target": relations[:, 1]}
     graph = EntityGraph.from_arrow(
         pa.table({name: pa.array(column) for name, column in entities.items()}),
-        pa.table({name: pa.array(column) for name, column in ends.items()}),
+        pa.table({name: pa.array(column) for name, column in endpoints.items()}),
     )
     return graph.promise_degrees(max_degree)
 
@@ -71,7 +71,7 @@ def pair_from_relations(
     num_entities: int,
     max_degree: int,
     unprotected: int = 0,
-) -> NeighbourPair:
+) -> NeighborPair:
     """A pair from given relations among others and the entity's partners.
 
     Args:
@@ -86,7 +86,7 @@ def pair_from_relations(
     own = np.array([(entity, partner) for partner in entity_relations], dtype=np.int64)
     protected = np.arange(num_entities) >= unprotected
     both = np.concatenate([others, own.reshape(-1, 2)])
-    return NeighbourPair(
+    return NeighborPair(
         with_entity=_graph(num_entities, both, protected, max_degree),
         without_entity=_graph(num_entities - 1, others, protected[:-1], max_degree),
         entity=entity,
@@ -94,7 +94,7 @@ def pair_from_relations(
 
 
 def _ring_relations(num_entities: int, num_relations: int) -> npt.NDArray[np.int64]:
-    """Different relations, spread evenly: neighbours on a ring, then second neighbours, and so on."""
+    """Different relations, spread evenly: neighbors on a ring, then second neighbors, and so on."""
     if num_relations > num_entities * (num_entities - 1) // 2:
         raise PlanError(
             f"`num_relations` must fit between {num_entities} entities, got "
@@ -112,8 +112,8 @@ def _ring_relations(num_entities: int, num_relations: int) -> npt.NDArray[np.int
     return np.stack([start, end], axis=1)
 
 
-def worst_pair(plan: PrivacyPlan) -> NeighbourPair:
-    """The neighbouring graphs that the plan's price is about.
+def worst_pair(plan: PrivacyPlan) -> NeighborPair:
+    """The neighboring graphs that the plan's price is about.
 
     Raises:
         PlanError: The plan's sizes form no graph without repeated relations.
@@ -144,7 +144,7 @@ def relation_pair(
     *,
     num_entities: int,
     unprotected: int,
-) -> NeighbourPair:
+) -> NeighborPair:
     """A pair that differs in one relation; both graphs have all entities.
 
     Args:
@@ -156,7 +156,7 @@ def relation_pair(
     both = np.concatenate([relations, np.array([extra], dtype=np.int64)])
     protected = np.arange(num_entities) >= unprotected
     largest = int(np.bincount(both.ravel()).max())
-    return NeighbourPair(
+    return NeighborPair(
         with_entity=_graph(num_entities, both, protected, largest),
         without_entity=_graph(num_entities, relations, protected, largest),
         entity=None,
@@ -164,7 +164,7 @@ def relation_pair(
     )
 
 
-def _relation_pair(plan: PrivacyPlan) -> NeighbourPair:
+def _relation_pair(plan: PrivacyPlan) -> NeighborPair:
     """Both graphs have all entities; one has a relation more."""
     both = _ring_relations(plan.num_entities, plan.num_relations + 1)
     unprotected = plan.pool_size if plan.negatives == "unprotected" else plan.num_entities
