@@ -35,7 +35,13 @@ def test_ci_runs_the_tests_and_nothing_else():
 
 def test_the_tests_are_all_of_them():
     text = "\n".join(lines_of("scripts/test"))
-    order = ["ruff format --check .", "ruff check .", "mypy", "pytest"]
+    order = [
+        "ruff format --check .",
+        "ruff check .",
+        "scripts/check_language.py",
+        "mypy",
+        "pytest",
+    ]
     places = [text.index(command) for command in order]
     assert places == sorted(places)
     assert not re.search(r"\|\|\s*true|--exit-zero|-k |--ignore|--deselect", text)
