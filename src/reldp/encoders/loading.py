@@ -25,6 +25,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from reldp.encoders.default_model import installed_folder
 from reldp.encoders.folders import read_json
 from reldp.encoders.hub import hub_folder, is_hub_name
 from reldp.encoders.model_files import (
@@ -149,7 +150,10 @@ def _place(
         raise EncoderError(
             f"`source` must be a model's folder, got {str(source)!r}, which does not exist."
         )
-    return str(hub_folder(source, revision=revision, gguf_file=gguf_file)), gguf_file
+    # A revision or a GGUF file is always the hub's: the installed package has neither.
+    installed = None if revision or gguf_file else installed_folder(source)
+    folder = installed or hub_folder(source, revision=revision, gguf_file=gguf_file)
+    return str(folder), gguf_file
 
 
 def _load_model(
