@@ -1,0 +1,247 @@
+"""Checks of arguments and lists of choices, each stated once for the whole package.
+
+Every check raises the error class that its caller names, and every message has the same form:
+`` `name` must be RULE, got VALUE. FIX ``. A value is quoted in full only while it is short.
+
+Private to the package: the lists of choices (`UNITS`, `LOSSES`, ...); `check`, `check_choice`, `check_integer`,
+`as_integer`, `check_number`, `check_flag`, `check_text`, `check_name`, `refuse`; `default_of`, `did_you_mean`, `shown`.
+
+>>> from reldp.errors import PlanError
+>>> check_integer("max_degree", 0, low=1, error=PlanError)
+Traceback (most recent call last):
+reldp.errors.PlanError: `max_degree` must be an integer of at least 1, got 0.
+>>> check_choice("unit", "entitty", UNITS, error=PlanError)
+Traceback (most recent call last):
+reldp.errors.PlanError: `unit` must be one of entity, relation, got 'entitty'. Did you mean entity?
+"""
+
+import math
+import operator
+from collections.abc import Collection
+from dataclasses import MISSING, fields
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+from reldp.errors import ReldpError
+
+# Of a privacy plan.
+CLIPPING_RULES = ("tuple", "pair", "frequency")
+NEGATIVE_POOLS = ("entities", "unprotected", "public")
+UNITS = ("entity", "relation")
+SIZES = ("private", "declared", "public")
+PROOFS = ("replacement", "anchored")
+"""The analyses that docs/theory.md proves. The first one is reported where several give the same epsilon."""
+ANALYSES = ("best", *PROOFS)
+"""What a plan may ask for: ``"best"`` takes the proof with the smallest epsilon."""
+ACCOUNTANTS = ("pld", "rdp")
+
+# Of learning.
+LOSSES = ("infonce", "hinge", "logistic")
+SCORES = ("cosine", "dot")
+PAIRINGS = ("one", "both", "all")
+SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt")
+
+# Of performance.
+NOISE_GENERATORS = ("secure", "fast")
+PRECISIONS = ("float32", "bfloat16")
+DEVICES = ("cpu", "cuda")
+
+# Of encoders.
+POOLINGS = ("mean", "cls", "last")
+ACTIVATIONS = ("relu", "tanh", "gelu")
+
+_MAX_QUOTE = 80
+
+_Error = type[ReldpError]
+
+
+def check(
+    condition: bool, name: str, rule: str, value: object, *, error: _Error, fix: str = ""
+) -> None:
+    """Raise the error unless the condition holds."""
+    if not condition:
+        refuse(name, rule, value, error=error, fix=fix)
+
+
+def refuse(name: str, rule: str, value: object, *, error: _Error, fix: str = "") -> NoReturn:
+    """Raise the error: the value of `name` must be as the rule says."""
+    raise error(f"`{name}` must be {rule}, got {shown(value)}.{' ' + fix if fix else ''}")
+
+
+def check_choice(
+    name: str, value: object, choices: Collection[str], *, error: _Error, fix: str = ""
+) -> str:
+    """Return the value if it is one of the choices; the error names the nearest one."""
+    if isinstance(value, str) and value in choices:
+        return value
+    near = did_you_mean(value, choices)
+    refuse(name, f"one of {', '.join(choices)}", value, error=error, fix=fix or near)
+
+
+def check_integer(
+    name: str,
+    value: object,
+    *,
+    low: int = 0,
+    high: int | None = None,
+    error: _Error,
+    rule: str = "",
+    fix: str = "",
+) -> int:
+    """Return the value if it is a Python integer in range; truth values and floats are refused.
+
+    Args:
+        name: The argument.
+        value: What was given for it.
+        low: Smallest integer that is allowed.
+        high: Largest integer that is allowed, if there is one.
+        error: Class of the error.
+        rule: Words for the range, where other words than "an integer from ... to ..." say more.
+        fix: What to do about it, as a sentence.
+    """
+    in_range = _is_integer(value) and low <= value and (high is None or value <= high)  # type: ignore[operator]
+    words = f"of at least {low}" if high is None else f"from {low} to {high}"
+    check(in_range, name, rule or f"an integer {words}", value, error=error, fix=fix)
+    return value  # type: ignore[return-value]  # an integer by now
+
+
+def as_integer(
+    name: str,
+    value: object,
+    *,
+    low: int = 0,
+    high: int | None = None,
+    error: _Error,
+    rule: str = "",
+    fix: str = "",
+) -> int:
+    """Return any integer in range, such as one of numpy, as a Python integer."""
+    try:
+        # operator.index takes True for 1.
+        number = value if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = value  # type: ignore[assignment]
+    return check_integer(name, number, low=low, high=high, error=error, rule=rule, fix=fix)
+
+
+def check_number(
+    name: str,
+    value: object,
+    *,
+    low: float | None = None,
+    above: float | None = None,
+    high: float | None = None,
+    below: float | None = None,
+    error: _Error,
+    rule: str = "",
+    fix: str = "",
+) -> float:
+    """Return the value as a float if it is a finite number in range.
+
+    Args:
+        name: The argument.
+        value: What was given for it.
+        low: Smallest number that is allowed; or give `above`.
+        above: A number below every number that is allowed.
+        high: Largest number that is allowed; or give `below`.
+        below: A number above every number that is allowed.
+        error: Class of the error.
+        rule: Words for the range, where others than those of `_range` say more.
+        fix: What to do about it, as a sentence.
+    """
+    in_range = (
+        is_finite_number(value)
+        and (low is None or value >= low)  # type: ignore[operator]
+        and (above is None or value > above)  # type: ignore[operator]
+        and (high is None or value <= high)  # type: ignore[operator]
+        and (below is None or value < below)  # type: ignore[operator]
+    )
+    check(in_range, name, rule or _range(low, above, high, below), value, error=error, fix=fix)
+    return float(value)  # type: ignore[arg-type]  # a number by now
+
+
+def check_flag(name: str, value: object, *, error: _Error, fix: str = "") -> bool:
+    """Return the value if it is True or False."""
+    check(isinstance(value, bool), name, "true or false", value, error=error, fix=fix)
+    return value  # type: ignore[return-value]  # a truth value by now
+
+
+def check_text(name: str, value: object, *, error: _Error, fix: str = "") -> str:
+    """Return the value if it is a string."""
+    check(isinstance(value, str), name, "text", value, error=error, fix=fix)
+    return value  # type: ignore[return-value]  # a string by now
+
+
+def check_name(name: str, known: Collection[str], what: str, *, error: _Error) -> None:
+    """Raise the error unless a name is known; the message has the nearest one, or all of them.
+
+    >>> from reldp.errors import ConfigError
+    >>> check_name("lerning_rate", ["learning_rate", "loss"], "a training setting", error=ConfigError)
+    Traceback (most recent call last):
+    reldp.errors.ConfigError: `lerning_rate` must be a training setting. Did you mean learning_rate?
+    """
+    if name not in known:
+        hint = did_you_mean(name, known) or f"There are: {', '.join(known)}."
+        raise error(f"`{name}` must be {what}. {hint}")
+
+
+def did_you_mean(value: object, known: Collection[str]) -> str:
+    """Return a question with the nearest known word, or nothing if none is near.
+
+    >>> did_you_mean("colour", ["color", "size"])
+    'Did you mean color?'
+    """
+    if not isinstance(value, str):
+        return ""
+    near = get_close_matches(value, known, n=1) or get_close_matches(value.lower(), known, n=1)
+    return f"Did you mean {near[0]}?" if near else ""
+
+
+def default_of(owner: type, name: str) -> Any:
+    """Return the default of a dataclass's field: the one place where it is stated.
+
+    >>> from reldp.plan import PrivacyPlan
+    >>> default_of(PrivacyPlan, "clip_norm")
+    1.0
+    """
+    for field in fields(owner):
+        if field.name == name:
+            if field.default_factory is not MISSING:
+                return field.default_factory()
+            if field.default is not MISSING:
+                return field.default
+    raise AttributeError(f"{owner.__name__} has no default for {name!r}")
+
+
+def is_finite_number(value: object) -> bool:
+    """Whether a value is a finite integer or float, and no truth value."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    # An integer beyond the range of floats is as good as infinite.
+    return _is_integer(value) and abs(value) < 2**1023  # type: ignore[arg-type]
+
+
+def shown(value: object) -> str:
+    """Return the value as Python writes it, without its end where that is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python refuses to write out integers of thousands of digits
+        return "an integer of thousands of digits"
+    return text if len(text) <= _MAX_QUOTE else text[: _MAX_QUOTE - 3] + "..."
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _range(low: float | None, above: float | None, high: float | None, below: float | None) -> str:
+    """The words for a range of numbers."""
+    if above is not None and below is not None:
+        return f"a number strictly between {above:g} and {below:g}"
+    if low is not None and high is not None:
+        return f"a number from {low:g} to {high:g}"
+    words = [f"of at least {low:g}"] if low is not None else []
+    words += [f"above {above:g}"] if above is not None else []
+    words += [f"at most {high:g}"] if high is not None else []
+    words += [f"below {below:g}"] if below is not None else []
+    return f"a finite number {' and '.join(words)}".strip()
