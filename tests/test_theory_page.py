@@ -1,5 +1,6 @@
 """docs/theory.md: every citation of it resolves, and every test that it names exists."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -93,10 +94,46 @@ def test_section_numbers_are_those_that_certificates_cite():
     assert list(SECTIONS) == [*expected, "references"]
 
 
+def defined_tests(path):
+    """Names of the test functions of a file, those of its classes included."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return {n.name for n in nodes if isinstance(n, ast.FunctionDef) and n.name.startswith("test_")}
+
+
+def missing_tests(text):
+    """Every test file, or test in a file, that a text names and that does not exist."""
+    missing = []
+    for name in sorted(set(re.findall(r"`(tests/[\w/.:]+)`", text))):
+        file, _, test = name.partition("::")
+        path = REPOSITORY / file
+        if not path.is_file() or (test and test not in defined_tests(path)):
+            missing.append(name)
+    return missing
+
+
 def test_every_test_that_the_page_names_exists():
-    named = set(re.findall(r"`(tests/[\w/.]+)`", PAGE))
-    assert len(named) >= 15
-    assert [name for name in sorted(named) if not (REPOSITORY / name).is_file()] == []
+    assert len(set(re.findall(r"`(tests/[\w/.]+)", PAGE))) >= 15
+    assert missing_tests(PAGE) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["tests/test_nothing.py", "tests/test_plan.py::test_nothing", "tests/nowhere/x.py::test_y"],
+)
+def test_control_a_test_that_does_not_exist_is_missed(name):
+    assert missing_tests(f"see `{name}`") == [name]
+
+
+def test_every_result_names_a_test_that_tries_to_refute_it_and_a_control():
+    results = re.findall(r"^> \*\*((?:Theorem|Lemma|Proposition) \w+)", PAGE, re.MULTILINE)
+    assert len(results) == len(set(results)) >= 8
+    rows = re.findall(r"^\| ([\w ]+) \| (`.+?`) \| (`.+?`) \|$", SECTIONS["4"], re.MULTILINE)
+    table = {name: (tests, control) for name, tests, control in rows}
+    assert set(results) <= set(table)
+    for tests, control in table.values():
+        assert "::test_" in tests
+        assert "::test_" in control
+        assert control not in tests
 
 
 def test_every_section_with_a_proof_names_its_tests():

@@ -315,3 +315,51 @@ def test_noisy_bounds_miss_their_side_as_rarely_as_theory_says(scale):
         summed = terms.sum() * math.tanh(1 / (2 * scale))
         assert summed == pytest.approx(exact, rel=1e-9)
         assert 0.49 * math.exp(-(t + 1) / scale) < exact <= math.exp(-(t + 1) / scale)
+
+
+# --- Proposition 1 ---------------------------------------------------------------------------------------------
+
+
+def worst_outcomes(epsilon, delta):
+    """The two laws on four outcomes that no (epsilon, delta) guarantee can exceed, in both directions."""
+    larger = (1 - delta) / (1 + math.exp(-epsilon))
+    p = np.array([delta, larger, 1 - delta - larger, 0.0])
+    return p, p[::-1]
+
+
+def release_and_training(epsilon, delta, release_epsilon, failure, at):
+    """max H over both directions of a noisy bound y on n and of training whose worst law depends on y.
+
+    Neighbors have 0 and -1 entities; y is valid if it is at most 0. Where it is not, nothing is guaranteed.
+    """
+    margin = math.ceil(math.log(1 / failure) / release_epsilon)
+    noise = np.arange(-60 * margin, 60 * margin)
+    values = []
+    for larger, smaller in ((0, -1), (-1, 0)):
+        chances = [
+            np.exp(-release_epsilon * np.abs(noise + margin - n)) * math.tanh(release_epsilon / 2)
+            for n in (larger, smaller)
+        ]
+        # The plan may be any function of y, so each y takes the direction that reveals most.
+        p, q = worst_outcomes(epsilon, delta)
+        joint = [
+            np.maximum(chances[0][:, None] * a - math.exp(at) * chances[1][:, None] * b, 0).sum(1)
+            for a, b in ((p, q), (q, p))
+        ]
+        values.append(np.where(noise <= 0, np.maximum(*joint), chances[0]).sum())
+    return max(values)
+
+
+@pytest.mark.parametrize("release_epsilon", [0.05, 0.4])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-3), (2.0, 0.0)])
+def test_proposition_1_release_and_training_add_up(epsilon, delta, release_epsilon):
+    failure = 1e-3
+    at = epsilon + release_epsilon
+    true = release_and_training(epsilon, delta, release_epsilon, failure, at)
+    assert true <= delta + 2 * failure
+    assert true > delta  # a failure of the bound is really charged
+
+
+def test_control_a_release_that_is_not_charged_is_caught():
+    true = release_and_training(0.5, 1e-3, 0.4, 1e-3, at=0.5)
+    assert true > 1e-3 + 2e-3
