@@ -18,7 +18,7 @@ BUILT_ON_TORCH = {
     *("torch", "transformers", "peft", "safetensors", "sentence_transformers", "opacus"),
     *("accelerate", "torch_geometric", "gguf"),
 }
-LIGHT = {"numpy", "scipy", "pyarrow", "dp_accounting", "cryptography", "click", "rich"}
+LIGHT = {"numpy", "scipy", "pyarrow", "cryptography", "click", "rich"}
 HEAVY = {*BUILT_ON_TORCH, "pandas", "networkx", "matplotlib", "scipy.stats", "dp_accounting"}
 
 

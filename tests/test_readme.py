@@ -31,17 +31,9 @@ def rows_below(header):
     return rows
 
 
-def test_it_is_short():
-    assert len(README.splitlines()) <= 150
-
-
 def test_there_is_code_to_run():
     assert PYTHON
     assert {"account", "calibrate"} <= {line.split()[1] for line in COMMANDS}
-
-
-def test_the_first_example_has_at_most_twelve_lines():
-    assert len([line for line in PYTHON[0].splitlines() if line.strip()]) <= 12
 
 
 @pytest.fixture
@@ -140,4 +132,3 @@ def test_the_other_pages_are_there_and_agree_on_the_version():
     assert "### Privacy" in changes
     assert f"## [{reldp.__version__}]" in changes
     assert f"version: {reldp.__version__}\n" in citation
-    assert len((REPOSITORY / "CONTRIBUTING.md").read_text().splitlines()) <= 45

@@ -1,7 +1,9 @@
-"""scripts/ holds the commands that CI runs, and the README names them."""
+"""scripts/ holds the commands that CI runs: they run in order, stop at the first failure, and skip nothing."""
 
+import ast
 import os
 import re
+import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -10,50 +12,80 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[1]
 COMMANDS = ("scripts/test", "scripts/demo")
+STEPS = [
+    "ruff format --check .",
+    "ruff check .",
+    "python scripts/check_language.py",
+    "mypy",
+    "python -m pytest",
+]
 
 
-def lines_of(name):
-    text = (REPOSITORY / name).read_text()
-    return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+@pytest.fixture
+def checkout(tmp_path):
+    """A folder with the real scripts and with programs that only write down how they were called."""
+    for name in ("scripts", ".ci"):
+        shutil.copytree(REPOSITORY / name, tmp_path / name)
+    shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)
+    programs = tmp_path / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    for name in ("ruff", "python", "mypy", "reldp"):
+        (programs / name).write_text(
+            f'#!/usr/bin/env bash\necho "{name} $*" >> "$CALLS"\n[[ "{name} $*" != $FAIL* ]]\n'
+        )
+        (programs / name).chmod(0o755)
+    wanted = "cat pyproject.toml scripts/constraints.txt | cksum > .venv/.reldp-installed"
+    subprocess.run(["bash", "-c", wanted], cwd=tmp_path, check=True)
+    return tmp_path
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, ".ci/run"])
-def test_commands_can_be_run(name):
-    path = REPOSITORY / name
-    assert os.access(path, os.X_OK)
-    assert path.read_text().startswith("#!/usr/bin/env bash\n")
+def calls(checkout, command, *arguments, fail="nothing"):
+    """Exit code of a command, and the programs that it called, in order."""
+    log = checkout / "calls"
+    log.unlink(missing_ok=True)
+    environment = {**os.environ, "CALLS": str(log), "FAIL": fail}
+    done = subprocess.run([checkout / command, *arguments], env=environment, check=False)
+    return done.returncode, log.read_text().splitlines() if log.exists() else []
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, ".ci/run", "scripts/setup.sh"])
-def test_commands_are_valid_bash(name):
-    assert subprocess.run(["bash", "-n", REPOSITORY / name], check=False).returncode == 0
+@pytest.mark.parametrize("command", ["scripts/test", ".ci/run"])
+def test_all_checks_run_in_order(checkout, command):
+    code, called = calls(checkout, command)
+    assert code == 0
+    assert len(called) == len(STEPS)
+    assert all(line.startswith(step) for line, step in zip(called, STEPS, strict=True))
+    assert not re.search(r"--exit-zero|-k |--ignore|--deselect", " ".join(called))
 
 
-def test_ci_runs_the_tests_and_nothing_else():
-    assert lines_of(".ci/run") == ['exec "$(dirname "$0")/../scripts/test"']
+@pytest.mark.parametrize("command", ["scripts/test", ".ci/run"])
+@pytest.mark.parametrize("position", range(len(STEPS)))
+def test_the_first_failing_check_stops_the_command_and_fails_it(checkout, command, position):
+    code, called = calls(checkout, command, fail=STEPS[position])
+    assert code != 0
+    assert len(called) == position + 1
 
 
-def test_the_tests_are_all_of_them():
-    text = "\n".join(lines_of("scripts/test"))
-    order = [
-        "ruff format --check .",
-        "ruff check .",
-        "scripts/check_language.py",
-        "mypy",
-        "pytest",
-    ]
-    places = [text.index(command) for command in order]
-    assert places == sorted(places)
-    assert not re.search(r"\|\|\s*true|--exit-zero|-k |--ignore|--deselect", text)
+def test_arguments_go_to_pytest(checkout):
+    _, called = calls(checkout, "scripts/test", "tests/cli", "-x")
+    assert called[-1].endswith("tests/cli -x")
 
 
-def test_the_demo_runs_the_command():
-    assert lines_of("scripts/demo")[-1] == 'exec .venv/bin/reldp demo "$@"'
+def test_the_demo_runs_the_command_with_its_arguments(checkout):
+    assert calls(checkout, "scripts/demo", "--help") == (0, ["reldp demo --help"])
+    assert calls(checkout, "scripts/demo", fail="reldp")[0] != 0
 
 
-def test_a_failing_command_stops_the_scripts():
-    assert "set -euo pipefail" in lines_of("scripts/setup.sh")
-    assert all('source "$(dirname "$0")/setup.sh"' in lines_of(name) for name in COMMANDS)
+def test_a_changed_requirement_is_installed_before_anything_runs(checkout):
+    (checkout / "scripts" / "constraints.txt").write_text("numpy==1.0\n")
+    code, called = calls(checkout, "scripts/test", fail="python -m pip")
+    assert code != 0
+    assert len(called) == 1
+    _, called = calls(checkout, "scripts/test")
+    installs = [line for line in called if line.startswith("python -m pip install")]
+    assert called[: len(installs)] == installs
+    assert all("-c scripts/constraints.txt" in line for line in installs)
+    assert "torch" in installs[0]
+    assert ".[dev]" in installs[-1]
 
 
 def test_the_readme_names_both_commands():
@@ -70,37 +102,86 @@ def test_warnings_are_errors_and_types_are_strict():
 
 def test_no_check_is_switched_off_wholesale():
     blanket = re.compile(r"#\s*(?:noqa(?!: ?[A-Z]+\d+)|type: ignore(?!\[)|ruff: noqa|mypy: ignore)")
-    found = [
+    lines = [
         f"{path.relative_to(REPOSITORY)}:{number}"
-        for folder in ("src", "tests", "benchmarks", "examples")
+        for folder in ("src", "tests", "benchmarks", "examples", "scripts")
         for path in sorted((REPOSITORY / folder).rglob("*.py"))
         if path != Path(__file__)
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if blanket.search(line)
     ]
-    assert found == []
+    assert lines == []
+
+
+_SKIPS = {"skip", "skipif", "xfail", "importorskip", "skipTest", "SkipTest", "skipIf", "skipUnless"}
+
+
+def skips(code):
+    """Everything in some test code that can skip a test, or let it fail, for another reason than a missing GPU."""
+    tree = ast.parse(code)
+    hits = []
+    allowed = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.skipif":
+            conditions = [ast.unparse(argument) for argument in node.args]
+            if conditions == ["not torch.cuda.is_available()"]:
+                allowed.add(node.func)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in _SKIPS and node not in allowed:
+            hits.append(ast.unparse(node))
+        elif isinstance(node, ast.ImportFrom):
+            hits += [alias.name for alias in node.names if alias.name in _SKIPS]
+        elif isinstance(node, ast.Name) and node.id in _SKIPS:
+            hits.append(node.id)
+        elif isinstance(node, ast.Constant) and node.value in ("__test__", "collect_ignore"):
+            hits.append(node.value)
+    return hits
 
 
 def test_no_test_is_skipped_but_for_a_missing_gpu():
-    # What compares with data kept beside the repository looks for its folder; CI has that folder.
-    skips = re.compile(r"pytest\.skip\(|mark\.skip\b|mark\.xfail|importorskip|unittest\.skip")
-    found = [
-        f"{path.relative_to(REPOSITORY)}:{number}: {line.strip()}"
+    hits = {
+        str(path.relative_to(REPOSITORY)): skips(path.read_text())
         for path in sorted((REPOSITORY / "tests").rglob("*.py"))
         if path != Path(__file__)
-        for number, line in enumerate(path.read_text().splitlines(), 1)
-        if skips.search(line) and "cuda" not in line.lower() and "gpu" not in line.lower()
-    ]
-    assert found == []
+    }
+    assert {path: names for path, names in hits.items() if names} == {}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "pytest.skip('later')",
+        "@pytest.mark.skip\ndef test_x(): pass",
+        "@pytest.mark.skipif(sys.platform == 'win32', reason='')\ndef test_x(): pass",
+        "pytest.mark.skipif(not FOLDER.is_dir(), reason='no CUDA data')",
+        "pytest.mark.skipif('not torch.cuda.is_available()')",
+        "np = pytest.importorskip('numpy')",
+        "@pytest.mark.xfail\ndef test_x(): pass",
+        "pytest.xfail('known')",
+        "from pytest import skip",
+        "from unittest import skipIf",
+        "@unittest.skip('x')\ndef test_x(): pass",
+        "self.skipTest('x')",
+        "raise unittest.SkipTest",
+    ],
+)
+def test_control_every_way_to_skip_is_seen(code):
+    assert skips(code)
+
+
+def test_control_a_missing_gpu_may_skip():
+    assert skips("pytest.mark.skipif(not torch.cuda.is_available(), reason='needs CUDA')") == []
 
 
 def test_what_is_installed_for_tests_is_pinned():
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    text = (REPOSITORY / "scripts" / "constraints.txt").read_text()
     pins = set()
-    for line in lines_of("scripts/constraints.txt"):
-        name, version = line.split("==")
-        assert re.fullmatch(r"[\w.]+", version)
-        pins.add(name.lower().replace("_", "-"))
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            name, version = line.split("==")
+            assert re.fullmatch(r"[\w.]+", version)
+            pins.add(name.lower().replace("_", "-"))
     groups = [project["dependencies"], *project["optional-dependencies"].values()]
     lines = [line for group in groups for line in group]
     needed = {re.split(r"[<>=\[;]", line)[0].lower() for line in lines} - {"reldp"}

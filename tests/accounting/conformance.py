@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from reldp.accounting import CoupledStep
 from reldp.errors import PlanError, UnsupportedEvent
+from reldp.plan import PrivacyPlan
 from tests.accounting.oracles import Simulation
 
 # Few examples, each of them slow; no database, so that every run tries the same ones and one test may be inherited
@@ -20,6 +21,16 @@ FEW = settings(
     database=None,
     suppress_health_check=[HealthCheck.differing_executors],
 )
+
+PLAN = {
+    "num_entities": 1500,
+    "num_relations": 2000,
+    "max_degree": 3,
+    "sample_rate": 0.01,
+    "noise_multiplier": 1.0,
+    "num_steps": 20,
+    "delta": 1e-5,
+}
 
 
 def small_step(**changes):
@@ -100,8 +111,25 @@ class AccountantConformance:
         assert found[0] == pytest.approx(found[1], rel=1e-12)
 
     def test_pairs_of_one_negative_are_tuples(self):
-        pair = small_step(num_negatives=1, negative_replacement=2.0 / 1)
-        assert self.epsilon(pair * 20) == self.epsilon(small_step(num_negatives=1) * 20)
+        # The events come from two clipping rules, each of which states its own sensitivities.
+        for k, equal in ((1, True), (3, False)):
+            settings = {**PLAN, "num_negatives": k, "analysis": "replacement"}
+            pair, whole = (
+                self.epsilon(PrivacyPlan(**settings, clipping=rule).event * 20)
+                for rule in ("pair", "tuple")
+            )
+            assert (pair == whole) is equal
+            assert pair <= whole
+
+    @pytest.mark.parametrize("analysis", ["anchored", "replacement"])
+    def test_only_the_share_of_the_pool_that_is_drawn_matters(self, analysis):
+        # theory.md 3.1 and 3.2 depend on k and n through k / n alone, where no batch overflows.
+        once = small_step(num_negatives=2, drawn_negatives=2, pool_size=2000)
+        twice = small_step(num_negatives=4, drawn_negatives=4, pool_size=4000)
+        more = small_step(num_negatives=4, drawn_negatives=4, pool_size=2000)
+        usual = self.epsilon(once * 50, analysis=analysis)
+        assert self.epsilon(twice * 50, analysis=analysis) == pytest.approx(usual, rel=1e-6)
+        assert self.epsilon(more * 50, analysis=analysis) > usual * 1.001
 
     @pytest.mark.parametrize("step", [small_step(), small_step(negative_replacement=2 / 3)])
     def test_best_is_the_smaller_analysis(self, step):

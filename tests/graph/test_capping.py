@@ -1,18 +1,14 @@
 """Capping against the plain sequential greedy, and its promises on arbitrary graphs."""
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reldp.graph import EntityGraph, capping
+from reldp.graph import EntityGraph, bundled, capping
 from reldp.graph.capping import degrees, kept_relations
 from reldp.graph.keyed_hash import entity_digests, relation_hashes
-
-REAL_GRAPHS = Path(__file__).parents[3] / "shared" / "data" / "graphs"
 
 
 @st.composite
@@ -131,13 +127,12 @@ def test_a_graph_without_relations_has_nothing_to_drop() -> None:
 
 
 def measured_graphs() -> dict[str, EntityGraph]:
-    """A power-law graph, and the real graphs where they lie beside the checkout."""
+    """A power-law graph and the bundled graphs."""
     rng = np.random.default_rng(0)
     pairs = np.unique(np.sort((rng.random((20_000, 2)) ** 2.5 * 3000).astype(int), axis=1), axis=0)
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     made = EntityGraph.from_lists(range(3000), pairs.tolist(), text=["x"] * 3000)
-    folders = sorted(path for path in REAL_GRAPHS.glob("*") if path.is_dir())
-    return {"power law": made} | {path.name: EntityGraph.read(path) for path in folders}
+    return {"power law": made} | {name: bundled.load(name) for name in bundled.BUNDLED}
 
 
 def test_capping_keeps_as_much_as_a_sequential_greedy_in_any_random_order() -> None:
