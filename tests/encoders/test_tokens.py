@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from reldp.encoders.tokens import TokenTable, checked_indices, chunk_sizes, tokenize
+from reldp.encoders.tokens import TokenTable, checked_indices, tokenize
 from reldp.errors import EncoderError
 from tests.encoders.tiny import TEXTS
 
@@ -32,21 +32,6 @@ def test_units_come_longest_first():
     table = make_table([[1], [1, 2], [1, 2, 3], [1, 2, 3, 4]])
     units = np.array([[0, 1], [3, 0], [0, 0], [2, 1]])
     assert table.order(units).tolist() == [1, 3, 0, 2]
-
-
-@given(lengths=st.lists(st.integers(1, 30), max_size=20), budget=st.integers(1, 60))
-def test_chunks_cover_everything_and_keep_the_budget(lengths, budget):
-    sizes = chunk_sizes(np.array(lengths, int), budget)
-    assert sum(sizes) == len(lengths)
-    start = 0
-    for size in sizes:
-        assert size == 1 or size * max(lengths[start : start + size]) <= budget
-        start += size
-    # Greedy: no chunk could have taken the next one in.
-    start = 0
-    for size in sizes[:-1]:
-        assert (size + 1) * max(lengths[start : start + size + 1]) > budget
-        start += size
 
 
 def test_a_public_pool_comes_after_the_graph():

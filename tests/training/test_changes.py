@@ -258,14 +258,16 @@ def text_parts(model, **settings):
     return encoder, texted, small_plan(texted)
 
 
-@pytest.mark.parametrize("train", ["lora", "head"])
-def test_another_attention_implementation_opens_a_branch(tmp_path, monkeypatch, train):
+@pytest.mark.parametrize(
+    ("train", "name"), [("lora", "eager"), ("head", "eager"), ("lora", "short")]
+)
+def test_another_attention_implementation_opens_a_branch(tmp_path, monkeypatch, train, name):
     model = write_model("bert", tmp_path / "model")
     folder = stopped(monkeypatch, tmp_path / "run", *text_parts(model, train=train))
-    result = resumed(folder, *text_parts(model, train=train, attention="eager"))
+    result = resumed(folder, *text_parts(model, train=train, attention=name))
     assert result.certificate.values["steps"]["branches"] == 2
     opened = newest_branch(read_ledger(folder / "ledger.jsonl"))
-    assert "attention was 'sdpa', is 'eager'" in opened["reason"]
+    assert f"attention was 'sdpa', is '{name}'" in opened["reason"]
 
 
 @pytest.mark.parametrize(

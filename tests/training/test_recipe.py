@@ -13,6 +13,7 @@ from reldp.errors import ConfigError, PlanError, ReldpError
 from reldp.graph import sizes
 from reldp.plan import PrivacyPlan
 from reldp.training.config import TrainingConfig
+from reldp.training.identity import attention_of
 from reldp.training.recipe import Recipe
 from reldp.training.recipe_settings import SECTIONS
 from tests.encoders.tiny import write_model
@@ -183,6 +184,8 @@ def test_encoders_of_features_texts_and_heads(graph, tmp_path):
     assert (encoder.settings["hidden"], encoder.dim) == ([7], 3)
     model = str(write_model("bert", tmp_path / "model"))
     text = EntityGraph.from_lists([1, 2], [(1, 2)], text=["a", "b"]).promise_degrees(1)
+    short = {"model": model, "max_length": 16, "attention": "short"}
+    assert attention_of(recipe(graph, encoder=short).encoder(text)) == "short"
     encoder = recipe(graph, encoder={"model": model, "lora_rank": 2, "pooling": "cls"}).encoder(
         text
     )

@@ -25,6 +25,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from reldp.encoders.attention import attention_options
 from reldp.encoders.default_model import installed_folder
 from reldp.encoders.folders import read_json
 from reldp.encoders.hub import hub_folder, is_hub_name
@@ -167,8 +168,7 @@ def _load_model(
             "`transformers` must be installed for text encoders. Install reldp[text]."
         ) from error
 
-    if attention is not None:
-        options = {**options, "attn_implementation": attention}
+    options = {**options, **attention_options(attention)}
     if "gguf_file" in options:
         options = {**options, **_unpacked()}
     else:

@@ -1,12 +1,12 @@
-"""A text encoder: a Hugging Face model, what of it is trained, and how texts become vectors.
+"""Text encoder: a Hugging Face model, the part of it that is trained, and its pooling.
 
-Made for transformers that ``AutoModel`` loads without foreign code: BERT, MPNet and Llama types are
-tested, GGUF files too; a model whose units cannot be told apart is refused. Texts are tokenized
-once per graph; rows are padded on the right for every type, and dropout is off, so an embedding
-depends on its own text and the weights alone, beyond rounding (theory.md sections 2 and 6).
+Supports transformers that ``AutoModel`` loads without remote code; BERT, MPNet and Llama types are
+tested, GGUF files too. A model whose rows are not independent is refused. Texts are tokenized once
+per graph, rows are padded on the right for every type, and dropout is off, so an embedding depends
+on its text and the weights alone, up to rounding (theory.md sections 2 and 6).
 
-Public: `TextEncoder`. ``TextEncoder.load(..., train="head")`` gives a
-`reldp.encoders.head.HeadEncoder`: the same, with everything frozen but a head on cached embeddings.
+Public: `TextEncoder`. ``TextEncoder.load(..., train="head")`` returns a
+`reldp.encoders.head.HeadEncoder`, in which only a head on cached embeddings is trained.
 
     encoder = TextEncoder.load("sentence-transformers/all-MiniLM-L6-v2", lora_rank=8)
     table = encoder.table(graph)
@@ -28,7 +28,8 @@ from torch import Tensor, nn
 
 from reldp.encoders.adaptation import Adaptation, adapt
 from reldp.encoders.architecture import tokenizer_hash
-from reldp.encoders.encoder import Encoder, entities_of, refuse_batch_mixing
+from reldp.encoders.attention import use_short_attention
+from reldp.encoders.encoder import Encoder, refuse_batch_mixing
 from reldp.encoders.folders import new_folder
 from reldp.encoders.loading import DenseLayer, Pretrained, load_pretrained
 from reldp.encoders.model_files import as_encoder_error
@@ -41,29 +42,30 @@ from reldp.encoders.soundness import (
     refuse_non_finite,
 )
 from reldp.encoders.tabulation import tabulate
+from reldp.encoders.text_batches import (
+    graph_tokens,
+    length_batches,
+    random_tokens,
+    rows_in_order,
+    string_batches,
+)
 from reldp.encoders.text_defaults import base_hash, checked_max_length, checked_pooling
 from reldp.encoders.text_module import TextModule
-from reldp.encoders.tokens import (
-    TokenTable,
-    checked_indices,
-    chunk_sizes,
-    shared_table,
-    tokenize,
-)
+from reldp.encoders.tokens import TokenTable, tokenize
 from reldp.errors import EncoderError
+from reldp.gradients.short_attention import NAME as SHORT
 
 if TYPE_CHECKING:
     from reldp.graph import CappedGraph, EntityGraph
 
 __all__ = ["TextEncoder"]
 
-_TEXTS_AT_ONCE = 8192
-# On a CPU activations should stay in its caches; a GPU wants to be filled.
-_TOKENS_AT_ONCE = {True: 1024, False: 32_768}
+# On a CPU activations should stay in its caches; a GPU needs large batches to be busy.
+_MAX_TOKENS = {"cpu": 1024, "cuda": 32_768}
 
 
 class TextEncoder(Encoder):
-    """Texts in, embeddings out; made by `load`."""
+    """Encoder of texts; created by `load`."""
 
     def __init__(
         self,
@@ -74,7 +76,7 @@ class TextEncoder(Encoder):
         normalize: bool | None = None,
         max_length: int | None = None,
     ) -> None:
-        """Adapts a loaded model; see `load` for the arguments."""
+        """Adapt a loaded model; see `load` for the arguments."""
         refuse_batch_mixing(pretrained.model)
         config: Any = pretrained.model.config
         self.tokenizer = pretrained.tokenizer
@@ -129,28 +131,33 @@ class TextEncoder(Encoder):
         head_hidden: Sequence[int] = (),
         head_dim: int | None = None,
     ) -> "TextEncoder":
-        """Loads a pretrained model and prepares what is to be trained.
+        """Load a pretrained model and prepare the part of it that is trained.
 
         Args:
-            source: A folder, a hub name, or the path of a ``.gguf`` file.
+            source: Folder, hub name, or path of a ``.gguf`` file.
             train: ``"lora"``, ``"full"``, ``"last:N"`` (layers), ``"head"`` or ``"none"``.
             lora_rank: Rank of the adapters.
-            lora_alpha: Their scale is alpha / rank; twice the rank unless given.
-            lora_targets: Names of linear layers, ``"all-linear"`` or ``"query-value"``. Unless
-                given, all where a layer is attention and a dense feed-forward, else query and value.
-            lora_layers: Adapters only in the last so many layers; those before run forward only.
-            pooling: ``"mean"``, ``"cls"`` or ``"last"``; unless given, the model's own, else
-                ``"last"`` for decoders and ``"mean"`` for all others.
-            normalize: Whether embeddings have length 1; the model's own choice unless given.
-            max_length: Longer texts are cut; the model's own, or 128, unless given.
-            dtype: Of the frozen weights: ``"float32"`` or ``"bfloat16"``.
-            device: Where the model goes.
-            attention: The transformers attention implementation; its own choice unless given.
-            gguf_file: The GGUF file inside the folder or hub repository.
-            revision: Of a hub repository.
-            seed: Of the new weights, which are public.
-            head_hidden: Hidden widths of the head, for train head.
-            head_dim: Length of an embedding after the head; the model's own unless given.
+            lora_alpha: Numerator of the adapters' scale, alpha / rank (default: twice the rank).
+            lora_targets: Names of linear layers, ``"all-linear"`` or ``"query-value"`` (default: all
+                where a layer is attention and a dense feed-forward, else query and value).
+            lora_layers: Number of last layers with adapters (default: all). The layers before them
+                run without gradients.
+            pooling: ``"mean"``, ``"cls"`` or ``"last"`` (default: the model's; for a model without
+                one, ``"last"`` for decoders and ``"mean"`` for others).
+            normalize: Whether embeddings have length 1 (default: as the model says).
+            max_length: Maximum number of tokens; longer texts are cut (default: the model's, or
+                128).
+            dtype: Type of the frozen weights: ``"float32"`` or ``"bfloat16"``.
+            device: Device of the model.
+            attention: Performance setting that never changes epsilon: ``"short"`` for texts of at
+                most 64 tokens (`reldp.gradients.short_attention`; several times faster on a GPU
+                with bfloat16 weights), or the name of a transformers implementation such as
+                ``"eager"`` (default: chosen by transformers).
+            gguf_file: GGUF file inside the folder or hub repository.
+            revision: Revision of a hub repository.
+            seed: Seed of the new weights, which are public.
+            head_hidden: Hidden widths of the head, for ``train="head"``.
+            head_dim: Length of an embedding after the head (default: the model's).
         """
         if train == "head":
             from reldp.encoders.head import HeadEncoder
@@ -175,17 +182,25 @@ class TextEncoder(Encoder):
         encoder = kind(
             pretrained, how, pooling=pooling, normalize=normalize, max_length=max_length, **extra
         )
-        encoder.to(device).check_finite()
+        encoder.to(device)
+        if attention == SHORT:
+            use_short_attention(
+                base_model(encoder._text.backbone),
+                encoder.public_embeddings,
+                max_length=encoder.max_length,
+                dtype=dtype,
+            )
+        encoder.check_finite()
         return encoder
 
     def public_embeddings(self) -> npt.NDArray[np.float32]:
-        """Embeddings of public sentences, from one word to as many as the model takes."""
+        """Return embeddings of public sentences, from one word to the maximum length."""
         with as_encoder_error(self._described["base_model"]):
             return self.encode(PUBLIC_TEXTS)
 
     def check_finite(self) -> None:
-        """Refuses weights or embeddings of public texts that are not finite, or all the same."""
-        if self.module is not self._text:  # a head alone is trained, on top of this
+        """Refuse weights or embeddings of public texts that are not finite, or all equal."""
+        if self.module is not self._text:  # the trained module is a head on top of it
             refuse_non_finite(dict(self._text.named_parameters()))
         super().check_finite()
         refuse_equal_rows(self.encode(DIFFERENT_TEXTS))
@@ -196,8 +211,8 @@ class TextEncoder(Encoder):
         return int([self._described["hidden_size"], *self._described["dense"]][-1])
 
     def tokenize(self, texts: Sequence[str]) -> TokenTable:
-        """The token table of some texts."""
-        return tokenize(self.tokenizer, _batches(texts), self.max_length)
+        """Return the token table of a list of texts."""
+        return tokenize(self.tokenizer, string_batches(texts), self.max_length)
 
     def table(
         self,
@@ -206,13 +221,13 @@ class TextEncoder(Encoder):
         pool: Any = None,
         keep_states: bool = False,
     ) -> Any:
-        """The token table of the graph's texts, then of a public pool (another graph or texts).
+        """Return the token table of the graph's texts, then of a public pool.
 
         Args:
-            graph: Whose texts.
-            pool: What comes after them.
-            keep_states: Whether to run the frozen lower layers here, once, and keep what they say:
-                4 bytes times tokens times hidden size. Nothing to keep with all layers trained.
+            graph: Graph of texts.
+            pool: Public pool: another graph or a list of texts.
+            keep_states: Whether to run the frozen lower layers here, once, and keep their outputs:
+                4 bytes times tokens times hidden size. Without effect if all layers are trained.
         """
         table = self._tokenize_graph(graph)
         if pool is not None:
@@ -223,7 +238,7 @@ class TextEncoder(Encoder):
         return table
 
     def rows(self, table: Any, indices: Any) -> dict[str, Tensor]:
-        """Inputs of `embed`, padded on the right: token ids, or states of the frozen layers."""
+        """Return inputs of `embed`, padded on the right: token ids, or states of frozen layers."""
         if isinstance(table, HiddenTable):
             return self._hidden_rows(table, indices)
         return self._token_rows(table, indices)
@@ -231,7 +246,7 @@ class TextEncoder(Encoder):
     def synthetic_rows(
         self, table: Any, count: int, *, length: int, generator: torch.Generator
     ) -> dict[str, Tensor]:
-        """Random tokens, or random states of the frozen layers, in rows of random lengths."""
+        """Return random tokens, or random states of frozen layers, in rows of random lengths."""
         rows = self._synthetic_tokens(count, length, generator)
         if not isinstance(table, HiddenTable):
             return rows
@@ -242,21 +257,20 @@ class TextEncoder(Encoder):
     def _synthetic_tokens(
         self, count: int, length: int, generator: torch.Generator
     ) -> dict[str, Tensor]:
-        """Public random tokens in rows of random lengths."""
-        lengths = torch.randint(1, length + 1, (count, 1), generator=generator)
-        mask = (torch.arange(length) < lengths).long()  # (rows, tokens)
+        """Return public random tokens in rows of random lengths, on the module's device."""
         config: Any = base_model(self._text.backbone).config
-        ids = torch.randint(int(config.vocab_size), (count, length), generator=generator)
-        special = torch.tensor(self.tokenizer.all_special_ids)
-        drawn = torch.randint(8 * len(special), (count, length), generator=generator)
-        ids = torch.where(drawn < len(special), special[drawn % len(special)], ids)  # one in eight
-        ids = torch.where(mask > 0, ids, int(self.tokenizer.pad_token_id))
-        return {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
+        rows = random_tokens(self.tokenizer, int(config.vocab_size), count, length, generator)
+        return {name: value.to(self.device) for name, value in rows.items()}
 
     def encode(
         self, texts: Sequence[str] | TokenTable, *, batch_size: int | None = None
     ) -> npt.NDArray[np.float32]:
-        """Embeddings (texts, dim), longest first in batches of like length (sized by itself)."""
+        """Return embeddings (texts, dim), in the order of the texts.
+
+        Args:
+            texts: List of texts, or their token table.
+            batch_size: Number of texts in a batch (default: by their lengths).
+        """
         table = texts if isinstance(texts, TokenTable) else self.tokenize(texts)
         return self._encode_with(self._embed_tokens, table, batch_size)
 
@@ -267,11 +281,11 @@ class TextEncoder(Encoder):
         *,
         batch_size: int | None = None,
     ) -> npt.NDArray[np.float32]:
-        """Embeddings of the graph's entities, or of those asked for, in the order asked for."""
+        """Return embeddings of the graph's entities, or of those at `indices`, in that order."""
         return self.encode(self._tokenize_graph(graph, indices), batch_size=batch_size)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Writes a folder for transformers, PEFT and sentence-transformers (see `saving`)."""
+        """Write a folder for transformers, PEFT and sentence-transformers."""
         with new_folder(folder, overwrite=overwrite) as new:
             write_text_folder(
                 new,
@@ -285,17 +299,17 @@ class TextEncoder(Encoder):
             )
 
     def describe(self) -> dict[str, Any]:
-        """Architecture, hashes of base weights and tokenizer, and what is trained."""
+        """Return architecture, hashes of base weights and tokenizer, and what is trained."""
         trained = sum(parameter.numel() for parameter in self.trainable().values())
         return {**self._described, "num_trainable": trained}
 
     def _token_rows(self, table: TokenTable, indices: Any, length: int = 0) -> dict[str, Tensor]:
-        """Token ids and attention mask of the texts asked for, on the module's device.
+        """Return token ids and attention mask of the texts at `indices`, on the module's device.
 
         Args:
-            table: Where the texts are.
-            indices: Which texts.
-            length: Tokens of a row; no more than the longest row needs unless given.
+            table: Token table.
+            indices: Indices of texts.
+            length: Minimum number of tokens of a padded row.
         """
         ids, mask = table.rows(indices)
         room = ((0, 0), (0, max(0, length - ids.shape[1])))
@@ -306,12 +320,12 @@ class TextEncoder(Encoder):
         }
 
     def _embed_tokens(self, inputs: dict[str, Tensor]) -> Tensor:
-        """Embeddings (rows, dim) of token rows."""
+        """Return embeddings (rows, dim) of token rows."""
         embeddings: Tensor = self._text(**inputs)
         return embeddings
 
     def _hidden_rows(self, table: HiddenTable, indices: Any) -> dict[str, Tensor]:
-        """States of the frozen layers and attention mask of the texts asked for."""
+        """Return states of frozen layers and attention mask of the texts at `indices`."""
         states, mask = table.rows(indices)
         return {
             "hidden": torch.from_numpy(states).to(self.device),
@@ -319,38 +333,33 @@ class TextEncoder(Encoder):
         }
 
     def _hidden_table(self, table: TokenTable) -> HiddenTable:
-        """What the frozen layers say of every token of all texts."""
+        """Return the frozen layers' states of every token of all texts."""
         lengths = table.lengths
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         states = np.empty((offsets[-1], self._described["hidden_size"]), np.float32)
-        for places, found in self._tabulate_with(lambda rows: self._text.below(**rows), table):
-            for place, row in zip(places, found.float().cpu().numpy(), strict=True):
+        for places, outputs in self._tabulate_with(lambda rows: self._text.below(**rows), table):
+            for place, row in zip(places, outputs.float().cpu().numpy(), strict=True):
                 states[offsets[place] : offsets[place + 1]] = row[: lengths[place]]
         return HiddenTable(states=states, offsets=offsets)
 
     def _tabulate(
         self, embed: Callable[[dict[str, Tensor]], Tensor], table: TokenTable
     ) -> npt.NDArray[np.float32]:
-        """What ``embed`` makes of every text, independently of all others."""
-        out: npt.NDArray[np.float32] | None = None
-        for places, found in self._tabulate_with(embed, table):
-            values = found.float().cpu().numpy()
-            out = np.empty((len(table), values.shape[1]), np.float32) if out is None else out
-            out[places] = values
-        return np.zeros((0, self.dim), np.float32) if out is None else out
+        """Embed every text such that its bits are independent of the other texts."""
+        return rows_in_order(self._tabulate_with(embed, table), len(table), self.dim)
 
     def _tabulate_with(
         self, run: Callable[[dict[str, Tensor]], Tensor], table: TokenTable
     ) -> Iterator[tuple[npt.NDArray[np.int64], Tensor]]:
-        """Places of some texts and what ``run`` makes of them, until all are done."""
-        seeded = torch.Generator().manual_seed  # by length, whichever other lengths there are
+        """Yield places of texts and their outputs of ``run``, batch after batch."""
+        seeded = torch.Generator().manual_seed  # by length, whichever other lengths occur
         return tabulate(
             run,
             lambda places, length: self._token_rows(table, places, length),
             lambda count, length: self._synthetic_tokens(count, length, seeded(length)),
             table.lengths,
             max_length=self.max_length,
-            max_tokens=_TOKENS_AT_ONCE[self.device.type == "cpu"],
+            max_tokens=self._max_tokens,
         )
 
     def _encode_with(
@@ -359,59 +368,29 @@ class TextEncoder(Encoder):
         table: TokenTable,
         batch_size: int | None,
     ) -> npt.NDArray[np.float32]:
-        """What ``embed`` makes of every text, longest first, in the table's order."""
+        """Embed every text, in batches of similar length; rows are in the table's order."""
         if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
             raise EncoderError(f"`batch_size` must be a whole number above 0, got {batch_size!r}.")
-        out: npt.NDArray[np.float32] | None = None
+        batches = length_batches(table.lengths, max_tokens=self._max_tokens, batch_size=batch_size)
         with torch.inference_mode():
-            for batch in self._length_batches(table.lengths, batch_size):
-                found = embed(self._token_rows(table, batch)).float().cpu().numpy()
-                out = np.empty((len(table), found.shape[1]), np.float32) if out is None else out
-                out[batch] = found
-        return np.zeros((0, self.dim), np.float32) if out is None else out
+            outputs = ((places, embed(self._token_rows(table, places))) for places in batches)
+            return rows_in_order(outputs, len(table), self.dim)
 
-    def _length_batches(
-        self, lengths: npt.NDArray[np.int64], batch_size: int | None
-    ) -> list[npt.NDArray[np.int64]]:
-        """Texts in batches of like length, longest first."""
-        order = np.argsort(-lengths, kind="stable")
-        if batch_size is not None:
-            return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
-        sizes = chunk_sizes(lengths[order], _TOKENS_AT_ONCE[self.device.type == "cpu"])
-        return np.split(order, np.cumsum(sizes)[:-1]) if sizes else []
+    @property
+    def _max_tokens(self) -> int:
+        """Maximum number of tokens, padding included, in a batch without gradients."""
+        return _MAX_TOKENS["cpu" if self.device.type == "cpu" else "cuda"]
 
     def _dense_layers(self) -> list[DenseLayer]:
-        """The layers after pooling."""
+        """Return the layers after pooling."""
         pairs = zip(self._text.dense, self._text.activations, strict=True)
         return [DenseLayer(linear=_linear(a), activation=b) for a, b in pairs]
 
     def _tokenize_graph(
         self, graph: "EntityGraph | CappedGraph", indices: Any = None
     ) -> TokenTable:
-        """The token table of a graph's texts, or of those asked for."""
-        entities = entities_of(graph)
-        if not entities.has_text:
-            raise EncoderError(
-                "`graph` must have text, got features only. Use FeatureEncoder for them."
-            )
-        count = entities.num_entities
-        chosen = np.arange(count) if indices is None else checked_indices(indices, count)
-        batches = (entities.text(chosen[i]) for i in _slices(len(chosen)))
-        if indices is not None:
-            return tokenize(self.tokenizer, batches, self.max_length)
-        return shared_table(entities.fingerprint, self.tokenizer, batches, self.max_length)
-
-
-def _slices(count: int) -> Iterator[slice]:
-    for start in range(0, count, _TEXTS_AT_ONCE):
-        yield slice(start, start + _TEXTS_AT_ONCE)
-
-
-def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Texts in batches; one string instead of a list of them is a mistake worth naming."""
-    if isinstance(texts, str):
-        raise EncoderError("`texts` must be a list of strings, got one string.")
-    return (texts[i] for i in _slices(len(texts)))
+        """Return the token table of a graph's texts, or of those at `indices`."""
+        return graph_tokens(self.tokenizer, graph, indices, self.max_length)
 
 
 def _linear(module: nn.Module) -> nn.Linear:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from reldp.errors import EncoderError
 
-__all__ = ["RowTable", "TokenTable", "chunk_sizes", "shared_table", "tokenize"]
+__all__ = ["RowTable", "TokenTable", "shared_table", "tokenize"]
 
 # Tables in use, by graph, rules of the tokenizer and length.
 _TABLES: "WeakValueDictionary[tuple[str, str, str, int], TokenTable]" = WeakValueDictionary()
@@ -161,24 +161,6 @@ def shared_table(
     if found is None:
         found = _TABLES[key] = tokenize(tokenizer, batches, max_length)
     return found
-
-
-def chunk_sizes(lengths: npt.NDArray[np.int64], max_tokens: int) -> list[int]:
-    """Sizes of consecutive chunks whose rows times longest row stay within a number of tokens.
-
-    >>> chunk_sizes(np.array([9, 4, 4, 1, 1, 1]), 8)
-    [1, 2, 3]
-    """
-    sizes: list[int] = []
-    longest = 0
-    for length in lengths.tolist():
-        longest = max(longest, length)
-        if sizes and (sizes[-1] + 1) * longest <= max_tokens:
-            sizes[-1] += 1
-        else:
-            sizes.append(1)
-            longest = length
-    return sizes
 
 
 def checked_indices(indices: _Indices, count: int) -> npt.NDArray[np.int64]:

@@ -52,6 +52,7 @@ _TEXT_SETTINGS = (
     "normalize",
     "max_length",
     "dtype",
+    "attention",
     "gguf_file",
     "revision",
     "seed",

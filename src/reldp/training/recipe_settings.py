@@ -131,6 +131,13 @@ SECTIONS: Mapping[str, Mapping[str, Setting]] = {
             "whole number", None, "Longer texts are cut; the model's own if left out.", "64"
         ),
         "dtype": Setting("text", "float32", "Of the frozen weights: float32 or bfloat16."),
+        "attention": Setting(
+            "text",
+            None,
+            "Attention implementation of a text model: short (at most 64 tokens; fast on a GPU), or a "
+            "name that transformers knows. Chosen by transformers if left out.",
+            '"short"',
+        ),
         "gguf_file": Setting("text", None, "GGUF file inside the model's folder.", '"model.gguf"'),
         "revision": Setting("text", None, "Revision of a hub model.", '"main"'),
         "hidden": Setting(
