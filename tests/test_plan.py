@@ -149,7 +149,7 @@ def test_the_event_follows_from_rule_unit_and_pool(changes, expected):
 
 def test_status_and_rule():
     assert (make().status, make(clipping="frequency").status) == ("proven", "claimed")
-    assert make().rule.name == "tuple"
+    assert make().clipping.name == "tuple"
 
 
 def test_clip_norm_never_changes_epsilon():

@@ -274,7 +274,7 @@ def _optimizer(cell: Cell, plan: PrivacyPlan, step: PrivateStep) -> torch.optim.
 def _nothing(plan: PrivacyPlan) -> Callable[[int, int], Batch]:
     """Batches without tuples: noise still comes on every step."""
     none = np.zeros((0, 2), np.int64), np.zeros((0, plan.num_negatives), np.int64)
-    units = plan.rule.units(*none, clip_norm=plan.clip_norm)
+    units = plan.clipping.units(*none, clip_norm=plan.clip_norm)
     return lambda step, branch: Batch(units=units, num_tuples=0, overflow=False)
 
 

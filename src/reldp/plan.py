@@ -13,16 +13,32 @@ True
 
 import hashlib
 import json
-import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from reldp.clipping import ClippingRule, get_rule
+from reldp._plan_settings import (
+    LARGEST,
+    ClippingSetting,
+    check_graph_settings,
+    checked_pool_size,
+    rate_and_batch_size,
+)
+from reldp._validate import (
+    ACCOUNTANTS,
+    ANALYSES,
+    NEGATIVE_POOLS,
+    SIZES,
+    UNITS,
+    check,
+    check_choice,
+    check_integer,
+    check_number,
+)
 from reldp.errors import PlanError, RunError, UnreachableTarget
 from reldp.graph.sizes import bounds_for
 from reldp.strict_json import parse_json
@@ -30,57 +46,21 @@ from reldp.strict_json import parse_json
 if TYPE_CHECKING:
     from reldp.accounting import Accountant, CoupledStep, Price
     from reldp.graph import CappedGraph
+    from reldp.noise import GaussianNoise, Streams
+    from reldp.sampling import TupleSampler
 
 __all__ = ["PrivacyPlan"]
 
-NEGATIVES = ("entities", "unprotected", "public")
-UNITS = ("entity", "relation")
-SIZES = ("public", "declared", "private")
-ANALYSES = ("best", "anchored", "replacement")
-ACCOUNTANTS = ("pld", "rdp")
-LARGEST = 10**13
-_FROM_GRAPH = ("num_entities", "num_relations", "max_degree", "sizes_epsilon", "sizes_delta")
+_MAX_STEPS = 10**12
+_INTEGERS = (
+    ("num_entities", 1, LARGEST),
+    ("num_relations", 1, LARGEST),
+    ("max_degree", 1, 10**6),
+    ("num_negatives", 0, 10**6),
+    ("num_steps", 0, _MAX_STEPS),
+)
+_CHOICES = (("unit", UNITS), ("analysis", ANALYSES), ("sizes", SIZES))
 _FLOATS = ("clip_norm", "noise_multiplier", "delta", "sizes_epsilon", "sizes_delta")
-
-
-def _check(condition: bool, name: str, rule: str, value: object, fix: str = "") -> None:
-    if not condition:
-        raise PlanError(f"`{name}` must be {rule}, got {value!r}.{' ' + fix if fix else ''}")
-
-
-def _missing(value: object) -> bool:
-    """Whether a field that is filled in on construction was left out."""
-    return value is None
-
-
-def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
-    _check(value in choices, name, "one of " + ", ".join(choices), value)
-
-
-def _check_settings(
-    cls: type["PrivacyPlan"], settings: dict[str, Any], target_epsilon: float | None
-) -> None:
-    """Refuse settings of `for_graph` that are misspelled, follow from the graph or contradict the target."""
-    unknown = sorted(set(settings) - {field.name for field in fields(cls)})
-    if unknown:
-        raise PlanError(f"`{unknown[0]}` must be a field of PrivacyPlan. Is it misspelled?")
-    taken = sorted(set(settings) & set(_FROM_GRAPH))
-    if taken:
-        raise PlanError(f"`{taken[0]}` must not be given: it follows from the graph. Leave it out.")
-    if target_epsilon is not None and "noise_multiplier" in settings:
-        raise PlanError(
-            "`noise_multiplier` must not be given with a target epsilon. Leave one out."
-        )
-
-
-def _check_integer(name: str, value: object, low: int, high: int) -> None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    _check(whole and low <= value <= high, name, f"an integer from {low} to {high}", value)  # type: ignore[operator]
-
-
-def _check_number(name: str, value: object, rule: str, low: float, high: float) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    _check(number and math.isfinite(value) and low <= value <= high, name, rule, value)  # type: ignore[operator, arg-type]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +75,7 @@ class PrivacyPlan:
         sample_rate: gamma; give this or expected_batch_size, never both.
         expected_batch_size: b = gamma * m, the divisor of the noisy sum.
         num_steps: T.
-        clipping: ``"tuple"``, ``"pair"`` or ``"frequency"`` (theory.md section 2).
+        clipping: The clipping rule, or its name: ``"tuple"``, ``"pair"`` or ``"frequency"`` (theory.md section 2).
         negatives: ``"entities"``, or a pool without protected entities: ``"unprotected"``, ``"public"``.
         pool_size: Size of the pool that negatives come from; num_entities unless the pool is another.
         unit: ``"entity"``, or ``"relation"`` for the weaker relation-level promise (theory.md 2.3).
@@ -116,7 +96,7 @@ class PrivacyPlan:
     delta: float
     sample_rate: float = None  # type: ignore[assignment]  # filled from expected_batch_size
     expected_batch_size: float = None  # type: ignore[assignment]  # filled from sample_rate
-    clipping: str = "tuple"
+    clipping: ClippingSetting = ClippingSetting()  # noqa: RUF009  # a descriptor: reads as the rule
     negatives: str = "entities"
     pool_size: int = None  # type: ignore[assignment]  # filled from num_entities
     unit: str = "entity"
@@ -128,38 +108,39 @@ class PrivacyPlan:
     sizes_delta: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("num_entities", "num_relations"):
-            _check_integer(name, getattr(self, name), 1, LARGEST)
-        _check_integer("max_degree", self.max_degree, 1, 10**6)
-        _check_integer("num_negatives", self.num_negatives, 0, 10**6)
-        _check_integer("num_steps", self.num_steps, 0, 10**12)
-        self._fill_rate()
-        _check_choice("negatives", self.negatives, NEGATIVES)
-        self._fill_pool()
-        _check_number("clip_norm", self.clip_norm, "a finite number above 0", 5e-324, math.inf)
-        _check_number(
-            "noise_multiplier", self.noise_multiplier, "a finite number, 0 or more", 0.0, math.inf
+        for name, low, high in _INTEGERS:
+            check_integer(name, getattr(self, name), low=low, high=high, error=PlanError)
+        rate, size = rate_and_batch_size(
+            self.sample_rate, self.expected_batch_size, num_relations=self.num_relations
         )
-        _check_number("delta", self.delta, "a number strictly between 0 and 1", 1e-300, 1 - 1e-12)
+        object.__setattr__(self, "sample_rate", rate)
+        object.__setattr__(self, "expected_batch_size", size)
+        check_choice("negatives", self.negatives, NEGATIVE_POOLS, error=PlanError)
+        pool_size = checked_pool_size(self.pool_size, self.negatives, self.num_entities)
+        object.__setattr__(self, "pool_size", pool_size)
+        for name, choices in _CHOICES:
+            check_choice(name, getattr(self, name), choices, error=PlanError)
+        check_number("clip_norm", self.clip_norm, above=0, error=PlanError)
+        rule = "a finite number, 0 or more"
+        check_number("noise_multiplier", self.noise_multiplier, low=0, rule=rule, error=PlanError)
+        rule = "a number strictly between 0 and 1"
+        check_number("delta", self.delta, low=1e-300, high=1 - 1e-12, rule=rule, error=PlanError)
         self._check_sizes()
         for name in _FLOATS:  # 1 and 1.0 are one plan
             object.__setattr__(self, name, float(getattr(self, name)))
-        _check_choice("unit", self.unit, UNITS)
-        _check_choice("analysis", self.analysis, ANALYSES)
-        get_rule(self.clipping)
-        if self.clipping == "pair":
-            _check(self.num_negatives >= 1, "num_negatives", "at least 1 for the pair rule", 0)
-        if self.analysis == "anchored" and not self.rule.local:
+        least = self.clipping.min_negatives
+        rule = f"at least {least} for the {self.clipping} rule"
+        check_integer("num_negatives", self.num_negatives, low=least, rule=rule, error=PlanError)
+        if self.analysis == "anchored" and not self.clipping.is_local:
             raise PlanError(
-                f"`analysis` anchored needs a local clipping rule, got {self.clipping!r}. Use best."
+                f"`analysis` anchored needs a local clipping rule, got {self.clipping.name!r}. Use best."
             )
         _ = self.event  # refuses what cannot be drawn
 
     def _check_sizes(self) -> None:
-        """Private sizes have a cost, others have none."""
-        _check_choice("sizes", self.sizes, SIZES)
+        """Refuse private sizes without a cost, and other sizes with one."""
         for name, rule, limit in (
-            ("sizes_epsilon", "a finite number above 0 for private sizes", math.inf),
+            ("sizes_epsilon", "a finite number above 0 for private sizes", None),
             (
                 "sizes_delta",
                 f"above 0 and below delta, {self.delta:g}, for private sizes",
@@ -167,64 +148,15 @@ class PrivacyPlan:
             ),
         ):
             value = getattr(self, name)
-            if self.sizes != "private":
-                _check(value == 0, name, f"0 for {self.sizes} sizes", value)
-                continue
-            _check_number(name, value, rule, 5e-324, math.nextafter(limit, 0.0))
-
-    def _fill_pool(self) -> None:
-        """The pool of negatives: all entities, or a stated number of others."""
-        if _missing(self.pool_size):
-            _check(
-                self.negatives == "entities",
-                "pool_size",
-                f"given when negatives are {self.negatives}",
-                None,
-                "It is the number of entities they are drawn from.",
-            )
-            object.__setattr__(self, "pool_size", self.num_entities)
-        _check_integer("pool_size", self.pool_size, 1, LARGEST)
-        if self.negatives == "entities":
-            same = self.pool_size == self.num_entities
-            rule = f"num_entities, {self.num_entities}, when negatives are entities of the graph"
-            _check(same, "pool_size", rule, self.pool_size)
-        if self.negatives == "unprotected":
-            rule = "at most num_entities when negatives are unprotected entities"
-            _check(self.pool_size <= self.num_entities, "pool_size", rule, self.pool_size)
-
-    def _fill_rate(self) -> None:
-        """The rate from the batch size or the other way round; the batch size always follows the rate."""
-        given = [
-            n for n in ("sample_rate", "expected_batch_size") if not _missing(getattr(self, n))
-        ]
-        if not given:
-            raise PlanError(
-                "`sample_rate` or `expected_batch_size` must be given. The rate is b / m."
-            )
-        size, m = self.expected_batch_size, self.num_relations
-        if "expected_batch_size" in given:
-            rule = "a number above 0, at most the number of relations"
-            _check_number("expected_batch_size", size, rule, 5e-324, float(m))
-        rate = self.sample_rate if "sample_rate" in given else size / m
-        _check_number("sample_rate", rate, "a number above 0, at most 1", 5e-324, 1.0)
-        if len(given) == 2 and not math.isclose(rate * m, size, rel_tol=1e-12):
-            raise PlanError(
-                "`sample_rate` and `expected_batch_size` must not both be given unless they agree, got "
-                f"{rate!r} and {size!r}. Leave one out."
-            )
-        object.__setattr__(self, "sample_rate", float(rate))
-        # Rounded, so that a plan read from its rate alone has the same divisor.
-        object.__setattr__(self, "expected_batch_size", float(f"{rate * m:.14g}"))
-
-    @property
-    def rule(self) -> ClippingRule:
-        """The clipping rule with its stated sensitivity."""
-        return get_rule(self.clipping)
+            if self.sizes == "private":
+                check_number(name, value, above=0, below=limit, rule=rule, error=PlanError)
+            else:
+                check(value == 0, name, f"0 for {self.sizes} sizes", value, error=PlanError)
 
     @property
     def status(self) -> str:
         """``"proven"``, or ``"claimed"`` for a rule whose published claim is false in the worst case."""
-        return self.rule.status
+        return self.clipping.status
 
     @property
     def event(self) -> "CoupledStep":
@@ -239,15 +171,59 @@ class PrivacyPlan:
             num_negatives=self.num_negatives if protected_pool else 0,
             sample_rate=self.sample_rate,
             noise_multiplier=self.noise_multiplier,
-            negative_replacement=self.rule.replacement_sensitivity(self.num_negatives),
-            negative_removal=self.rule.removal_sensitivity(),
-            claimed_constant=not self.rule.local,
+            negative_replacement=self.clipping.replacement_sensitivity(self.num_negatives),
+            negative_removal=self.clipping.removal_sensitivity(),
+            claimed_constant=not self.clipping.is_local,
             drawn_negatives=self.num_negatives,
             pool_shrinks=protected_pool,
         )
 
+    @property
+    def noise_deviation(self) -> float:
+        """Standard deviation of the noise on the clipped sum: noise_multiplier times clip_norm."""
+        return self.noise_multiplier * self.clip_norm
+
+    @property
+    def grid(self) -> float | None:
+        """Spacing of the grid on which contributions and noise lie; None without noise (theory.md section 6)."""
+        from reldp.noise import GRID
+
+        return GRID * self.noise_deviation if self.noise_deviation > 0 else None
+
+    def sampler(self, capped: "CappedGraph", streams: "Streams") -> "TupleSampler":
+        """Build the sampler of this plan's batches from a capped graph."""
+        from reldp.sampling import TupleSampler
+
+        return TupleSampler(
+            capped,
+            sample_rate=self.sample_rate,
+            num_negatives=self.num_negatives,
+            streams=streams,
+            negatives=self.negatives,
+            public_pool_size=self.pool_size if self.negatives == "public" else None,
+        )
+
+    def noise(
+        self, streams: "Streams", mode: str = "secure", *, prefetch: int = 1
+    ) -> "GaussianNoise | None":
+        """Build the source of N(0, 1) that the noise on the clipped sum is made of.
+
+        `reldp.noise.add_noise` scales it by `noise_deviation` and adds it to the sum.
+
+        Args:
+            streams: The run's streams.
+            mode: ``"secure"`` (cryptographic, correctly rounded) or ``"fast"`` (Philox).
+            prefetch: Number of steps whose noise is drawn ahead of time.
+
+        Returns:
+            None for a plan without noise.
+        """
+        from reldp.noise import GaussianNoise
+
+        return GaussianNoise(streams, mode, prefetch=prefetch) if self.noise_multiplier else None
+
     def _accountant(self, name: str) -> "Accountant":
-        _check_choice("accountant", name, ACCOUNTANTS)
+        check_choice("accountant", name, ACCOUNTANTS, error=PlanError)
         from reldp.accounting import PLDAccountant, RenyiAccountant
 
         return (PLDAccountant if name == "pld" else RenyiAccountant)(analysis=self.analysis)
@@ -259,7 +235,7 @@ class PrivacyPlan:
         on the release, so the two may only be added (theory.md 2.4).
         """
         steps = self.num_steps if num_steps is None else num_steps
-        _check_integer("num_steps", steps, 0, 10**12)
+        check_integer("num_steps", steps, high=_MAX_STEPS, error=PlanError)
         rest = self.delta - self.sizes_delta
         found = self._accountant(accountant).epsilon(self.event * steps, rest)
         return replace(found, epsilon=found.epsilon + self.sizes_epsilon, delta=self.delta)
@@ -272,8 +248,9 @@ class PrivacyPlan:
         """Renyi epsilon of one step at the given orders, the smaller of the analyses at each."""
         from reldp.accounting import renyi_epsilon
 
+        rule = "finite numbers above 1"
         for order in orders:
-            _check_number("orders", order, "finite numbers above 1", 1 + 1e-9, math.inf)
+            check_number("orders", order, low=1 + 1e-9, rule=rule, error=PlanError)
         analyses = (self.event * 1).analyses(self.analysis)
         each = [renyi_epsilon(self.event, name, orders) for name in analyses]
         return np.asarray(np.min(each, axis=0), dtype=np.float64)
@@ -331,7 +308,7 @@ class PrivacyPlan:
             sizes_folder: The folder that the graph was read from, where private sizes are stored too.
             **settings: The other fields of the plan. delta defaults to a tenth of 1 / num_entities.
         """
-        _check_settings(cls, settings, target_epsilon)
+        check_graph_settings([field.name for field in fields(cls)], settings, target_epsilon)
         bounds = bounds_for(
             capped,
             sizes=sizes,
@@ -360,9 +337,9 @@ class PrivacyPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain values; expected_batch_size follows from the others and is left out."""
-        values = asdict(self)
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         del values["expected_batch_size"]
-        return values
+        return {**values, "clipping": self.clipping.name}
 
     def to_json(self) -> str:
         """The plan as one JSON object with sorted keys; floats round-trip exactly."""
@@ -388,7 +365,8 @@ class PrivacyPlan:
             values = parse_json(data, "a plan")
         except RunError as error:
             raise PlanError(str(error)) from None
-        _check(isinstance(values, dict), "plan", "a JSON object", type(values).__name__)
+        kind = type(values).__name__
+        check(isinstance(values, dict), "plan", "a JSON object", kind, error=PlanError)
         return cls.from_dict(values)
 
     @property

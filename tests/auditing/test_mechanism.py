@@ -28,9 +28,11 @@ def sampled(plan, graph, count):
 def test_many_steps_at_once_get_the_units_that_each_gets_alone(name):
     plan = PrivacyPlan(**SETTINGS, clipping=name)
     _, batches = sampled(plan, worst_pair(plan).with_entity, 40)
-    together = units_of(plan.rule, Flat.join(batches), plan.clip_norm)
+    together = units_of(plan.clipping, Flat.join(batches), plan.clip_norm)
     alone = [
-        plan.rule.units(b.positives, b.negatives, clip_norm=0.5, endpoints=b.endpoints, mask=b.mask)
+        plan.clipping.units(
+            b.positives, b.negatives, clip_norm=0.5, endpoints=b.endpoints, mask=b.mask
+        )
         for b in batches
         if b.num_tuples
     ]
@@ -59,7 +61,7 @@ def test_sums_are_those_of_the_gradient_engine(name):
     model = Canary()
     engine = PerUnitGradients(model)
     for step, batch in enumerate(batches):
-        units = plan.rule.units(batch.positives, batch.negatives, clip_norm=0.5)
+        units = plan.clipping.units(batch.positives, batch.negatives, clip_norm=0.5)
         touching = (units.entities == pair.entity).any(axis=1)
         wanted = torch.tensor(np.where(touching, 100.0, -100.0)[:, None], dtype=torch.float32)
         total = engine.clipped_sum(model.losses(wanted), units.thresholds, rows_per_unit=1)

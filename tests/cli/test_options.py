@@ -1,6 +1,7 @@
 import click
 import pytest
 
+from reldp._validate import ACCOUNTANTS, ANALYSES, NEGATIVE_POOLS, UNITS
 from reldp.cli.options import (
     HINTS,
     Integer,
@@ -13,7 +14,7 @@ from reldp.cli.options import (
     with_hint,
 )
 from reldp.errors import PlanError
-from reldp.plan import ACCOUNTANTS, ANALYSES, NEGATIVES, UNITS, PrivacyPlan
+from reldp.plan import PrivacyPlan
 
 PLAN = {
     "num_entities": 1000,
@@ -83,7 +84,7 @@ def test_a_near_miss_of_a_word_is_named():
 
 
 def test_words_are_those_of_the_plan():
-    assert tuple(options()["negatives"].type.choices) == NEGATIVES
+    assert tuple(options()["negatives"].type.choices) == NEGATIVE_POOLS
     assert tuple(options()["unit"].type.choices) == UNITS
     assert tuple(options()["analysis"].type.choices) == ANALYSES
     assert tuple(options()["accountant"].type.choices) == ACCOUNTANTS
@@ -92,7 +93,7 @@ def test_words_are_those_of_the_plan():
 def test_defaults_are_those_of_the_plan():
     plan = make_plan(PLAN)
     for name in ("clipping", "negatives", "unit", "analysis"):
-        assert options()[name].default == getattr(plan, name)
+        assert options()[name].default == plan.to_dict()[name]
 
 
 def test_every_field_of_a_plan_but_the_clip_norm_is_a_flag():
@@ -146,7 +147,7 @@ def test_the_pool_of_all_entities_cannot_be_made_larger():
 @pytest.mark.parametrize(("name", "value"), [("noise_multiplier", 1.0), ("num_steps", 1000)])
 def test_what_is_searched_for_may_be_missing(name, value):
     plan = make_plan({**PLAN, name: None}, optional=(name,))
-    assert getattr(plan, name) == value
+    assert plan.to_dict()[name] == value
 
 
 @pytest.mark.parametrize(

@@ -209,9 +209,11 @@ def test_layout_numbers_agree_with_the_units_themselves() -> None:
 
 def test_the_frequency_rule_carries_its_status_everywhere_it_is_described() -> None:
     rule = get_rule("frequency")
-    assert (rule.status, rule.local, rule.removal_sensitivity()) == ("claimed", False, None)
+    assert (rule.status, rule.is_local, rule.removal_sensitivity()) == ("claimed", False, None)
     assert "false in the worst case" in rule.summary
-    assert all(RULES[name].status == "proven" and RULES[name].local for name in ("tuple", "pair"))
+    assert all(
+        RULES[name].status == "proven" and RULES[name].is_local for name in ("tuple", "pair")
+    )
 
 
 @pytest.mark.parametrize("clip_norm", [0.0, -1.0, float("nan"), float("inf")])

@@ -39,7 +39,7 @@ def test_noise_per_tuple_is_the_same_in_every_row(rows):
     most_per_tuple = {"tuple": 1.0, "pair": 1.0, "frequency": 0.5}
     assert {row.noise_multiplier / most_per_tuple[row.clipping] for row in rows} == {0.8}
     # The most a tuple may keep under the frequency rule: its entities occur at least once.
-    limits = replace(SMALL, clipping="frequency").rule.thresholds(
+    limits = replace(SMALL, clipping="frequency").clipping.thresholds(
         [[0, 1]], [[2, 3, 4, 5]], clip_norm=1.0
     )
     assert limits.max() == noise_multiplier_for("frequency", 1.0) == 0.5

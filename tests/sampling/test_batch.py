@@ -1,7 +1,5 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from reldp.errors import InputError
 from reldp.sampling.batch import TupleBatch
@@ -34,21 +32,9 @@ def test_mask_marks_exactly_the_negatives_that_are_ends_of_their_own_positive():
 def test_mask_of_a_tuple_depends_on_that_tuple_alone():
     made = batch(10, 4)
     for i in range(10):
-        alone = next(iter(list(made.chunks(1))[i : i + 1]))
+        names = ("positives", "negatives", "endpoints", "relation_ids")
+        alone = TupleBatch(**{name: getattr(made, name)[i : i + 1] for name in names})
         assert (alone.mask == made.mask[i : i + 1]).all()
-
-
-@given(st.integers(0, 12), st.integers(0, 4), st.integers(1, 15))
-@settings(max_examples=60, deadline=None)
-def test_chunks_put_together_are_the_batch(num_tuples, num_negatives, size):
-    made = batch(num_tuples, num_negatives)
-    parts = list(made.chunks(size))
-    assert len(parts) == -(-num_tuples // size)
-    assert all(1 <= part.num_tuples <= size for part in parts)
-    for name in ("positives", "negatives", "endpoints", "relation_ids", "mask", "entities"):
-        whole = getattr(made, name)
-        pieces = [getattr(part, name) for part in parts]
-        assert (np.concatenate([*pieces, whole[:0]]) == whole).all()
 
 
 def test_empty_batches_are_ordinary():
@@ -56,10 +42,9 @@ def test_empty_batches_are_ordinary():
     assert (empty.num_tuples, empty.num_negatives) == (0, 4)
     assert empty.entities.shape == (0, 6)
     assert empty.mask.shape == (0, 4)
-    assert list(empty.chunks(3)) == []
 
 
-def test_rows_of_a_tuple_are_end_0_end_1_and_its_negatives():
+def test_rows_of_a_tuple_are_both_endpoints_and_its_negatives():
     made = batch(3, 2)
     assert (made.entities[:, :2] == made.positives).all()
     assert (made.entities[:, 2:] == made.negatives).all()
@@ -89,8 +74,3 @@ def test_content_stays_out_of_the_text_form():
 def test_fields_that_do_not_fit_together_are_refused(name, changes):
     with pytest.raises(InputError, match=f"`{name}`"):
         batch(**changes)
-
-
-def test_chunks_of_nothing_are_refused():
-    with pytest.raises(InputError, match="`size`"):
-        list(batch().chunks(0))

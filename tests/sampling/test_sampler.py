@@ -67,16 +67,13 @@ def test_public_negatives_are_numbered_after_the_graph_and_never_masked():
     assert not any(batch.mask.any() for batch in batches)
 
 
-@given(st.integers(0, 2**40), st.integers(0, 5), st.integers(1, 7))
+@given(st.integers(0, 2**40), st.integers(0, 5))
 @settings(max_examples=30, deadline=None)
-def test_batches_are_repeatable_and_chunking_changes_nothing(step, branch, size):
+def test_batches_are_repeatable(step, branch):
     batch = sampler(CAPPED).sample(step, branch)
     again = sampler(CAPPED).sample(step, branch)
-    parts = list(batch.chunks(size))
     for name in ("positives", "negatives", "endpoints", "mask", "relation_ids"):
-        whole = getattr(batch, name)
-        assert (whole == getattr(again, name)).all()
-        assert (np.concatenate([getattr(p, name) for p in parts] + [whole[:0]]) == whole).all()
+        assert (getattr(batch, name) == getattr(again, name)).all()
 
 
 CAPPED = ring()

@@ -1,7 +1,7 @@
 """Many independent steps of the real mechanism on one graph: sampler, rule, clip factors, sum, noise.
 
-Every part is the one that training uses: `TupleSampler` draws each step's batch, `ClippingRule` lays out units and
-thresholds, the gradient engine's `clip_factors` scales them, `add_noise` adds what `GaussianNoise` draws. Only the
+Every part is the one that training uses: the plan builds the sampler, the clipping rule and the noise, the gradient
+engine's `clip_factors` scales gradients, and `add_noise` adds the noise. Only the
 gradients are the auditor's (`reldp.auditing.designs`), so no network is needed. Steps of one key are independent, so
 steps serve as trials. Batches of many steps go through the rule in one call: entity e of step t is shown to it as
 number t * stride + e, so entities of different steps are never the same one, and a rule cannot tell.
@@ -32,10 +32,10 @@ from reldp.auditing.designs import Design
 from reldp.auditing.neighbors import NeighborPair
 from reldp.clipping import ClippingRule, ClipUnits
 from reldp.graph import CappedGraph
-from reldp.noise.gaussian import GaussianNoise, add_noise
+from reldp.noise.gaussian import add_noise
 from reldp.noise.streams import Streams
 from reldp.plan import PrivacyPlan
-from reldp.sampling import TupleBatch, TupleSampler
+from reldp.sampling import TupleBatch
 
 __all__ = ["Flat", "Parts", "Steps", "clip", "real_parts", "run_steps", "units_of"]
 
@@ -167,30 +167,21 @@ def real_parts(plan: PrivacyPlan, graph: CappedGraph, key: bytes) -> Parts:
     Args:
         plan: The plan; its sizes are not read, its rates are.
         graph: One of the two neighboring graphs.
-        key: 32 bytes; use another key for the other graph, since neighbors share no coins.
+        key: 32 bytes; use another key for the other graph: neighbors share no random draws.
     """
     streams = Streams(key)
-    sampler = TupleSampler(
-        graph,
-        sample_rate=plan.sample_rate,
-        num_negatives=plan.num_negatives,
-        streams=streams,
-        negatives=plan.negatives,
-        public_pool_size=plan.pool_size if plan.negatives == "public" else None,
-    )
-    noise = GaussianNoise(streams, prefetch=0)
-    deviation = plan.noise_multiplier * plan.clip_norm
+    noise = plan.noise(streams, prefetch=0)
 
     def release(sums: Array, sizes: IntArray, first: int) -> Array:
-        total: Any = (
-            sums  # add_noise serves torch as well, under a protocol numpy's types do not meet
-        )
+        if noise is None:
+            return sums
+        total: Any = sums  # numpy's types do not meet the protocol that serves torch as well
         drawn: Any = noise.draw(first, 0, sums.size).reshape(sums.shape)
-        return np.asarray(add_noise(total, drawn, standard_deviation=deviation))
+        return np.asarray(add_noise(total, drawn, standard_deviation=plan.noise_deviation))
 
     return Parts(
-        sample=sampler.sample,
-        units=lambda flat: units_of(plan.rule, flat, plan.clip_norm),
+        sample=plan.sampler(graph, streams).sample,
+        units=lambda flat: units_of(plan.clipping, flat, plan.clip_norm),
         clip=clip,
         release=release,
         clip_norm=plan.clip_norm,

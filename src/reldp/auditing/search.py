@@ -158,7 +158,7 @@ class Finding:
 
 def claimed_shift(rule: ClippingRule, num_negatives: int) -> Claim:
     """The rule's own claim: i + 2j (2j/k for pairs), or 1 for the frequency rule."""
-    if not rule.local:
+    if not rule.is_local:
         return lambda i, j: 1.0
     return lambda i, j: i + rule.replacement_sensitivity(num_negatives) * j
 

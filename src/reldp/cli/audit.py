@@ -293,7 +293,7 @@ def _search(plan: "PrivacyPlan") -> "Finding | None":
     if plan.unit != "entity":
         return None
     return search_neighbors(
-        plan.rule,
+        plan.clipping,
         max_degree=min(plan.max_degree, _SEARCHED),
         num_negatives=min(plan.num_negatives, _SEARCHED),
         evaluations=1000,

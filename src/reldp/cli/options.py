@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from reldp._validate import ANALYSES
 from reldp.errors import PlanError
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ _FLAGS: tuple[tuple[str, Any, dict[str, Any]], ...] = (
     ),
     (
         "analysis",
-        Word(["best", "anchored", "replacement"]),
+        Word(ANALYSES),
         {
             "default": "best",
             "show_default": True,

@@ -1,27 +1,30 @@
-"""What is clipped, to which norm, and how far one entity can then move the batch sum.
+"""Clipping rules: what is clipped, to which norm, and how far one entity can then move the sum.
 
-A rule states its own sensitivity (theory.md section 2); the plan hands those numbers to the
-accountant and nothing else does. Shifts are in units of ``clip_norm``: u is the entity that two
-neighboring graphs differ in, i its relations in the batch, j whether it is a negative of a tuple
-that does not touch it.
+There is one class per rule. Each states its sensitivity and the layout of its clip units (theory.md
+section 2); the plan hands these numbers to the accountant, and nothing else does. Sensitivities are
+in units of ``clip_norm``: u is the entity in which two neighboring graphs differ, i the number of its
+relations in the batch, j whether it is a negative of a tuple whose positive does not touch it.
 
-``tuple`` and ``pair`` are local: what a tuple contributes depends on that tuple alone.
-``frequency`` is the published FREQ-CLIP rule, kept for reproduction: its status is "claimed, false
-in the worst case" (theory.md section 2.1), because removing u changes the thresholds of tuples that
-do not contain u.
+`TupleClipping` and `PairClipping` are local: what a tuple contributes depends on that tuple alone.
+`FrequencyClipping` is the published FREQ-CLIP rule, kept for reproduction. Its status is "claimed",
+because the claim is false in the worst case (theory.md section 2.1): removing u changes the
+thresholds of tuples that do not contain u.
 
-Public: `ClippingRule`, `RULES`, `get_rule`. Needs numpy only.
+Public: `ClippingRule`, `TupleClipping`, `PairClipping`, `FrequencyClipping`, `RULES`, `get_rule`.
+Needs numpy only.
 
->>> get_rule("tuple").replacement_shift(num_negatives=4)
+>>> get_rule("tuple").replacement_sensitivity(num_negatives=4)
 2.0
->>> get_rule("pair").replacement_shift(num_negatives=4)
+>>> get_rule("pair").replacement_sensitivity(num_negatives=4)
 0.5
 >>> get_rule("frequency").status
 'claimed'
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,50 +38,67 @@ from reldp.clipping.units import (
 )
 from reldp.errors import InputError, PlanError
 
-__all__ = ["RULES", "ClippingRule", "get_rule"]
+__all__ = [
+    "RULES",
+    "ClippingRule",
+    "FrequencyClipping",
+    "PairClipping",
+    "TupleClipping",
+    "get_rule",
+]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClippingRule:
-    """A clipping rule and its stated sensitivity.
+@dataclass(frozen=True)
+class ClippingRule(ABC):
+    """A clipping rule with its stated sensitivity and the layout of its clip units.
+
+    Rules of the same class are equal, and ``str(rule)`` is the rule's name.
 
     Attributes:
-        name: The word used in plans, flags and certificates.
-        local: Whether a tuple's contribution depends on that tuple alone, which both proofs need.
+        name: Name in plans, flags and certificates.
         status: ``"proven"``, or ``"claimed"`` where the published claim is false in the worst case.
-        summary: One sentence for people.
+        is_local: Whether a tuple's contribution depends on that tuple alone, which the proofs need.
+        splits_tuples: Whether a clip unit is one pair of a tuple, so that the loss must be a sum over
+            negatives.
+        max_tuple_norm: Largest norm that one tuple adds to the sum, in units of the clip norm.
+        min_negatives: Fewest negatives per tuple with which the rule can be used.
+        summary: One sentence for readers of a certificate.
     """
 
-    name: str
-    local: bool
-    status: str
-    summary: str
+    name: ClassVar[str]
+    status: ClassVar[str] = "proven"
+    is_local: ClassVar[bool] = True
+    splits_tuples: ClassVar[bool] = False
+    max_tuple_norm: ClassVar[float] = 1.0
+    min_negatives: ClassVar[int] = 0
+    summary: ClassVar[str]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def rows_per_unit(self, num_negatives: int) -> int:
+        """Rows of the forward pass that belong to one clip unit: both endpoints and the negatives."""
+        return num_negatives + 2
+
+    def units_per_tuple(self, num_negatives: int) -> int:
+        """Clip units into which one tuple is split."""
+        return 1
 
     def replacement_sensitivity(self, num_negatives: int) -> float:
-        """How far replacing u as a negative moves the sum: 2, or 2/k for pairs (theory.md 3.1)."""
-        if self.name == "pair":
-            return 2.0 / max(num_negatives, 1)
+        """How far the sum moves when another entity takes u's place as a negative (theory.md 3.1)."""
         return 2.0
 
     def removal_sensitivity(self) -> float | None:
-        """How far removing a tuple with u as a negative moves the sum (3.2), None if not local."""
-        return 1.0 if self.local else None
-
-    def rows_per_unit(self, num_negatives: int) -> int:
-        """Rows of the forward that belong to one clip unit: k + 2 for tuples, 3 for pairs."""
-        return 3 if self.name == "pair" else num_negatives + 2
-
-    def units_per_tuple(self, num_negatives: int) -> int:
-        """Clip units that one tuple is cut into: k for pairs, else 1."""
-        return num_negatives if self.name == "pair" else 1
+        """How far the sum moves without the tuple that has u as a negative (3.2); None if not local."""
+        return 1.0 if self.is_local else None
 
     def thresholds(
         self, positives: npt.ArrayLike, negatives: npt.ArrayLike, *, clip_norm: float
     ) -> npt.NDArray[np.float64]:
-        """The largest norm each clip unit may keep, from the whole logical batch.
+        """Return the largest norm that each clip unit may keep, from the whole logical batch.
 
         Args:
-            positives: Ends of each positive relation, (l, 2) entity indices.
+            positives: Endpoints of each positive relation, (l, 2) entity indices.
             negatives: Negatives of each tuple, (l, k) entity indices.
             clip_norm: Bound on what one tuple adds to the sum.
 
@@ -87,12 +107,14 @@ class ClippingRule:
         """
         if not (math.isfinite(clip_norm) and clip_norm > 0):
             raise InputError(f"`clip_norm` must be a finite number above 0, got {clip_norm}.")
-        size, k = check_batch(positives, negatives, None, None)[1].shape
-        if self.name == "tuple":
-            return np.full(size, clip_norm)
-        if self.name == "pair":
-            return np.full(size * k, clip_norm / max(k, 1))
-        return np.asarray(clip_norm / (2.0 * max_frequencies(positives, negatives)))
+        pos, neg, _, _ = check_batch(positives, negatives, None, None)
+        return self._thresholds(pos, neg, clip_norm)
+
+    @abstractmethod
+    def _thresholds(
+        self, positives: npt.NDArray[np.int64], negatives: npt.NDArray[np.int64], clip_norm: float
+    ) -> npt.NDArray[np.float64]:
+        """Thresholds of a batch that has been checked, (units,)."""
 
     def units(
         self,
@@ -103,51 +125,85 @@ class ClippingRule:
         endpoints: npt.ArrayLike | None = None,
         mask: npt.ArrayLike | None = None,
     ) -> ClipUnits:
-        """The whole logical batch as clip units with their thresholds.
+        """Lay out the whole logical batch in clip units with their thresholds.
 
         >>> units = get_rule("pair").units([[0, 1]], [[2, 3]], clip_norm=1.0)
         >>> units.entities.tolist(), units.thresholds.tolist()
         ([[0, 1, 2], [0, 1, 3]], [0.5, 0.5])
         """
-        build = pair_units if self.name == "pair" else tuple_units
         limits = self.thresholds(positives, negatives, clip_norm=clip_norm)
-        return build(positives, negatives, endpoints, mask, limits)
+        lay_out = pair_units if self.splits_tuples else tuple_units
+        return lay_out(positives, negatives, endpoints, mask, limits)
+
+
+class TupleClipping(ClippingRule):
+    """Clip every tuple gradient to the clip norm."""
+
+    name = "tuple"
+    summary = "every tuple gradient is clipped to the clip norm"
+
+    def _thresholds(
+        self, positives: npt.NDArray[np.int64], negatives: npt.NDArray[np.int64], clip_norm: float
+    ) -> npt.NDArray[np.float64]:
+        return np.full(len(negatives), clip_norm)
+
+
+class PairClipping(ClippingRule):
+    """Clip every pair gradient to the clip norm divided by k, the public number of negatives."""
+
+    name = "pair"
+    splits_tuples = True
+    min_negatives = 1
+    summary = "every pair gradient is clipped to the clip norm divided by the number of negatives"
+
+    def rows_per_unit(self, num_negatives: int) -> int:
+        """Both endpoints and one negative."""
+        return 3
+
+    def units_per_tuple(self, num_negatives: int) -> int:
+        """One unit per negative."""
+        return num_negatives
+
+    def replacement_sensitivity(self, num_negatives: int) -> float:
+        """2/k: one pair of the tuple changes."""
+        return 2.0 / max(num_negatives, 1)
+
+    def _thresholds(
+        self, positives: npt.NDArray[np.int64], negatives: npt.NDArray[np.int64], clip_norm: float
+    ) -> npt.NDArray[np.float64]:
+        size, k = negatives.shape
+        return np.full(size * k, clip_norm / max(k, 1))
+
+
+class FrequencyClipping(ClippingRule):
+    """Clip a tuple gradient to the clip norm divided by twice the largest frequency of its entities."""
+
+    name = "frequency"
+    status = "claimed"
+    is_local = False
+    max_tuple_norm = 0.5
+    summary = (
+        "every tuple gradient is clipped by how often its entities occur in the batch; "
+        "the published sensitivity claim is false in the worst case"
+    )
+
+    def _thresholds(
+        self, positives: npt.NDArray[np.int64], negatives: npt.NDArray[np.int64], clip_norm: float
+    ) -> npt.NDArray[np.float64]:
+        return np.asarray(clip_norm / (2.0 * max_frequencies(positives, negatives)))
 
 
 RULES: dict[str, ClippingRule] = {
-    rule.name: rule
-    for rule in (
-        ClippingRule(
-            name="tuple",
-            local=True,
-            status="proven",
-            summary="every tuple gradient is clipped to the clip norm",
-        ),
-        ClippingRule(
-            name="pair",
-            local=True,
-            status="proven",
-            summary=(
-                "every pair gradient is clipped to the clip norm divided by the number of negatives"
-            ),
-        ),
-        ClippingRule(
-            name="frequency",
-            local=False,
-            status="claimed",
-            summary=(
-                "every tuple gradient is clipped by how often its entities occur in the batch; "
-                "the published sensitivity claim is false in the worst case"
-            ),
-        ),
-    )
+    rule.name: rule for rule in (TupleClipping(), PairClipping(), FrequencyClipping())
 }
 
 
-def get_rule(name: str) -> ClippingRule:
-    """The rule of that name; an unknown name is refused with the names there are."""
+def get_rule(rule: str | ClippingRule) -> ClippingRule:
+    """Return the rule of that name, or the rule itself; refuse an unknown name."""
+    if isinstance(rule, ClippingRule):
+        return rule
     try:
-        return RULES[name]
+        return RULES[rule]
     except (KeyError, TypeError):
         names = ", ".join(sorted(RULES))
-        raise PlanError(f"`clipping` must be one of {names}, got {name!r}.") from None
+        raise PlanError(f"`clipping` must be one of {names}, got {rule!r}.") from None

@@ -1,14 +1,14 @@
 """The rows of a batch laid out in clip units, with one threshold per unit.
 
-A clip unit is what gets one gradient and one threshold. Rows are entity indices, unit-major, so
-that one forward over ``units.entities.reshape(-1)`` gives embeddings whose view ``(num_units,
-rows_per_unit, dim)`` needs no copy:
+A clip unit is the unit whose gradient is clipped: it has one gradient and one threshold. Rows
+are entity indices, unit-major, so that one forward pass over ``units.entities.reshape(-1)`` gives
+embeddings whose view ``(num_units, rows_per_unit, dim)`` needs no copy:
 
-* tuple unit: ``[end0, end1, negative_1 .. negative_k]``, k + 2 rows, one unit per tuple;
-* pair unit: ``[end0, end1, negative_j]``, 3 rows, k units per tuple, tuple-major.
+* tuple unit: ``[endpoint 0, endpoint 1, negative_1 .. negative_k]``, k + 2 rows, one unit per tuple;
+* pair unit: ``[endpoint 0, endpoint 1, negative_j]``, 3 rows, k units per tuple, tuple-major.
 
-Guarantees: everything is computed from entity indices over the whole logical batch, before any
-chunking; a pair's threshold is ``clip_norm / k`` with the public k, never the number of unmasked
+Guarantees: everything is computed from entity indices over the whole logical batch, before it
+is split into microbatches; a pair's threshold is ``clip_norm / k`` with the public k, never the number of unmasked
 negatives (theory.md section 2). Public: `ClipUnits`. The builders are called by
 `reldp.clipping.rules`. Needs numpy only.
 
@@ -36,10 +36,10 @@ class ClipUnits:
 
     Attributes:
         entities: Entity index of every row, (units, rows) int64.
-        endpoints: Which end of the positive each negative of the unit is paired with, (units, negatives)
-            int8.
-        mask: True where a negative is an end of its own positive and left out of the loss, (units,
-            negatives) bool.
+        endpoints: Endpoint of the positive that each negative of the unit is paired with, (units,
+            negatives) int8 in {0, 1}.
+        mask: True where a negative is an endpoint of its tuple's positive and is left out of the
+            loss, (units, negatives) bool.
         thresholds: Largest norm that the unit's gradient may keep, (units,) float64.
         tuple_index: The tuple that the unit belongs to, (units,) int64.
     """
@@ -52,16 +52,16 @@ class ClipUnits:
 
     @property
     def num_units(self) -> int:
-        """How many gradients are clipped."""
+        """Number of gradients that are clipped."""
         return int(self.entities.shape[0])
 
     @property
     def rows_per_unit(self) -> int:
-        """How many consecutive rows of the forward belong to one unit."""
+        """Number of consecutive rows of the forward pass that belong to one unit."""
         return int(self.entities.shape[1])
 
     def take(self, order: npt.ArrayLike) -> "ClipUnits":
-        """The same units in another order, for packing by length; thresholds move along."""
+        """Return the same units in another order; their thresholds move along."""
         index = np.asarray(order, dtype=np.int64)
         if not np.array_equal(np.sort(index), np.arange(self.num_units)):
             raise InputError(
@@ -84,7 +84,7 @@ def check_batch(
     endpoints: npt.ArrayLike | None,
     mask: npt.ArrayLike | None,
 ) -> tuple[IntArray, IntArray, npt.NDArray[np.int8], npt.NDArray[np.bool_]]:
-    """The batch as arrays of the right shape, or one clear refusal."""
+    """Return the batch as arrays of the right shape, or refuse it."""
     pos, neg = np.asarray(positives), np.asarray(negatives)
     for name, array in (("positives", pos), ("negatives", neg)):
         if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer):
@@ -116,7 +116,7 @@ def tuple_units(
     mask: npt.ArrayLike | None,
     thresholds: FloatArray,
 ) -> ClipUnits:
-    """One unit per tuple: both ends, then the k negatives."""
+    """Lay out one unit per tuple: both endpoints, then the k negatives."""
     pos, neg, chosen, masked = check_batch(positives, negatives, endpoints, mask)
     return ClipUnits(
         entities=np.concatenate([pos, neg], axis=1),  # (l, k + 2)
@@ -134,7 +134,7 @@ def pair_units(
     mask: npt.ArrayLike | None,
     thresholds: FloatArray,
 ) -> ClipUnits:
-    """Makes k units per tuple: both ends and one negative each; the ends are repeated."""
+    """Lay out k units per tuple: both endpoints, repeated, and one negative each."""
     pos, neg, chosen, masked = check_batch(positives, negatives, endpoints, mask)
     k = neg.shape[1]
     if k < 1:
@@ -154,7 +154,7 @@ def pair_units(
 
 
 def max_frequencies(positives: npt.ArrayLike, negatives: npt.ArrayLike) -> IntArray:
-    """For each tuple, the largest number of tuples that any one of its entities occurs in.
+    """Return, for each tuple, the largest number of tuples in which any of its entities occurs.
 
     An entity that occurs twice in one tuple (a loop, or a masked negative) counts once for that
     tuple.

@@ -201,12 +201,12 @@ def _guarantee(plan: "PrivacyPlan", record: "LedgerRecord") -> dict[str, Any]:
     return {
         "epsilon": {"pld": _plain(pld.epsilon), "rdp": _plain(rdp.epsilon)},
         "delta": plan.delta,
-        "analysis": pld.analysis if plan.rule.local else "claimed",
+        "analysis": pld.analysis if plan.clipping.is_local else "claimed",
         "status": plan.status if private else "none",
         "unit": plan.unit,
         "adjacency": wording.adjacency(plan, record.start["graph"]),
         "sizes": wording.sizes(plan),
-        "clipping": plan.rule.summary,
+        "clipping": plan.clipping.summary,
     }
 
 

@@ -15,6 +15,7 @@ Public: `PriceRow`, `price_list`, `paper_plan`. Everything here is computed from
 
 from dataclasses import dataclass, replace
 
+from reldp.clipping import get_rule
 from reldp.plan import PrivacyPlan
 
 __all__ = ["PriceRow", "noise_multiplier_for", "paper_plan", "price_list"]
@@ -53,7 +54,7 @@ class PriceRow:
 
 def noise_multiplier_for(clipping: str, noise_per_tuple: float) -> float:
     """The noise multiplier at which a rule has that noise per tuple."""
-    return 0.5 * noise_per_tuple if clipping == "frequency" else noise_per_tuple
+    return get_rule(clipping).max_tuple_norm * noise_per_tuple
 
 
 def price_list(plan: PrivacyPlan) -> list[PriceRow]:
@@ -65,7 +66,7 @@ def price_list(plan: PrivacyPlan) -> list[PriceRow]:
     """
     rows = []
     for clipping, analysis, accountant in WAYS:
-        if clipping == "pair" and plan.num_negatives == 0:
+        if plan.num_negatives < get_rule(clipping).min_negatives:
             continue
         if analysis == "anchored" and plan.sample_rate == 1:
             continue

@@ -117,13 +117,13 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
             "noise, and its values are rounded to the grid with nearly, not exactly, the right "
             "probabilities."
         )
-    if plan.noise_multiplier > 0 and plan.rule.local:
+    if plan.noise_multiplier > 0 and plan.clipping.is_local:
         said.append(
             "What a tuple adds to the sum depends on that tuple alone, also in floating point: checked "
             "to the bit on public random rows for every microbatch shape, not proven for every "
             "processor (theory.md section 6)."
         )
-    if not plan.rule.local:
+    if not plan.clipping.is_local:
         said.append(
             "Epsilon rests on a published claim about frequency clipping that is known to be false "
             "in the worst case (theory.md 2.1). Do not rely on it."

@@ -4,21 +4,19 @@ A tuple is one positive relation with its negatives (theory.md section 1). ``Tup
 a sampler gives and what clipping and encoders read.
 
 Guarantees: shapes and types are checked on construction; the mask is computed from the tuple alone,
-never given; ``chunks`` cuts the batch in order and changes nothing else. An empty batch is an
-ordinary batch, with zero rows and zero chunks. Batches are private: never log their content or size
-without marking them so.
+never given. An empty batch is an ordinary batch with zero rows. Batches are sensitive: never log
+their content or size without marking them so.
 
 Public: ``TupleBatch``.
 
 >>> batch = TupleBatch(positives=np.array([[4, 7]]), negatives=np.array([[2, 7, 9]]),
-...                    ends=np.array([[0, 1, 1]]), relation_ids=np.array([31]))
+...                    endpoints=np.array([[0, 1, 1]]), relation_ids=np.array([31]))
 >>> batch.num_tuples, batch.num_negatives, batch.mask.tolist()
 (1, 3, [[False, True, False]])
 >>> batch.entities.tolist()
 [[4, 7, 2, 7, 9]]
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,14 +32,14 @@ class TupleBatch:
     """l tuples with k negatives each.
 
     Attributes:
-        positives: Both ends of each positive relation; (l, 2) int64.
+        positives: Both endpoints of each positive relation; (l, 2) int64.
         negatives: Negative entities of each tuple; (l, k) int64. Entities of a public pool are
-            numbered on from the graph's own.
-        endpoints: Which end of the positive each negative is paired with; (l, k) int8 in {0, 1}.
+            numbered on from those of the graph.
+        endpoints: Endpoint of the positive that each negative is paired with; (l, k) int8 in {0, 1}.
         relation_ids: Row of each positive in the capped graph's relations; (l,) int64.
         overflow: The batch could not be drawn, because it would have needed more negatives than
             there are; it is empty instead, and the ledger must say so.
-        mask: Where a negative is an end of its own positive and is left out of the loss;
+        mask: Where a negative is an endpoint of its tuple's positive and is left out of the loss;
             (l, k) bool.
     """
 
@@ -79,7 +77,7 @@ class TupleBatch:
         object.__setattr__(self, "mask", (self.negatives == left) | (self.negatives == right))
 
     def _store(self, name: str, kind: type[np.signedinteger]) -> None:
-        """Keeps the field as an array of the right integer type; fractions are refused."""
+        """Store the field as an array of the right integer type; refuse fractions."""
         array = np.asarray(getattr(self, name))
         if array.size and array.dtype.kind not in "iu":
             raise InputError(f"`{name}` must be integers, got {array.dtype}.")
@@ -91,7 +89,7 @@ class TupleBatch:
 
     @property
     def num_tuples(self) -> int:
-        """l, the realized batch size: private."""
+        """l, the realized batch size: sensitive."""
         return int(self.positives.shape[0])
 
     @property
@@ -101,18 +99,5 @@ class TupleBatch:
 
     @property
     def entities(self) -> NDArray[np.int64]:
-        """Every tuple's rows in order: end 0, end 1, negatives; (l, k + 2)."""
+        """Rows of each tuple in order: endpoint 0, endpoint 1, negatives; (l, k + 2)."""
         return np.concatenate([self.positives, self.negatives], axis=1)
-
-    def chunks(self, size: int) -> Iterator["TupleBatch"]:
-        """The batch in consecutive parts of at most ``size`` tuples."""
-        if size < 1:
-            raise InputError(f"`size` must be at least 1, got {size}.")
-        for start in range(0, self.num_tuples, size):
-            part = slice(start, start + size)
-            yield TupleBatch(
-                positives=self.positives[part],
-                negatives=self.negatives[part],
-                endpoints=self.endpoints[part],
-                relation_ids=self.relation_ids[part],
-            )

@@ -26,12 +26,15 @@ Public: ``BinomialCount``.
 
 import operator
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reldp.errors import InputError, PlanError
-from reldp.noise.streams import Stream
+
+if TYPE_CHECKING:
+    from reldp.noise.streams import Stream
 
 __all__ = ["MAX_SIZE", "BinomialCount"]
 
@@ -67,7 +70,7 @@ class BinomialCount:
         self._total = sum(weight for _, weight in self._outcomes())
         self._table = self._boundaries()
 
-    def draw(self, stream: Stream) -> int:
+    def draw(self, stream: "Stream") -> int:
         """The next count from the stream; reads one word, hardly ever four."""
         word = int(stream.uint64(1)[0])
         left = int(np.searchsorted(self._table, np.uint64(word), side="left"))

@@ -16,16 +16,20 @@ Public: ``distinct``.
 [716352231096, 411196519429, 425173869291]
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
 from reldp.errors import PlanError
-from reldp.noise.streams import Stream
+
+if TYPE_CHECKING:
+    from reldp.noise.streams import Stream
 
 __all__ = ["distinct"]
 
 
-def distinct(stream: Stream, size: int, count: int) -> NDArray[np.int64]:
+def distinct(stream: "Stream", size: int, count: int) -> NDArray[np.int64]:
     """``count`` different integers from 0 .. size-1 in uniformly random order; shape (count,)."""
     if not 0 <= count <= size:
         raise PlanError(f"`count` must be between 0 and the size {size}, got {count}.")
@@ -48,7 +52,7 @@ def _without_repeats(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     return numbers[first_places]
 
 
-def _shuffled(stream: Stream, size: int) -> NDArray[np.int64]:
+def _shuffled(stream: "Stream", size: int) -> NDArray[np.int64]:
     """0 .. size-1 in uniformly random order; (size,)."""
     while True:
         keys = stream.uint64(size)

@@ -1,4 +1,4 @@
-"""The coins of one step, from sizes alone: which relations, which negatives, which ends.
+"""Random draws of one step from sizes alone: relations, negatives and endpoints.
 
 Knows no graph: relations are 0 .. m-1 and negatives are places 0 .. pool_size-1, so a step over
 10^9 relations costs what a step over 10^5 does. ``reldp.sampling.sampler`` turns places into
@@ -6,8 +6,8 @@ entities.
 
 Guarantees (theory.md section 1): every relation enters independently with probability
 ``sample_rate`` (``reldp.sampling.binomial`` says how exactly); given l of them, the k*l negatives
-are a uniformly random sequence without repeats; ends are fair and independent. Positives, negatives
-and ends read streams of different purposes. If k*l exceeds the pool, the draw is empty and says
+are a uniformly random sequence without repeats; endpoints are fair and independent. Positives,
+negatives and endpoints read streams of different purposes. If k*l exceeds the pool, the draw is empty and says
 ``overflow``.
 
 Public: ``IndexSampler``, ``IndexDraw``.
@@ -21,14 +21,17 @@ Public: ``IndexSampler``, ``IndexDraw``.
 
 import operator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reldp.errors import PlanError
-from reldp.noise.streams import Streams
 from reldp.sampling.binomial import BinomialCount
 from reldp.sampling.distinct import distinct
+
+if TYPE_CHECKING:
+    from reldp.noise.streams import Streams
 
 __all__ = ["IndexDraw", "IndexSampler"]
 
@@ -39,12 +42,12 @@ _ENDPOINTS = "sampling/ends"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class IndexDraw:
-    """What one step's coins say. Private, so its text form shows none of it.
+    """The random draws of one step. Sensitive, so its text form shows none of them.
 
     Attributes:
         relation_ids: Relations in the batch, all different, in random order; (l,) int64.
         places: Places of the negatives in the pool, all different; (l, k) int64.
-        endpoints: The end each negative is paired with; (l, k) int8 in {0, 1}.
+        endpoints: Endpoint that each negative is paired with; (l, k) int8 in {0, 1}.
         overflow: More negatives were needed than the pool holds; everything else is empty.
     """
 
@@ -55,7 +58,7 @@ class IndexDraw:
 
 
 class IndexSampler:
-    """Draws batches as indices.
+    """Draw batches as indices.
 
     Args:
         num_relations: m, up to 2^48.
@@ -72,7 +75,7 @@ class IndexSampler:
         pool_size: int,
         sample_rate: float,
         num_negatives: int,
-        streams: Streams,
+        streams: "Streams",
     ) -> None:
         self.num_negatives = _natural("num_negatives", num_negatives)
         self.pool_size = _natural("pool_size", pool_size)
@@ -87,7 +90,7 @@ class IndexSampler:
         self._streams = streams
 
     def draw(self, step: int, branch: int = 0) -> IndexDraw:
-        """The coins of one step of one branch: the same whenever asked."""
+        """Return the random draws of one step of one branch: the same on every call."""
         positives = self._streams.stream(_POSITIVES, branch, step)
         size = self._count.draw(positives)
         overflow = self.num_negatives * size > self.pool_size
@@ -106,7 +109,7 @@ class IndexSampler:
 
 
 def _natural(name: str, value: int) -> int:
-    """The value as an int of at least 0."""
+    """Return the value as an int of at least 0."""
     try:
         number = operator.index(value)
     except TypeError:

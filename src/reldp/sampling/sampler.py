@@ -1,4 +1,4 @@
-"""From a capped graph to batches of tuples, step by step.
+"""The sampler: batches of tuples from a capped graph, step by step.
 
 One direction only: the sampler takes a ``CappedGraph``, whose degrees are bounded, and nothing
 else; the accountant's numbers hold for this sampler (theory.md sections 1, 2.3 and 3). A step's
@@ -6,10 +6,10 @@ batch is a function of (key, branch, step), so it is the same whether the step w
 running or by resuming, and costs O(batch), not O(graph).
 
 Negatives come from one of three pools: ``"entities"``, all n entities of the graph;
-``"unprotected"``, those of them that are promised nothing; ``"public"``, a separate pool whose
+``"unprotected"``, those that the guarantee does not cover; ``"public"``, a separate pool whose
 entities are numbered n, n + 1, ...
 
-Public: ``TupleSampler``, ``NEGATIVE_POOLS``.
+Public: ``TupleSampler``.
 
 >>> from reldp.graph import EntityGraph
 >>> from reldp.noise.streams import Streams
@@ -21,17 +21,20 @@ Public: ``TupleSampler``, ``NEGATIVE_POOLS``.
 TupleBatch(num_tuples=2, num_negatives=3)
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
+from reldp._validate import NEGATIVE_POOLS, check_choice
 from reldp.errors import PlanError
 from reldp.graph import CappedGraph
-from reldp.noise.streams import Streams
 from reldp.sampling.batch import TupleBatch
 from reldp.sampling.indices import IndexSampler
 
-__all__ = ["NEGATIVE_POOLS", "TupleSampler"]
+if TYPE_CHECKING:
+    from reldp.noise.streams import Streams
 
-NEGATIVE_POOLS = ("entities", "unprotected", "public")
+__all__ = ["TupleSampler"]
 
 
 class TupleSampler:
@@ -53,7 +56,7 @@ class TupleSampler:
         *,
         sample_rate: float,
         num_negatives: int,
-        streams: Streams,
+        streams: "Streams",
         negatives: str = "entities",
         public_pool_size: int | None = None,
     ) -> None:
@@ -62,10 +65,7 @@ class TupleSampler:
                 f"`capped` must be a CappedGraph, got {type(capped).__name__}. "
                 "Call cap_degrees(max_degree, seed) or promise_degrees(max_degree) on the graph."
             )
-        if negatives not in NEGATIVE_POOLS:
-            raise PlanError(
-                f"`negatives` must be one of {', '.join(NEGATIVE_POOLS)}, got {negatives!r}."
-            )
+        check_choice("negatives", negatives, NEGATIVE_POOLS, error=PlanError)
         if (public_pool_size is None) == (negatives == "public"):
             raise PlanError(
                 "`public_pool_size` must be given with negatives='public' and only then, "
@@ -106,7 +106,7 @@ class TupleSampler:
         return self._indices.sample_rate
 
     def sample(self, step: int, branch: int = 0) -> TupleBatch:
-        """The batch of one step, possibly empty; if it overflows, it is empty and says so."""
+        """Return the batch of one step; if it overflows, it is empty and says so."""
         draw = self._indices.draw(step, branch)
         places = draw.places  # (l, k)
         if self._unprotected is not None:

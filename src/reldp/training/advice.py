@@ -64,7 +64,7 @@ def advice(plan: "PrivacyPlan", epsilon: float) -> list[str]:
             f"negatives should take a small part of the pool, got {share:.0%} per batch: use a "
             "smaller batch or fewer negatives."
         )
-    if not plan.rule.local:
+    if not plan.clipping.is_local:
         found.append(
             "clipping should be tuple or pair, got frequency: its epsilon rests on a claim that is "
             "false in the worst case."

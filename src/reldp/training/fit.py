@@ -44,7 +44,7 @@ def check_fit(capped: CappedGraph, plan: PrivacyPlan, config: TrainingConfig) ->
     else:
         _check_bounds(capped, plan)
     _check_noise(plan, config)
-    relation_loss(config, plan).check_clipping(plan.clipping)
+    relation_loss(config, plan).check_clipping(plan.clipping.name)
     optimizer_class(config.optimizer)
 
 

@@ -35,7 +35,7 @@ class NonfiniteWatch:
             clip: Whether gradients are clipped, and their norms known.
         """
         self._clip = clip
-        self._units_per_tuple = plan.num_negatives if plan.clipping == "pair" else 1
+        self._units_per_tuple = plan.clipping.units_per_tuple(plan.num_negatives)
         self._in_a_row = 0
 
     def see(self, report: "StepReport") -> None:

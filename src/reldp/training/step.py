@@ -124,11 +124,11 @@ class PrivateStep:
 
     def _frame_shapes(self) -> Shapes:
         """Shapes of frames, from the plan, the encoder and the settings: all public."""
-        plan, pair = self._plan, self._plan.clipping == "pair"
+        plan, k = self._plan, self._plan.num_negatives
         has_tokens = isinstance(self._table, RowTable)
         return Shapes(
-            rows_per_unit=3 if pair else 2 + plan.num_negatives,
-            most_units=most_units(plan.expected_batch_size, plan.num_negatives if pair else 1),
+            rows_per_unit=plan.clipping.rows_per_unit(k),
+            most_units=most_units(plan.expected_batch_size, plan.clipping.units_per_tuple(k)),
             max_length=self._max_length() if has_tokens else None,
             kind=self._encoder.device.type,
             units=self._config.chunk_units,
@@ -177,7 +177,7 @@ class PrivateStep:
         """The batch of a step, laid out in clip units; sensitive."""
         assert self._sampler is not None, "open comes first"
         batch = self._sampler.sample(step, branch)
-        units = self._plan.rule.units(
+        units = self._plan.clipping.units(
             batch.positives,
             batch.negatives,
             clip_norm=self._plan.clip_norm,
@@ -236,7 +236,7 @@ class PrivateStep:
     @property
     def _most_units(self) -> int:
         """Clip units that a batch has with a probability beyond doubt (1 - e^-500 and more)."""
-        per_tuple = self._plan.num_negatives if self._plan.clipping == "pair" else 1
+        per_tuple = self._plan.clipping.units_per_tuple(self._plan.num_negatives)
         return math.ceil(8 * per_tuple * (self._plan.expected_batch_size + 100))
 
     @property
@@ -253,7 +253,7 @@ class PrivateStep:
         error = sum_error(self._engine.most_positions, self._most_units)
         rounding = 0.5 * GRID * plan.noise_multiplier * math.sqrt(self._engine.num_kept)
         # The least by which one entity moves the sum, if it moves it at all, in clip norms.
-        least = min(1.0, plan.rule.replacement_sensitivity(plan.num_negatives))
+        least = min(1.0, plan.clipping.replacement_sensitivity(plan.num_negatives))
         return 2.0 * (error + rounding) / least
 
     @property
@@ -308,7 +308,7 @@ class PrivateStep:
             embeddings.view(len(frame.endpoints), -1, embeddings.shape[-1]),  # (units, rows, dim)
             frame.endpoints,
             frame.mask,
-            unit="pair" if self._plan.clipping == "pair" else "tuple",
+            unit="pair" if self._plan.clipping.splits_tuples else "tuple",
         )
 
     def _autocast(self) -> AbstractContextManager[Any]:

@@ -22,7 +22,7 @@ def without_factor_two(plan, graph, key, parts):
     """C / max frequency: the factor 2 pays for a replaced negative and for changed neighbors."""
 
     def units(flat):
-        right = units_of(plan.rule, flat, plan.clip_norm)
+        right = units_of(plan.clipping, flat, plan.clip_norm)
         return with_thresholds(right, 2 * right.thresholds)
 
     return units
@@ -32,9 +32,9 @@ def counted_per_chunk(plan, graph, key, parts):
     """Frequencies from physical batches of one tuple each, not from the logical batch."""
 
     def units(flat):
-        right = units_of(plan.rule, flat, plan.clip_norm)
+        right = units_of(plan.clipping, flat, plan.clip_norm)
         alone = [
-            plan.rule.thresholds(
+            plan.clipping.thresholds(
                 flat.positives[i : i + 1], flat.negatives[i : i + 1], clip_norm=1.0
             )
             for i in range(len(flat.owner))
@@ -48,7 +48,7 @@ def column_major(plan, graph, key, parts):
     """Pair (i, j) gets a tuple's threshold as if pairs were laid out negative by negative."""
 
     def units(flat):
-        limits = units_of(plan.rule, flat, plan.clip_norm).thresholds
+        limits = units_of(plan.clipping, flat, plan.clip_norm).thresholds
         pairs = units_of(get_rule("pair"), flat, plan.clip_norm)
         mixed = [
             np.tile(limits[flat.owner == step], plan.num_negatives) / plan.num_negatives
@@ -90,8 +90,8 @@ def by_truncated_text(plan, graph, key, parts):
                 "negatives": known_as[flat.negatives],
             }
         )
-        limits = units_of(plan.rule, merged, plan.clip_norm).thresholds
-        return with_thresholds(units_of(plan.rule, flat, plan.clip_norm), limits)
+        limits = units_of(plan.clipping, merged, plan.clip_norm).thresholds
+        return with_thresholds(units_of(plan.clipping, flat, plan.clip_norm), limits)
 
     return units
 

@@ -1,0 +1,98 @@
+"""Checks of a plan's settings, and the settings that follow from others.
+
+Private to `reldp.plan`.
+
+>>> rate_and_batch_size(None, 32.0, num_relations=64_000)
+(0.0005, 32.0)
+"""
+
+import math
+from collections.abc import Collection
+from typing import Any, overload
+
+from reldp._validate import check, check_integer, check_number
+from reldp.clipping import ClippingRule, get_rule
+from reldp.errors import PlanError
+
+__all__ = ["ClippingSetting", "check_graph_settings", "checked_pool_size", "rate_and_batch_size"]
+
+LARGEST = 10**13
+_FROM_GRAPH = ("num_entities", "num_relations", "max_degree", "sizes_epsilon", "sizes_delta")
+
+
+class ClippingSetting:
+    """A dataclass field that is set to a rule or to its name, and read as the rule."""
+
+    @overload
+    def __get__(self, plan: None, owner: type | None) -> str: ...
+    @overload
+    def __get__(self, plan: object, owner: type | None) -> ClippingRule: ...
+    def __get__(self, plan: object | None, owner: type | None = None) -> str | ClippingRule:
+        if plan is None:
+            return "tuple"  # the default
+        rule: ClippingRule = plan.__dict__["clipping"]
+        return rule
+
+    def __set__(self, plan: object, rule: str | ClippingRule) -> None:
+        plan.__dict__["clipping"] = get_rule(rule)
+
+
+def check_graph_settings(
+    known: Collection[str], settings: dict[str, Any], target_epsilon: float | None
+) -> None:
+    """Refuse settings of `for_graph` that are misspelled, follow from the graph or contradict the target."""
+    unknown = sorted(set(settings) - set(known))
+    if unknown:
+        raise PlanError(f"`{unknown[0]}` must be a field of PrivacyPlan. Is it misspelled?")
+    taken = sorted(set(settings) & set(_FROM_GRAPH))
+    if taken:
+        raise PlanError(f"`{taken[0]}` must not be given: it follows from the graph. Leave it out.")
+    if target_epsilon is not None and "noise_multiplier" in settings:
+        raise PlanError(
+            "`noise_multiplier` must not be given with a target epsilon. Leave one out."
+        )
+
+
+def checked_pool_size(pool_size: int | None, negatives: str, num_entities: int) -> int:
+    """Return the size of the pool of negatives: all entities, or the stated number of others."""
+    if pool_size is None:
+        check(
+            negatives == "entities",
+            "pool_size",
+            f"given when negatives are {negatives}",
+            None,
+            error=PlanError,
+            fix="It is the number of entities they are drawn from.",
+        )
+        pool_size = num_entities
+    check_integer("pool_size", pool_size, low=1, high=LARGEST, error=PlanError)
+    if negatives == "entities":
+        rule = f"num_entities, {num_entities}, when negatives are entities of the graph"
+        check(pool_size == num_entities, "pool_size", rule, pool_size, error=PlanError)
+    if negatives == "unprotected":
+        rule = "at most num_entities when negatives are unprotected entities"
+        check(pool_size <= num_entities, "pool_size", rule, pool_size, error=PlanError)
+    return pool_size
+
+
+def rate_and_batch_size(
+    rate: float | None, size: float | None, *, num_relations: int
+) -> tuple[float, float]:
+    """Return the sample rate and the expected batch size, given one of them or both."""
+    if size is not None:
+        rule = "a number above 0, at most the number of relations"
+        high = float(num_relations)
+        check_number("expected_batch_size", size, above=0, high=high, rule=rule, error=PlanError)
+    elif rate is None:
+        raise PlanError("`sample_rate` or `expected_batch_size` must be given. The rate is b / m.")
+    chosen = rate if size is None or rate is not None else size / num_relations
+    rule = "a number above 0, at most 1"
+    chosen = check_number("sample_rate", chosen, above=0, high=1, rule=rule, error=PlanError)
+    both = rate is not None and size is not None
+    if both and not math.isclose(chosen * num_relations, size, rel_tol=1e-12):  # type: ignore[arg-type]
+        raise PlanError(
+            "`sample_rate` and `expected_batch_size` must not both be given unless they agree, got "
+            f"{rate!r} and {size!r}. Leave one out."
+        )
+    # Rounded, so that a plan read from its rate alone has the same divisor.
+    return chosen, float(f"{chosen * num_relations:.14g}")
