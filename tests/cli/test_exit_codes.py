@@ -219,7 +219,7 @@ metrics.MetricsLog.write = stop_at_the_third_step
 flags = "--max-degree 4 --noise-multiplier 2 --num-steps 400 --expected-batch-size 10 --delta 1e-4"
 flags += " --num-negatives 2 --sizes public"
 from reldp.cli.main import main
-sys.argv[1:] = ["train", "--graph", sys.argv[1] + "/graph", "-o", sys.argv[1] + "/run", *flags.split()]
+sys.argv[1:] = ["train", sys.argv[1] + "/graph", "-o", sys.argv[1] + "/run", *flags.split()]
 main()
 """
 

@@ -162,7 +162,7 @@ def test_any_words_give_an_answer_or_one_line(capsys, command, words):
 
 def test_a_model_that_is_not_there_is_named_by_its_flag(capsys, tmp_path):
     run = ["--output", str(tmp_path / "run"), "--target-epsilon", "4"]
-    code = main(["train", "--graph", "wordnet-verbs", "--model", "no-such-folder/model", *run])
+    code = main(["train", "wordnet-verbs", "--model", "no-such-folder/model", *run])
     assert code == 2
     line = capsys.readouterr().err
     assert "--model must" in line

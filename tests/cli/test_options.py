@@ -1,13 +1,14 @@
 import click
 import pytest
 
-from reldp._validate import ACCOUNTANTS, ANALYSES, NEGATIVE_POOLS, UNITS
+from reldp._validate import ACCOUNTANTS, ANALYSES, CLIPPING_RULES, NEGATIVE_POOLS, UNITS
 from reldp.cli.options import (
     HINTS,
     Integer,
     Number,
     Word,
     accountant_option,
+    device_option,
     json_option,
     make_plan,
     plan_options,
@@ -32,12 +33,12 @@ PLAN = {
 @plan_options
 @accountant_option
 @json_option
-def every_option(**_):
+def with_all_options(**_):
     """A command with all shared options."""
 
 
 def options():
-    return {option.name: option for option in every_option.params}
+    return {option.name: option for option in with_all_options.params}
 
 
 @pytest.mark.parametrize(
@@ -84,6 +85,7 @@ def test_a_near_miss_of_a_word_is_named():
 
 
 def test_words_are_those_of_the_plan():
+    assert tuple(options()["clipping"].type.choices) == CLIPPING_RULES
     assert tuple(options()["negatives"].type.choices) == NEGATIVE_POOLS
     assert tuple(options()["unit"].type.choices) == UNITS
     assert tuple(options()["analysis"].type.choices) == ANALYSES
@@ -103,7 +105,19 @@ def test_every_field_of_a_plan_but_the_clip_norm_is_a_flag():
 
 
 def test_every_flag_says_what_it_is():
-    assert all(option.help for option in every_option.params)
+    assert all(option.help for option in with_all_options.params)
+
+
+def test_a_device_is_chosen_later_unless_given(capsys):
+    @click.command()
+    @device_option
+    def command(device):
+        """Print the device."""
+        print(device)
+
+    command.main([], standalone_mode=False)
+    command.main(["--device", "cuda:1"], standalone_mode=False)
+    assert capsys.readouterr().out == "None\ncuda:1\n"
 
 
 def test_a_plan_is_made_from_what_was_given():
@@ -147,7 +161,7 @@ def test_the_pool_of_all_entities_cannot_be_made_larger():
 @pytest.mark.parametrize(("name", "value"), [("noise_multiplier", 1.0), ("num_steps", 1000)])
 def test_what_is_searched_for_may_be_missing(name, value):
     plan = make_plan({**PLAN, name: None}, optional=(name,))
-    assert plan.to_dict()[name] == value
+    assert getattr(plan, name) == value
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,14 @@ def lines(text):
     return [line for line in text.splitlines() if line]
 
 
+def errors(text):
+    """Lines that are not the note about what is trained."""
+    return [line for line in lines(text) if not line.startswith("reldp: training ")]
+
+
 def test_flags_are_enough(tmp_path, graph, capsys):
     run = str(tmp_path / "run")
-    assert main(["train", "--graph", graph, "-o", run, *FLAGS, "--json"]) == 0
+    assert main(["train", graph, "-o", run, *FLAGS, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["status"] == "proven"
     assert found["steps"]["counted"] == 4
@@ -52,7 +57,7 @@ def test_the_printed_recipe_is_a_recipe_and_flags_go_before_it(tmp_path, graph, 
     )
     run = str(tmp_path / "run")
     flags = [*FLAGS[2:], "--set", "training.schedule=cosine", "--set", "encoder.hidden=[5]"]
-    assert main(["train", str(recipe), "-o", run, *flags]) == 0
+    assert main(["train", "--config", str(recipe), "-o", run, *flags]) == 0
     said = capsys.readouterr()
     assert "Proven" in said.out
     assert "reldp verify" in said.out
@@ -63,13 +68,13 @@ def test_the_printed_recipe_is_a_recipe_and_flags_go_before_it(tmp_path, graph, 
 
 
 def test_a_target_epsilon_is_calibrated_and_kept(tmp_path, graph, capsys):
-    command = ["train", "--graph", graph, "-o", str(tmp_path / "run"), *FLAGS[:-4]]
+    command = ["train", graph, "-o", str(tmp_path / "run"), *FLAGS[:-4]]
     assert main([*command, "--delta", "1e-4", "--target-epsilon", "2", "--json"]) == 0
     assert 1.9 < json.loads(capsys.readouterr().out)["epsilon"] <= 2
 
 
 def test_the_same_command_again_resumes_or_shows_what_is_done(tmp_path, graph, capsys):
-    command = ["train", "--graph", graph, "-o", str(tmp_path / "run"), *FLAGS, "--json"]
+    command = ["train", graph, "-o", str(tmp_path / "run"), *FLAGS, "--json"]
     assert main(command) == 0
     first = capsys.readouterr().out
     assert main(command) == 0
@@ -79,7 +84,7 @@ def test_the_same_command_again_resumes_or_shows_what_is_done(tmp_path, graph, c
 def test_no_privacy_says_so(tmp_path, graph, capsys):
     sizes = ["--max-degree", "4", *SIZES]
     run = str(tmp_path / "run")
-    assert main(["train", "--graph", graph, "-o", run, *sizes, "--no-privacy", "--json"]) == 0
+    assert main(["train", graph, "-o", run, *sizes, "--no-privacy", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["epsilon"] == "Infinity"
     assert "No privacy" in found["summary"]
@@ -87,8 +92,8 @@ def test_no_privacy_says_so(tmp_path, graph, capsys):
 
 def test_poor_plans_are_warned_about_in_one_line_each(tmp_path, graph, capsys):
     flags = [*FLAGS[:-4], "--noise-multiplier", "0.5", "--delta", "0.01"]
-    assert main(["train", "--graph", graph, "-o", str(tmp_path / "run"), *flags]) == 0
-    said = lines(capsys.readouterr().err)
+    assert main(["train", graph, "-o", str(tmp_path / "run"), *flags]) == 0
+    said = errors(capsys.readouterr().err)
     assert all(line.startswith("reldp: warning: ") for line in said)
     assert any("delta should be below 1/n" in line for line in said)
     assert any("epsilon should be at most 10" in line for line in said)
@@ -96,7 +101,7 @@ def test_poor_plans_are_warned_about_in_one_line_each(tmp_path, graph, capsys):
 
 def test_sizes_left_out_are_suggested_for_the_graph(tmp_path, graph):
     run = str(tmp_path / "run")
-    assert main(["train", "--graph", graph, "-o", run, "--no-privacy", "--max-degree", "4"]) == 0
+    assert main(["train", graph, "-o", run, "--no-privacy", "--max-degree", "4"]) == 0
     plan = json.loads((tmp_path / "run" / "plan.json").read_text())
     assert plan["num_negatives"] == 4
     assert plan["num_steps"] > 100
@@ -115,7 +120,7 @@ def large_graph(tmp_path_factory):
 
 def test_sizes_are_private_by_default_and_their_cost_is_said(tmp_path, large_graph, capsys):
     run = tmp_path / "run"
-    command = ["train", "--graph", large_graph, "--max-degree", "4", "--target-epsilon", "4"]
+    command = ["train", large_graph, "--max-degree", "4", "--target-epsilon", "4"]
     assert main([*command, "-o", str(run), "--num-steps", "3", "--json"]) == 0
     said = capsys.readouterr()
     first = lines(said.err)[0]
@@ -148,7 +153,7 @@ def test_a_run_that_goes_on_never_releases_sizes_again(tmp_path, large_graph, ca
     folder = shutil.copytree(
         large_graph, tmp_path / "graph", ignore=lambda *_: ["sizes.private.json"]
     )
-    command = ["train", "--graph", str(folder), "--max-degree", "4", "--target-epsilon", "4"]
+    command = ["train", str(folder), "--max-degree", "4", "--target-epsilon", "4"]
     command += ["--num-steps", "2", "-o", str(tmp_path / "run")]
     assert main(command) == 0
     kept = (folder / "sizes.private.json").read_bytes()
@@ -165,19 +170,19 @@ def test_a_run_that_goes_on_never_releases_sizes_again(tmp_path, large_graph, ca
 
 
 def test_a_given_noise_is_compared_by_epsilon(tmp_path, large_graph, capsys):
-    command = ["train", "--graph", large_graph, "--max-degree", "4", "--noise-multiplier", "2"]
+    command = ["train", large_graph, "--max-degree", "4", "--noise-multiplier", "2"]
     assert main([*command, "-o", str(tmp_path / "run"), "--num-steps", "3"]) == 0
     assert "with public sizes epsilon would be about" in lines(capsys.readouterr().err)[0]
 
 
 def test_small_graphs_need_declared_or_public_sizes(tmp_path, graph, capsys):
     flags = [word for word in FLAGS if word not in EXACT]
-    assert main(["train", "--graph", graph, "-o", str(tmp_path / "run"), *flags]) == 2
+    assert main(["train", graph, "-o", str(tmp_path / "run"), *flags]) == 2
     said = lines(capsys.readouterr().err)
     assert len(said) == 1
     assert "--sizes must not be private for this graph" in said[0]
     bounds = ["--sizes", "declared", "--min-entities", "250", "--max-relations", "700"]
-    assert main(["train", "--graph", graph, "-o", str(tmp_path / "run"), *flags, *bounds]) == 0
+    assert main(["train", graph, "-o", str(tmp_path / "run"), *flags, *bounds]) == 0
     assert main(["verify", str(tmp_path / "run")]) == 0
 
 
@@ -187,7 +192,7 @@ def test_a_graph_outside_declared_bounds_is_refused_without_its_sizes(
 ):
     flags = [word for word in FLAGS if word not in EXACT]
     flags += ["--sizes", "declared", "--min-entities", bounds[0], "--max-relations", bounds[1]]
-    assert main(["train", "--graph", graph, "-o", str(tmp_path / "run"), *flags]) == 2
+    assert main(["train", graph, "-o", str(tmp_path / "run"), *flags]) == 2
     said = lines(capsys.readouterr().err)
     assert len(said) == 1
     assert "do not show it to others" in said[0]
@@ -207,7 +212,7 @@ def test_text_models_train_end_to_end_and_load_elsewhere(tmp_path, kind):
     EntityGraph.from_lists(list(range(120)), ring, text=texts).write(tmp_path / "graph")
     model = str(write_model(kind, tmp_path / "model"))
     run = tmp_path / "run"
-    command = ["train", "--graph", str(tmp_path / "graph"), "--model", model, "-o", str(run)]
+    command = ["train", str(tmp_path / "graph"), "--model", model, "-o", str(run)]
     flags = ["--max-degree", "2", "--promise-degrees", "--num-negatives", "2", "--num-steps", "3"]
     flags += ["--expected-batch-size", "6", "--noise-multiplier", "1.5", "--delta", "1e-3", *EXACT]
     assert main([*command, *flags, "--lora-rank", "2", "--max-length", "16"]) == 0
@@ -222,18 +227,18 @@ def test_text_models_train_end_to_end_and_load_elsewhere(tmp_path, kind):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--graph", "nowhere"], "nowhere"),
-        (["--graph", "GRAPH", "--model", "no/such/model"], "--model must be a model's folder"),
-        (["--graph", "GRAPH", "--device", "cuda:99"], "--device must exist here"),
-        (["--graph", "GRAPH", "--device", "gpu"], "--device must be cpu, cuda or cuda:N"),
-        (["--graph", "GRAPH", "--target-epsilon", "0"], "and not both"),
-        (["--graph", "GRAPH", "--loss", "infonse"], "Did you mean infonce?"),
-        (["--graph", "GRAPH", "--set", "training.lerning_rate=1"], "Did you mean learning_rate?"),
-        (["--graph", "GRAPH", "--set", "nonsense"], "--set must be section.name=value"),
-        (["--graph", "GRAPH", "--set", "data.drop=3"], "--drop must be a list, got 3"),
-        (["--graph", "GRAPH", "--max-degree", "3"], "Use cap_degrees"),
-        (["--graph", "GRAPH", "--clipping", "pair"], "--loss must be logistic or hinge"),
-        (["--graph", "GRAPH", "--learning-rate", "-1"], "--learning-rate must be"),
+        (["nowhere"], "nowhere"),
+        (["GRAPH", "--model", "no/such/model"], "--model must be a model's folder"),
+        (["GRAPH", "--device", "cuda:99"], "--device must exist here"),
+        (["GRAPH", "--device", "gpu"], "--device must be cpu, cuda or cuda:N"),
+        (["GRAPH", "--target-epsilon", "0"], "and not both"),
+        (["GRAPH", "--loss", "infonse"], "Did you mean infonce?"),
+        (["GRAPH", "--set", "training.lerning_rate=1"], "Did you mean learning_rate?"),
+        (["GRAPH", "--set", "nonsense"], "--set must be section.name=value"),
+        (["GRAPH", "--set", "data.drop=3"], "--drop must be a list, got 3"),
+        (["GRAPH", "--max-degree", "3"], "Use cap_degrees"),
+        (["GRAPH", "--clipping", "pair"], "--loss must be logistic or hinge"),
+        (["GRAPH", "--learning-rate", "-1"], "--learning-rate must be"),
         ([], "--graph must be given"),
     ],
 )
@@ -246,36 +251,100 @@ def test_bad_input_is_one_clear_line(tmp_path, graph, capsys, arguments, words):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_target_of_zero_and_a_missing_output_are_refused(tmp_path, graph, capsys):
+def test_a_target_of_zero_is_refused(tmp_path, graph, capsys):
     flags = [*FLAGS[:-4], "--target-epsilon", "0"]
-    assert main(["train", "--graph", graph, "-o", str(tmp_path / "run"), *flags]) == 2
+    assert main(["train", graph, "-o", str(tmp_path / "run"), *flags]) == 2
     assert "--target-epsilon must be a finite number above 0" in capsys.readouterr().err
-    assert main(["train", "--graph", graph, *FLAGS]) == 2
-    assert "--output must be given" in capsys.readouterr().err
 
 
-def test_a_graph_of_texts_needs_a_model_and_a_model_needs_texts(tmp_path, graph, capsys):
-    flags = ["--num-steps", "2", "--noise-multiplier", "1", "-o", str(tmp_path / "run")]
-    assert main(["train", "--graph", "wordnet-adjectives", *flags]) == 2
-    assert "--model must be given for a graph of texts" in capsys.readouterr().err
+def test_a_text_model_needs_texts(tmp_path, graph, capsys):
     model = str(write_model("bert", tmp_path / "model"))
-    assert main(["train", "--graph", graph, "--model", model, *FLAGS, *flags[-2:]]) == 2
+    command = ["train", graph, "--model", model, *FLAGS, "-o", str(tmp_path / "run")]
+    assert main(command) == 2
     assert "must have text" in capsys.readouterr().err
+
+
+def test_encoder_and_device_are_named(tmp_path, graph, capsys):
+    command = ["train", graph, "-o", str(tmp_path / "run"), *FLAGS, "--device", "cpu"]
+    assert main(command) == 0
+    line = "reldp: training an encoder of the graph's features (the default, since --model is not given) on cpu."
+    assert line in lines(capsys.readouterr().err)
+
+
+def test_a_graph_of_texts_is_trained_with_minilm_unless_a_model_is_named(tmp_path, capsys):
+    texts = [f"{TEXTS[i % 6]} {TEXTS[(i * 7) % 6]}" for i in range(60)]
+    ring = [(i, (i + 1) % 60) for i in range(60)]
+    EntityGraph.from_lists(list(range(60)), ring, text=texts).write(tmp_path / "graph")
+    flags = ["--max-degree", "2", "--num-negatives", "1", "--num-steps", "1", *EXACT, *PRIVACY]
+    flags += ["--expected-batch-size", "2", "--max-length", "8", "--device", "cpu"]
+    run = tmp_path / "run"
+    assert main(["train", str(tmp_path / "graph"), "-o", str(run), *flags]) == 0
+    name = "sentence-transformers/all-MiniLM-L6-v2"
+    assert f"reldp: training {name} (the default" in capsys.readouterr().err
+    values = json.loads((run / "certificate.json").read_text())
+    assert values["encoder"]["base_model"] == name
+
+
+def test_the_run_folder_is_new_and_named_after_graph_and_date_unless_given(
+    tmp_path, graph, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for number in ("", "-2"):
+        assert main(["train", graph, *FLAGS, "--json"]) == 0
+        said = capsys.readouterr()
+        folder = json.loads(said.out)["folder"]
+        assert re.fullmatch(rf"graph-\d{{4}}-\d\d-\d\d{number}", folder)
+        assert (tmp_path / folder / "certificate.json").is_file()
+        assert f"reldp: the run folder is {folder}. To resume the run, add -o {folder}." in said.err
+
+
+def test_a_graph_may_come_from_the_recipe_and_the_argument_goes_before_it(tmp_path, graph, capsys):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(f"[data]\ngraph = {json.dumps(graph)}\n")
+    command = ["train", "--config", str(recipe), *FLAGS, "-o", str(tmp_path / "run")]
+    assert main(command) == 0
+    assert main([*command, "-o", str(tmp_path / "other"), "nowhere"]) == 2
+    assert "nowhere" in capsys.readouterr().err
+
+
+def test_graph_is_a_hidden_option_too(tmp_path, graph, capsys):
+    command = ["train", "--graph", graph, *FLAGS, "-o", str(tmp_path / "run")]
+    assert main(command) == 0
+    assert main([*command, graph]) == 2
+    assert "GRAPH must be given once" in capsys.readouterr().err
+    assert main(["train", "--help"]) == 0
+    assert "--graph" not in capsys.readouterr().out
+
+
+def test_a_recipe_in_place_of_the_graph_is_an_error_that_names_config(tmp_path, capsys):
+    assert main(["train", "recipe.toml", *FLAGS, "-o", str(tmp_path / "run")]) == 2
+    said = lines(capsys.readouterr().err)
+    assert len(said) == 1
+    assert "Use --config recipe.toml" in said[0]
+
+
+def test_the_options_that_matter_come_first_in_the_help(capsys):
+    assert main(["train", "--help"]) == 0
+    page = capsys.readouterr().out
+    first = page.split("Main options:")[1].split("Privacy:")[0]
+    for flag in ("--target-epsilon", "--model", "--max-degree", "--output", "--config"):
+        assert flag in first
 
 
 def test_a_recipe_that_is_none_is_refused_by_line(tmp_path, capsys):
     (tmp_path / "recipe.toml").write_text("[data\n")
-    assert main(["train", str(tmp_path / "recipe.toml"), "-o", str(tmp_path / "run")]) == 2
+    run = ["-o", str(tmp_path / "run")]
+    assert main(["train", "--config", str(tmp_path / "recipe.toml"), *run]) == 2
     assert "must be TOML" in capsys.readouterr().err
-    assert main(["train", str(tmp_path / "none.toml"), "-o", str(tmp_path / "run")]) == 2
+    assert main(["train", "--config", str(tmp_path / "none.toml"), *run]) == 2
     assert "could not be read" in capsys.readouterr().err
 
 
 def test_a_place_where_no_folder_can_be_is_a_clear_error(tmp_path, graph, capsys):
     (tmp_path / "file").write_text("not a folder")
-    command = ["train", "--graph", graph, "-o", str(tmp_path / "file" / "run"), *FLAGS]
+    command = ["train", graph, "-o", str(tmp_path / "file" / "run"), *FLAGS]
     assert main(command) == 2
-    said = lines(capsys.readouterr().err)
+    said = errors(capsys.readouterr().err)
     assert len(said) == 1
     assert "run could not be written" in said[0]
 
@@ -287,7 +356,7 @@ def test_a_full_disk_is_a_clear_error_and_the_run_goes_on_later(
 
     from reldp import durable
 
-    command = ["train", "--graph", graph, "-o", str(tmp_path / "run"), *FLAGS]
+    command = ["train", graph, "-o", str(tmp_path / "run"), *FLAGS]
     command += ["--checkpoint-every", "2"]
     sync, seen = durable._sync, []
 
@@ -300,7 +369,7 @@ def test_a_full_disk_is_a_clear_error_and_the_run_goes_on_later(
     with monkeypatch.context() as patch:
         patch.setattr(durable, "_sync", full)
         assert main(command) == 2
-    said = lines(capsys.readouterr().err)
+    said = errors(capsys.readouterr().err)
     assert len(said) == 1
     assert "the disk is full" in said[0]
     assert main(command) == 0

@@ -120,7 +120,7 @@ def test_damaged_files_never_show_what_they_hold(
     heard = said(caught.value)
     for arguments in (
         ["inspect", str(tmp_path)],
-        ["train", "--graph", str(tmp_path), "--target-epsilon", "4", "-o", str(tmp_path / "run")],
+        ["train", str(tmp_path), "--target-epsilon", "4", "-o", str(tmp_path / "run")],
         ["evaluate", "no-model", "--graph", str(tmp_path)],
     ):
         assert main(arguments) == 2

@@ -277,7 +277,7 @@ def test_the_command_line_decides_what_is_left_out_by_the_bounds(tmp_path, monke
         use_secrets(monkeypatch, number)
         place = tmp_path / name
         Case().graph(larger).write(place / "graph")
-        command = ["train", "--graph", str(place / "graph"), "-o", str(place / "run")]
+        command = ["train", str(place / "graph"), "-o", str(place / "run")]
         command += ["--max-degree", "4", "--sizes", "declared", "--min-entities", "50"]
         command += ["--max-relations", "140", "--noise-multiplier", "2", "--num-steps", "3"]
         assert main(command) == 0

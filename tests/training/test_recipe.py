@@ -4,13 +4,15 @@ import dataclasses
 import json
 import tomllib
 
+import numpy as np
 import pytest
 import torch
 
 from reldp.encoders import FeatureEncoder, TextEncoder
+from reldp.encoders.default_model import DEFAULT_MODEL
 from reldp.encoders.head import HeadEncoder
 from reldp.errors import ConfigError, PlanError, ReldpError
-from reldp.graph import sizes
+from reldp.graph import EntityGraph, sizes
 from reldp.plan import PrivacyPlan
 from reldp.training.config import TrainingConfig
 from reldp.training.identity import attention_of
@@ -176,8 +178,6 @@ def test_a_public_pool_goes_into_the_plan(graph):
 
 
 def test_encoders_of_features_texts_and_heads(graph, tmp_path):
-    from reldp.graph import EntityGraph
-
     capped = recipe(graph).capped()
     encoder = recipe(graph, encoder={"hidden": [7], "dim": 3}).encoder(capped)
     assert isinstance(encoder, FeatureEncoder)
@@ -194,8 +194,15 @@ def test_encoders_of_features_texts_and_heads(graph, tmp_path):
     head = recipe(graph, encoder={"model": model, "train": "head", "dim": 5}).encoder(text)
     assert isinstance(head, HeadEncoder)
     assert head.dim == 5
-    with pytest.raises(ConfigError, match="`model` must be given"):
-        recipe(graph).encoder(text)
+
+
+def test_without_a_model_texts_are_encoded_by_minilm_and_features_by_an_mlp(graph):
+    text = EntityGraph.from_lists([1, 2], [(1, 2)], text=["a", "b"])
+    features = np.zeros((2, 3), dtype=np.float32)
+    both = EntityGraph.from_lists([1, 2], [(1, 2)], text=["a", "b"], features=features)
+    encoder = recipe(graph).encoder(text.promise_degrees(1))
+    assert encoder.describe()["base_model"] == DEFAULT_MODEL
+    assert isinstance(recipe(graph).encoder(both.promise_degrees(1)), FeatureEncoder)
 
 
 def test_a_recipe_trains(graph, tmp_path):

@@ -1,12 +1,12 @@
-"""The flags that make a plan, shared by every command that takes one.
+"""Options that several commands share, and the flags of a privacy plan.
 
-`plan_options` gives a command the flags of `reldp.PrivacyPlan`, `make_plan` turns what was typed into a plan. All rules
-about values are the plan's own; what is added here is what only a command line needs: which flags must be given, which
-exclude one another, numbers written as people write them (``5e6``, ``5_000_000``), near misses of words, and a hint
-where an error does not say what to do.
+`plan_options` gives a command the flags of `reldp.PrivacyPlan`, `make_plan` turns their values into a plan. The plan
+checks the values; this module adds what only a command line needs: which flags must be given, which exclude one
+another, numbers in the usual notations (``5e6``, ``5_000_000``), suggestions for misspelled words, and a hint where an
+error does not say what to do.
 
-Public to the other commands: `Integer`, `Number`, `Word`, `plan_options`, `accountant_option`, `json_option`,
-`make_plan`, `with_hint`.
+Public to the other commands: `Integer`, `Number`, `Word`, `plan_options`, `accountant_option`, `device_option`,
+`json_option`, `show_ids_option`, `make_plan`, `with_hint`.
 
 >>> plan = make_plan({"num_entities": 1000, "num_relations": 2000, "max_degree": 5, "num_negatives": 4,
 ...                   "expected_batch_size": 16.0, "num_steps": 10, "noise_multiplier": 1.0, "delta": 1e-4})
@@ -15,12 +15,20 @@ Public to the other commands: `Integer`, `Number`, `Word`, `plan_options`, `acco
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from reldp._validate import ANALYSES
+from reldp._validate import (
+    ACCOUNTANTS,
+    ANALYSES,
+    CLIPPING_RULES,
+    NEGATIVE_POOLS,
+    UNITS,
+    default_of,
+    did_you_mean,
+)
+from reldp.cli.commands import option
 from reldp.errors import PlanError
 
 if TYPE_CHECKING:
@@ -38,6 +46,7 @@ __all__ = [
     "Number",
     "Word",
     "accountant_option",
+    "device_option",
     "json_option",
     "make_plan",
     "plan_options",
@@ -52,18 +61,18 @@ LONGEST_QUOTE = 40
 
 
 def shortened(value: object) -> str:
-    """What was typed, in quotes, its end left out where it is long."""
+    """Return the typed text in quotes, without its end where it is long."""
     text = str(value)
     return repr(text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 3] + "...")
 
 
 class Integer(_IntegerType):
-    """A whole number; ``1e6`` and ``1_000_000`` are two ways to write one."""
+    """A whole number, also written as ``1e6`` or ``1_000_000``."""
 
     name = "integer"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number, or one clear line."""
+        """Return the number or fail with one line."""
         if isinstance(value, int):
             return value
         try:
@@ -81,14 +90,14 @@ class Integer(_IntegerType):
 
 
 class Number(_NumberType):
-    """A number; whether it may be negative or infinite is for the plan to say."""
+    """A number; its range is checked by whoever uses it."""
 
     name = "number"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """The number, or one clear line."""
+        """Return the number or fail with one line."""
         try:
             return float(value)
         except ValueError:
@@ -97,106 +106,98 @@ class Number(_NumberType):
 
 
 class Word(_WordType):
-    """One of a few words; a near miss is named."""
+    """One of a few words; the nearest one is suggested for a misspelled word."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The word, or one clear line."""
+        """Return the word or fail with one line."""
         if value in self.choices:
             return str(value)
-        near = get_close_matches(str(value).lower(), self.choices, n=1)
-        fix = f" Did you mean {near[0]}?" if near else ""
-        words = ", ".join(self.choices)
-        return self.fail(f"must be one of {words}, got {shortened(value)}.{fix}", param, ctx)
+        words, near = ", ".join(self.choices), did_you_mean(str(value), self.choices)
+        return self.fail(
+            f"must be one of {words}, got {shortened(value)}. {near}".rstrip(), param, ctx
+        )
 
 
 # The hints finish errors that do not say what to do.
 HINTS = {
-    "num_entities": "It is the number of entities of the training graph, or a lower bound on it.",
-    "num_relations": "It is the number of relations of the training graph, after capping, or an upper bound.",
-    "max_degree": "It is the cap on relations per entity; 5 is customary.",
-    "num_negatives": "4 is customary.",
+    "num_entities": "It is the number of entities in the training graph, or a lower bound on it.",
+    "num_relations": "It is the number of relations in the training graph after capping, or an upper bound on it.",
+    "max_degree": "It is the cap on relations per entity; 5 is typical.",
+    "num_negatives": "4 is typical.",
     "sample_rate": "It is the expected batch size divided by the number of relations.",
     "expected_batch_size": "It is the sample rate times the number of relations.",
-    "noise_multiplier": "Values from 0.4 to 2 are customary; reldp calibrate finds the one a target needs.",
-    "num_steps": "It is the number of batches of the whole training.",
+    "noise_multiplier": "Values from 0.4 to 2 are typical; reldp calibrate computes the one a target needs.",
+    "num_steps": "It is the number of batches in the whole training.",
     "delta": "Take it well below 1 / entities, such as a tenth of that.",
     "pool_size": "It is the number of entities that negatives are drawn from.",
-    "target_epsilon": "Values from 1 to 10 are customary; smaller is more private.",
+    "target_epsilon": "Values from 1 to 10 are typical; smaller is more private.",
 }
 
-_FLAGS: tuple[tuple[str, Any, dict[str, Any]], ...] = (
+_PLAN, _MECHANISM = "Plan", "Mechanism and analysis"
+
+# Name, type, heading, metavar and help of each flag of a plan. Defaults are the plan's.
+_FLAGS: tuple[tuple[str, Any, str, str | None, str], ...] = (
     (
         "num_entities",
         Integer(),
-        {"metavar": "N", "help": "Entities of the training graph, or a lower bound."},
+        _PLAN,
+        "N",
+        "Number of entities in the training graph, or a lower bound.",
     ),
     (
         "num_relations",
         Integer(),
-        {
-            "metavar": "M",
-            "help": "Relations of the training graph, after capping, or an upper bound.",
-        },
+        _PLAN,
+        "M",
+        "Number of relations in the training graph after capping, or an upper bound.",
     ),
-    (
-        "max_degree",
-        Integer(),
-        {"metavar": "K", "help": "Largest number of relations of one protected entity."},
-    ),
-    ("num_negatives", Integer(), {"metavar": "k", "help": "Negatives per positive relation."}),
-    (
-        "sample_rate",
-        Number(),
-        {"metavar": "RATE", "help": "Probability that a relation enters a batch."},
-    ),
+    ("max_degree", Integer(), _PLAN, "K", "Maximum number of relations of a protected entity."),
+    ("num_negatives", Integer(), _PLAN, "k", "Number of negatives per positive relation."),
+    ("sample_rate", Number(), _PLAN, "RATE", "Probability that a relation enters a batch."),
     (
         "expected_batch_size",
         Number(),
-        {"metavar": "B", "help": "Expected positives per batch, instead of --sample-rate."},
+        _PLAN,
+        "B",
+        "Expected number of positive relations per batch, instead of --sample-rate.",
     ),
     (
         "noise_multiplier",
         Number(),
-        {"metavar": "SIGMA", "help": "Noise standard deviation divided by the clip norm."},
+        _PLAN,
+        "SIGMA",
+        "Standard deviation of the noise divided by the clip norm.",
     ),
-    ("num_steps", Integer(), {"metavar": "T", "help": "Batches of the whole training."}),
-    ("delta", Number(), {"metavar": "DELTA", "help": "The delta of (epsilon, delta)."}),
+    ("num_steps", Integer(), _PLAN, "T", "Number of training steps; each processes one batch."),
+    ("delta", Number(), _PLAN, "DELTA", "The delta of the (epsilon, delta) guarantee."),
     (
         "clipping",
-        Word(["tuple", "pair", "frequency"]),
-        {
-            "default": "tuple",
-            "show_default": True,
-            "help": "Clipping rule; frequency has no proof.",
-        },
+        Word(CLIPPING_RULES),
+        _MECHANISM,
+        None,
+        "Clipping rule; the guarantee of frequency is claimed in the literature but not proven.",
     ),
-    (
-        "negatives",
-        Word(["entities", "unprotected", "public"]),
-        {"default": "entities", "show_default": True, "help": "Where negatives are drawn from."},
-    ),
+    ("negatives", Word(NEGATIVE_POOLS), _MECHANISM, None, "Pool that negatives are drawn from."),
     (
         "pool_size",
         Integer(),
-        {"metavar": "N", "help": "Size of the pool of unprotected or public negatives."},
+        _MECHANISM,
+        "N",
+        "Number of entities in the pool, for unprotected and public negatives.",
     ),
     (
         "unit",
-        Word(["entity", "relation"]),
-        {
-            "default": "entity",
-            "show_default": True,
-            "help": "What is protected: an entity with all its relations, or one relation.",
-        },
+        Word(UNITS),
+        _MECHANISM,
+        None,
+        "Unit of privacy: an entity with all its relations, or a single relation.",
     ),
     (
         "analysis",
         Word(ANALYSES),
-        {
-            "default": "best",
-            "show_default": True,
-            "help": "Which proof gives the price; best takes the smaller.",
-        },
+        _MECHANISM,
+        None,
+        "Proof that epsilon is computed from; best takes the smallest epsilon.",
     ),
 )
 
@@ -206,40 +207,57 @@ def _flag(name: str) -> str:
 
 
 def plan_options(function: Function) -> Function:
-    """Gives a command the flags of a plan; hand what it receives to `make_plan`."""
-    for name, kind, settings in reversed(_FLAGS):
-        function = click.option(_flag(name), name, type=kind, **settings)(function)
+    """Give a command the flags of a plan; hand what it receives to `make_plan`."""
+    from reldp.plan import PrivacyPlan
+
+    for name, kind, group, metavar, about in reversed(_FLAGS):
+        shown: dict[str, Any] = {"help": about, "metavar": metavar}
+        if isinstance(kind, Word):
+            shown |= {"default": default_of(PrivacyPlan, name), "show_default": True}
+        function = option(_flag(name), name, type=kind, group=group, **shown)(function)
     return function
 
 
 def accountant_option(function: Function) -> Function:
-    """Gives a command ``--accountant``."""
-    return click.option(
+    """Give a command ``--accountant``."""
+    return option(
         "--accountant",
-        type=Word(["pld", "rdp"]),
-        default="pld",
+        type=Word(ACCOUNTANTS),
+        default=ACCOUNTANTS[0],
         show_default=True,
-        help="Privacy-loss distributions, or Renyi divergences (looser, the paper's).",
+        group=_MECHANISM,
+        help="Privacy accountant: privacy-loss distributions (pld) or Renyi divergences (rdp, looser).",
+    )(function)
+
+
+def device_option(function: Function) -> Function:
+    """Give a command ``--device``; its value is None unless given."""
+    return option(
+        "--device",
+        metavar="DEVICE",
+        help="Device to compute on: cpu, cuda or cuda:N (default: the GPU if there is one, else the CPU).",
     )(function)
 
 
 def json_option(function: Function) -> Function:
-    """Gives a command ``--json``."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(function)
+    """Give a command ``--json``."""
+    return option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")(
+        function
+    )
 
 
 def show_ids_option(function: Function) -> Function:
-    """Gives a command ``--show-ids``."""
-    return click.option(
+    """Give a command ``--show-ids``."""
+    return option(
         "--show-ids",
         is_flag=True,
-        help="Let error messages show ids and other content of the graph, which is sensitive "
+        help="Quote ids and other content of the graph, which is sensitive, in error messages "
         "(default: line numbers and counts only).",
     )(function)
 
 
 def _missing(given: Mapping[str, Any], optional: Sequence[str]) -> list[str]:
-    """Names that a plan needs and that were not given."""
+    """Return the names that a plan needs and that were not given."""
     needed = ["num_entities", "num_relations", "num_negatives", "num_steps", "delta"]
     needed += ["noise_multiplier"]
     if given.get("unit") != "relation":
@@ -250,12 +268,12 @@ def _missing(given: Mapping[str, Any], optional: Sequence[str]) -> list[str]:
 
 
 def check_given(given: Mapping[str, Any], optional: Sequence[str] = ()) -> None:
-    """Refuses missing flags, all of them in one line, and flags that exclude one another."""
+    """Refuse missing flags, all of them in one line, and flags that exclude one another."""
     missing = _missing(given, optional)
     rates = [name for name in ("sample_rate", "expected_batch_size") if name in given]
     if missing:
         names = ", ".join(f"`{name}`" for name in missing)
-        hint = HINTS[missing[0]] if len(missing) == 1 else "--help says what each of them is."
+        hint = HINTS[missing[0]] if len(missing) == 1 else "--help explains each of them."
         raise PlanError(f"{names} must be given. {hint}")
     if not rates:
         raise PlanError(
@@ -273,10 +291,10 @@ def check_given(given: Mapping[str, Any], optional: Sequence[str] = ()) -> None:
 
 
 def with_hint(message: str) -> str:
-    """The message, and what to do where it ends with the value that broke the rule.
+    """Return the message, with what to do added where it ends with the value that broke the rule.
 
     >>> with_hint("`num_negatives` must be an integer, got -1.")
-    '`num_negatives` must be an integer, got -1. 4 is customary.'
+    '`num_negatives` must be an integer, got -1. 4 is typical.'
     """
     name = message.split("`")[1] if message.startswith("`") else ""
     _, _, value = message.partition(", got ")
@@ -285,11 +303,11 @@ def with_hint(message: str) -> str:
 
 
 def make_plan(settings: Mapping[str, Any], optional: Sequence[str] = ()) -> "PrivacyPlan":
-    """The plan that the flags describe.
+    """Return the plan that the flags describe.
 
     Args:
         settings: Fields of `PrivacyPlan` by name; None where a flag was not given.
-        optional: Fields that may be missing because they are what is asked for.
+        optional: Fields that may be missing because the command computes them.
     """
     from reldp.plan import PrivacyPlan
 

@@ -1,90 +1,138 @@
-"""``reldp train``: a run from a recipe file or from flags.
+"""``reldp train``: trains an encoder on a private graph and writes the run folder.
 
-The settings and everything they do are in `reldp.training.recipe`; this module only turns flags
-into the same settings.
+The settings and everything they do are in `reldp.training.recipe`; this module turns flags into the same settings.
 """
 
 import tomllib
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from reldp._validate import CLIPPING_RULES, LOSSES, NEGATIVE_POOLS, POOLINGS, SCHEDULES, SIZES
+from reldp.cli.commands import Command, option
 from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
 from reldp.cli.output import print_json
 from reldp.errors import ConfigError
+from reldp.training.recipe_settings import SECTIONS
 
 if TYPE_CHECKING:
-    from reldp.training import TrainResult
+    from reldp.training import Trainer, TrainResult
+    from reldp.training.recipe import Recipe
 
 __all__ = ["command"]
 
-# Flags for what is changed most; every other setting is reached by --set.
-_FLAGS: dict[str, tuple[str, Any, str]] = {
-    "graph": ("data", str, "Graph folder or the name of a bundled graph."),
-    "max_degree": ("data", Integer(), "Most relations of a protected entity.  [default: 5]"),
-    "model": ("encoder", str, "Folder or hub name of a text model."),
-    "train": ("encoder", str, "lora, full, last:N or head.  [default: lora]"),
-    "lora_rank": ("encoder", Integer(), "Rank of the adapters.  [default: 8]"),
-    "pooling": ("encoder", Word(["mean", "cls", "last"]), "The model's own unless given."),
-    "max_length": ("encoder", Integer(), "Longer texts are cut."),
-    "target_epsilon": ("privacy", Number(), "Epsilon that the noise is calibrated to."),
-    "noise_multiplier": ("privacy", Number(), "Or the noise itself, over the clip norm."),
-    "delta": ("privacy", Number(), "A tenth of 1/entities (their bound) unless given."),
-    "sizes": (
-        "privacy",
-        Word(["private", "declared", "public"]),
-        "What the plan knows about the numbers of entities and relations.  [default: private]",
-    ),
-    "min_entities": ("privacy", Integer(), "Declared sizes: at least so many entities."),
-    "max_relations": ("privacy", Integer(), "Declared sizes: at most so many relations."),
-    "num_steps": ("privacy", Integer(), "Suggested for the graph unless given."),
-    "expected_batch_size": ("privacy", Number(), "Suggested for the graph unless given."),
-    "num_negatives": ("privacy", Integer(), "Negatives per relation.  [default: 4]"),
-    "clip_norm": ("privacy", Number(), "Largest gradient norm of a tuple.  [default: 1]"),
-    "clipping": ("privacy", Word(["tuple", "pair", "frequency"]), "[default: tuple]"),
-    "negatives": ("privacy", Word(["entities", "unprotected", "public"]), "[default: entities]"),
-    "loss": ("training", Word(["infonce", "hinge", "logistic"]), "[default: infonce]"),
-    "learning_rate": ("training", Number(), "[default: 0.001]"),
-    "schedule": ("training", str, "constant, linear, cosine or inverse_sqrt."),
-    "device": ("training", str, "cpu or cuda.  [default: cpu]"),
-    "threads": ("training", Integer(), "Of the CPU."),
-    "checkpoint_every": ("training", Integer(), "Steps between checkpoints.  [default: 100]"),
+_MAIN, _PRIVACY, _ENCODER, _LEARNING, _PERFORMANCE = (
+    "Main options",
+    "Privacy",
+    "Encoder",
+    "Learning",
+    "Performance",
+)
+
+# Flags for the settings that are changed most: type, heading, metavar. Help texts and defaults are those of the
+# recipe; every other setting is reached by --set.
+_FLAGS: dict[str, tuple[Any, str, str | None]] = {
+    "target_epsilon": (Number(), _MAIN, "EPSILON"),
+    "model": (str, _MAIN, "NAME"),
+    "max_degree": (Integer(), _MAIN, "K"),
+    "num_steps": (Integer(), _MAIN, "T"),
+    "noise_multiplier": (Number(), _PRIVACY, "SIGMA"),
+    "delta": (Number(), _PRIVACY, "DELTA"),
+    "expected_batch_size": (Number(), _PRIVACY, "B"),
+    "num_negatives": (Integer(), _PRIVACY, "k"),
+    "clip_norm": (Number(), _PRIVACY, "C"),
+    "clipping": (Word(CLIPPING_RULES), _PRIVACY, None),
+    "negatives": (Word(NEGATIVE_POOLS), _PRIVACY, None),
+    "sizes": (Word(SIZES), _PRIVACY, None),
+    "min_entities": (Integer(), _PRIVACY, "N"),
+    "max_relations": (Integer(), _PRIVACY, "M"),
+    "train": (str, _ENCODER, "PART"),
+    "lora_rank": (Integer(), _ENCODER, "RANK"),
+    "pooling": (Word(POOLINGS), _ENCODER, None),
+    "max_length": (Integer(), _ENCODER, "TOKENS"),
+    "loss": (Word(LOSSES), _LEARNING, None),
+    "learning_rate": (Number(), _LEARNING, "RATE"),
+    "schedule": (Word(SCHEDULES), _LEARNING, None),
+    "device": (str, _PERFORMANCE, "DEVICE"),
+    "threads": (Integer(), _PERFORMANCE, "N"),
+    "checkpoint_every": (Integer(), _PERFORMANCE, "STEPS"),
 }
+_SECTION_OF = {name: section for section, settings in SECTIONS.items() for name in settings}
 
 
 def _with_flags(function: Any) -> Any:
-    for name, (_, kind, about) in reversed(_FLAGS.items()):
-        function = click.option(f"--{name.replace('_', '-')}", name, type=kind, help=about)(
-            function
-        )
+    """Give a command the flags of the recipe's settings."""
+    for name, (kind, group, metavar) in reversed(_FLAGS.items()):
+        setting = SECTIONS[_SECTION_OF[name]][name]
+        default = "" if setting.default is None else f" (default: {setting.default})"
+        about = f"{setting.about.rstrip('.')}{default}."
+        flag = f"--{name.replace('_', '-')}"
+        function = option(flag, name, type=kind, group=group, metavar=metavar, help=about)(function)
     return function
 
 
-@click.command()
-@click.argument("recipe", required=False, type=click.Path(path_type=Path))
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Run folder: new, or one to resume."
+@click.command(
+    cls=Command,
+    examples=[
+        "reldp train my-graph --target-epsilon 4",
+        "reldp train wordnet-nouns --target-epsilon 4 --model my-model -o run",
+        "reldp train --print-config > recipe.toml",
+        "reldp train --config recipe.toml -o run",
+    ],
 )
+@click.argument("graph", required=False)
 @_with_flags
-@click.option("--promise-degrees", is_flag=True, help="Take --max-degree as a fact; drop nothing.")
-@click.option("--no-privacy", is_flag=True, help="Train without noise: epsilon is infinite.")
-@click.option(
+@option(
+    "-o",
+    "--output",
+    group=_MAIN,
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Run folder to create, or to resume if it holds a run (default: a new folder here, named after the graph "
+    "and the date).",
+)
+@option(
+    "--config",
+    group=_MAIN,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Recipe: a TOML file with any settings. Flags and GRAPH take precedence over it.",
+)
+@option(
+    "--promise-degrees",
+    is_flag=True,
+    group=_PRIVACY,
+    help="Declare that no protected entity has more than --max-degree relations. Nothing is dropped, and a graph "
+    "for which this is false is refused.",
+)
+@option(
+    "--no-privacy",
+    is_flag=True,
+    group=_PRIVACY,
+    help="Train without clipping and noise, for comparison: epsilon is infinite.",
+)
+@option("--graph", "graph_option", hidden=True)
+@option(
     "--set",
     "changes",
     multiple=True,
     metavar="SECTION.NAME=VALUE",
-    help="Any setting of the recipe, its value written as in TOML; repeatable.",
+    help="Set any setting of the recipe, with its value in TOML syntax; may be repeated.",
 )
-@click.option("--print-config", is_flag=True, help="Print a commented recipe and stop.")
+@option("--print-config", is_flag=True, help="Print a recipe with all settings, and exit.")
 @show_ids_option
 @json_option
 def command(
-    recipe: Path | None,
+    graph: str | None,
+    graph_option: str | None,
     output: Path | None,
+    config: Path | None,
     promise_degrees: bool,
     no_privacy: bool,
     changes: tuple[str, ...],
@@ -93,10 +141,12 @@ def command(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Train an encoder on a private graph, from a RECIPE.toml or from flags.
+    """Train an encoder on the private relations of GRAPH, and certify the result.
 
-    Running the same command again resumes a run that was stopped. Start with
-    `reldp train --print-config > recipe.toml`.
+    GRAPH is a graph folder, or the name of a bundled graph: wordnet-nouns, wordnet-verbs, wordnet-adjectives. Give
+    --target-epsilon or --noise-multiplier; every other setting has a default. The run folder will hold the trained
+    model, the certificate and the ledger of all steps. Running the same command again with the same -o resumes a run
+    that was stopped.
     """
     from reldp.reporting.run_folder import RunFolder
     from reldp.training.recipe import Recipe
@@ -104,43 +154,84 @@ def command(
     if print_config:
         click.echo(Recipe.template(), nl=False)
         return
-    if output is None:
-        raise ConfigError("`output` must be given: the folder that the run is written to.")
     given = _given(flags, promise_degrees, no_privacy, changes)
-    chosen = Recipe.from_values(given) if recipe is None else Recipe.read(recipe, given)
+    source = _graph(graph, graph_option)
+    if source is not None:
+        given.setdefault("data", {})["graph"] = source
+    recipe = Recipe.from_values(given) if config is None else Recipe.read(config, given)
+    folder = output or _new_folder(recipe)
     with _warnings_as_lines():
-        resumed = RunFolder(output).has_run
-        trainer = chosen.trainer(show_ids=show_ids, resumed=resumed)
-        said = "" if resumed else chosen.size_cost(trainer.capped, trainer.plan)
-        if said:
-            click.echo(f"reldp: {said}", err=True)
-        result = trainer.fit(output)
+        resumed = RunFolder(folder).has_run
+        trainer = recipe.trainer(show_ids=show_ids, resumed=resumed)
+        size_cost = "" if resumed else recipe.size_cost(trainer.capped, trainer.plan)
+        if size_cost:
+            _note(size_cost)
+        _note(_encoder_line(recipe, trainer))
+        if output is None:
+            _note(f"the run folder is {folder}. To resume the run, add -o {folder}.")
+        result = trainer.fit(folder)
     _show(result, as_json)
+
+
+def _graph(graph: str | None, graph_option: str | None) -> str | None:
+    """Return the graph that was named, if any."""
+    if graph is not None and graph_option is not None:
+        raise ConfigError("GRAPH must be given once, got it as an argument and as --graph.")
+    if graph is not None and graph.endswith(".toml"):
+        raise ConfigError(
+            f"GRAPH must be a graph folder or the name of a bundled graph, got {graph!r}. "
+            f"Use --config {graph} for a recipe."
+        )
+    return graph if graph is not None else graph_option
+
+
+def _new_folder(recipe: "Recipe") -> Path:
+    """Return a folder that does not exist yet, named after the graph and the date."""
+    graph = Path(recipe.values["data"]["graph"] or "run").resolve().name or "run"
+    name = f"{graph}-{date.today().isoformat()}"
+    candidates = (Path(name if number == 1 else f"{name}-{number}") for number in count(1))
+    return next(folder for folder in candidates if not folder.exists())
+
+
+def _note(sentence: str) -> None:
+    """Print a line about the run to the error stream."""
+    click.echo(f"reldp: {sentence}", err=True)
+
+
+def _encoder_line(recipe: "Recipe", trainer: "Trainer") -> str:
+    """Return a sentence about what is trained, and on which device."""
+    description = trainer.encoder.describe()
+    text = description["kind"] == "text"
+    encoder = description["base_model"] if text else "an encoder of the graph's features"
+    reason = (
+        "" if recipe.values["encoder"]["model"] else " (the default, since --model is not given)"
+    )
+    return f"training {encoder}{reason} on {trainer.config.device}."
 
 
 def _given(
     flags: dict[str, Any], promise_degrees: bool, no_privacy: bool, changes: tuple[str, ...]
 ) -> dict[str, dict[str, Any]]:
-    """What was typed, as settings of the recipe."""
-    found: dict[str, dict[str, Any]] = {}
+    """Return the flags that were given as settings of the recipe."""
+    settings: dict[str, dict[str, Any]] = {}
     for name, value in flags.items():
         if value is not None:
-            found.setdefault(_FLAGS[name][0], {})[name] = value
+            settings.setdefault(_SECTION_OF[name], {})[name] = value
     if promise_degrees:
-        found.setdefault("data", {})["promise_degrees"] = True
+        settings.setdefault("data", {})["promise_degrees"] = True
     if no_privacy:
-        found.setdefault("privacy", {})["enabled"] = False
+        settings.setdefault("privacy", {})["enabled"] = False
     for change in changes:
         place, equals, text = change.partition("=")
         section, dot, name = place.strip().partition(".")
         if not (equals and dot):
             raise ConfigError(f"`set` must be section.name=value, got {change!r}.")
-        found.setdefault(section, {})[name] = _toml_value(text)
-    return found
+        settings.setdefault(section, {})[name] = _toml_value(text)
+    return settings
 
 
 def _toml_value(text: str) -> Any:
-    """The value as TOML reads it; a bare word is text."""
+    """Return the value as TOML reads it; a bare word is text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):  # not TOML, or digits or brackets by the thousand
@@ -149,7 +240,7 @@ def _toml_value(text: str) -> Any:
 
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    """Shows warnings at once, one clear line each."""
+    """Print warnings at once, one line each."""
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = _show_warning
@@ -164,11 +255,11 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    click.echo(f"reldp: warning: {' '.join(str(message).split())}", err=True)
+    _note(f"warning: {' '.join(str(message).split())}")
 
 
 def _show(result: "TrainResult", as_json: bool) -> None:
-    """What came out, for people or programs."""
+    """Print the result, for people or programs."""
     certificate = result.certificate
     if as_json:
         print_json(

@@ -3,11 +3,26 @@
     result = Trainer(encoder, capped, plan, learning_rate=2e-3).fit("run")
     result.certificate.epsilon
 
+Names are imported on first use, so that settings can be read without torch.
+
 >>> TrainingConfig().optimizer
 'adam'
 """
 
+from typing import TYPE_CHECKING, Any
+
 from reldp.training.config import TrainingConfig
-from reldp.training.trainer import Trainer, TrainResult
+
+if TYPE_CHECKING:
+    from reldp.training.trainer import Trainer, TrainResult
 
 __all__ = ["TrainResult", "Trainer", "TrainingConfig"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from reldp.training import trainer
+
+    return getattr(trainer, name)

@@ -259,21 +259,19 @@ class Recipe:
         )
 
     def encoder(self, capped: "CappedGraph") -> "Encoder":
-        """The encoder: a text model if one is named, else an MLP on the graph's features."""
+        """Return the text model that is named; else an MLP on the graph's features, or MiniLM on its texts."""
         from reldp.encoders import FeatureEncoder, TextEncoder
+        from reldp.encoders.default_model import DEFAULT_MODEL
 
         settings = self.values["encoder"]
-        if settings["model"] is None:
-            if capped.graph.features is None:
-                raise ConfigError(
-                    "`model` must be given for a graph of texts: a model's folder or hub name."
-                )
+        if settings["model"] is None and capped.graph.features is not None:
             named = {n: settings[n] for n in _FEATURE_SETTINGS if settings[n] is not None}
             return FeatureEncoder.for_graph(capped, **named)
         named = {name: settings[name] for name in _TEXT_SETTINGS if settings[name] is not None}
         if settings["train"] == "head":
             named |= {"head_hidden": settings["hidden"], "head_dim": settings["dim"]}
-        return TextEncoder.load(settings["model"], **named)
+        model = DEFAULT_MODEL if settings["model"] is None else settings["model"]
+        return TextEncoder.load(model, **named)
 
 
 def _parsed(text: str) -> dict[str, dict[str, Any]]:

@@ -1,0 +1,93 @@
+"""Help pages: options under headings, the important ones first, and examples that can be copied.
+
+`Command` prints its options by the ``group`` of each `Option`, in the order in which groups first appear, and its
+examples as they are written. Options without a group come last.
+
+Public to the other commands: `Command`, `Option`, `option`.
+
+>>> @click.command(cls=Command, examples=["greet --name Ada"])
+... @option("--name", group="Main options", help="Name to greet.")
+... def greet(name):
+...     "Say hello."
+>>> print(greet.get_help(click.Context(greet, info_name="greet")))
+Usage: greet [OPTIONS]
+<BLANKLINE>
+  Say hello.
+<BLANKLINE>
+Main options:
+  --name TEXT  Name to greet.
+<BLANKLINE>
+Other options:
+  --help  Show this message and exit.
+<BLANKLINE>
+Examples:
+  greet --name Ada
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import click
+
+__all__ = ["Command", "Option", "option"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+OTHER = "Other options"
+
+
+class Option(click.Option):
+    """An option with a heading to stand under."""
+
+    def __init__(self, *names: Any, group: str = OTHER, **settings: Any) -> None:
+        """Make an option; see `click.Option`.
+
+        Args:
+            *names: Its spellings.
+            group: The heading.
+            **settings: As for `click.Option`.
+        """
+        super().__init__(*names, **settings)
+        self.group = group
+
+
+option = partial(click.option, cls=Option)
+
+
+class Command(click.Command):
+    """A command whose help page has headings and examples."""
+
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **settings: Any) -> None:
+        """Make a command; see `click.Command`.
+
+        Args:
+            *arguments: As for `click.Command`.
+            examples: Command lines, each printed as it is.
+            **settings: As for `click.Command`.
+        """
+        super().__init__(*arguments, **settings)
+        self.examples = tuple(examples)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of each group under its heading."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and isinstance(parameter, click.Option):
+                groups.setdefault(getattr(parameter, "group", OTHER), []).append(record)
+        for heading in sorted(
+            groups, key=lambda name: name == OTHER
+        ):  # stable: the rest keep their order
+            with formatter.section(heading):
+                formatter.write_dl(groups[heading])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples without wrapping them."""
+        super().format_epilog(ctx, formatter)
+        if not self.examples:
+            return
+        with formatter.section("Examples"):
+            for example in self.examples:
+                for line in example.splitlines():
+                    formatter.write(f"{' ' * formatter.current_indent}{line}\n")

@@ -1,0 +1,38 @@
+import click
+
+from reldp.cli.commands import Command, Option, option
+
+
+@click.command(cls=Command, examples=["tool --size 3 \\\n  --color red", "tool --json"])
+@click.argument("place")
+@option("--json", is_flag=True, help="Print JSON.")
+@option("--size", group="Main options", help="Size in meters.")
+@option("--color", group="Paint", help="Color.")
+@option("--old", hidden=True, help="Never shown.")
+@option("--width", group="Main options", help="Width in meters.")
+def tool(**_):
+    """Make something."""
+
+
+def page(width=80):
+    return tool.get_help(click.Context(tool, info_name="tool", terminal_width=width))
+
+
+def test_options_stand_under_headings_and_the_rest_comes_last():
+    lines = page().splitlines()
+    headings = [line for line in lines if line.endswith(":")]
+    assert headings == ["Main options:", "Paint:", "Other options:", "Examples:"]
+    main = lines[lines.index("Main options:") + 1 : lines.index("Paint:") - 1]
+    assert [line.split()[0] for line in main] == ["--size", "--width"]
+    other = lines[lines.index("Other options:") + 1 : lines.index("Examples:") - 1]
+    assert [line.split()[0] for line in other] == ["--json", "--help"]
+    assert "--old" not in page()
+
+
+def test_examples_are_never_wrapped():
+    assert page(30).endswith("Examples:\n  tool --size 3 \\\n    --color red\n  tool --json")
+
+
+def test_an_option_has_a_group():
+    assert Option(["--x"]).group == "Other options"
+    assert Option(["--x"], group="Main options").group == "Main options"
