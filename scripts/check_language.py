@@ -27,7 +27,15 @@ GLOSSARY = REPOSITORY / "docs" / "glossary.md"
 HEADING = "## Words we do not use"
 SUFFIXES = {".py", ".md", ".toml", ".html", ".sh", ".txt"}
 
-COVERED = ("scripts", "CONTRIBUTING.md", "src/reldp/clipping", "src/reldp/runs")
+COVERED = (
+    "scripts",
+    "CONTRIBUTING.md",
+    "src/reldp/clipping",
+    "src/reldp/evaluation",
+    "src/reldp/graph",
+    "src/reldp/noise",
+    "src/reldp/runs",
+)
 """Files and folders that are checked when none are named."""
 
 EXCLUDED = {

@@ -275,10 +275,10 @@ class PrivacyPlan:
 
     def extend(self, target_epsilon: float, accountant: str = "pld") -> "PrivacyPlan":
         """This plan with the largest number of steps whose epsilon is at most the target."""
-        from reldp.accounting import most_steps
+        from reldp.accounting import max_steps
 
         self._check_target(target_epsilon)
-        steps, _ = most_steps(
+        steps, _ = max_steps(
             lambda count: self.epsilon(accountant, count), target_epsilon, max(self.num_steps, 1)
         )
         return replace(self, num_steps=steps)

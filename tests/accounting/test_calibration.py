@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reldp.accounting import PLDAccountant, RenyiAccountant
-from reldp.accounting.calibration import least_noise, most_steps
+from reldp.accounting.calibration import least_noise, max_steps
 from reldp.errors import PlanError, UnreachableTarget
 from tests.accounting.conformance import small_step
 
@@ -51,7 +51,7 @@ def test_a_target_that_hardly_any_noise_meets_ends_at_the_smallest_noise():
 
 
 @pytest.mark.parametrize("target", [0.0, -1.0, math.inf, math.nan])
-@pytest.mark.parametrize("search", [least_noise, most_steps])
+@pytest.mark.parametrize("search", [least_noise, max_steps])
 def test_a_target_must_be_finite_and_positive(search, target):
     with pytest.raises(PlanError, match="`target_epsilon` must be a finite number above 0"):
         search(lambda value: 1.0, target)
@@ -60,14 +60,14 @@ def test_a_target_must_be_finite_and_positive(search, target):
 @MANY
 @given(cost=st.floats(1e-7, 1.0), start=st.integers(1, 10**6))
 def test_the_most_steps_are_exact(cost, start):
-    steps, found = most_steps(lambda count: cost * math.sqrt(count), 1.0, start)
+    steps, found = max_steps(lambda count: cost * math.sqrt(count), 1.0, start)
     assert found <= 1.0
     assert steps == 10**9 or cost * math.sqrt(steps + 1) > 1.0
 
 
 def test_a_target_below_one_step_is_refused():
     with pytest.raises(UnreachableTarget, match="exceeded by a single step, which costs 2"):
-        most_steps(lambda count: 2.0 * count, 1.0)
+        max_steps(lambda count: 2.0 * count, 1.0)
 
 
 @pytest.mark.parametrize("accountant", [PLDAccountant(), RenyiAccountant()])

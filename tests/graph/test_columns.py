@@ -13,6 +13,7 @@ from reldp.graph.columns import (
     protected_column,
     single,
     text_column,
+    values_at,
     vectors,
 )
 
@@ -162,3 +163,13 @@ def test_other_columns_keep_a_simple_type_or_none() -> None:
     assert kind(pa.array([0], pa.timestamp("s"))) is None
     assert kind(pa.array([1], pa.uint64())) is None
     assert kind(pa.array([{"a": 1}])) is None
+
+
+def test_values_at_rows_come_in_the_order_asked_for() -> None:
+    column = pa.array(["a", "b", None])
+    assert values_at(column, None) == ["a", "b", None]
+    assert values_at(column, [2, 0, 0]) == [None, "a", "a"]
+    assert values_at(column, []) == []
+    for outside in ([3], [-1]):
+        with pytest.raises(GraphError, match=r"`indices` must lie in 0\.\.2"):
+            values_at(column, outside)

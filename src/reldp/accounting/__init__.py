@@ -1,6 +1,6 @@
 """What private relational learning costs: events, Renyi and PLD accountants, calibration, the ledger."""
 
-from reldp.accounting.calibration import least_noise, most_steps
+from reldp.accounting.calibration import least_noise, max_steps
 from reldp.accounting.events import Composition, CoupledStep
 from reldp.accounting.pld import PLDAccountant
 from reldp.accounting.price import Accountant, Price
@@ -14,6 +14,6 @@ __all__ = [
     "Price",
     "RenyiAccountant",
     "least_noise",
-    "most_steps",
+    "max_steps",
     "renyi_epsilon",
 ]

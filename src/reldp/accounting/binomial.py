@@ -46,7 +46,7 @@ def _relative_entropy(a: float, g: float) -> float:
 
 
 def log_upper_tail(size: int, rate: float, above: float) -> float:
-    """An upper bound on log P[Bin(size, rate) > above]."""
+    """Return an upper bound on log P[Bin(size, rate) > above]."""
     smallest = math.floor(above) + 1
     if smallest > size:
         return -math.inf
@@ -56,7 +56,7 @@ def log_upper_tail(size: int, rate: float, above: float) -> float:
 
 
 def _edge(size: int, rate: float, log_tail: float, *, upper: bool) -> int:
-    """The outermost value inside the window: beyond it Chernoff gives less than exp(log_tail)."""
+    """Return the outermost value inside the window: beyond it Chernoff gives less than exp(log_tail)."""
     mean = size * rate
     inner, outer = (math.ceil(mean), size) if upper else (math.floor(mean), 0)
     if -size * _relative_entropy(outer / size, rate) >= log_tail:

@@ -1,12 +1,12 @@
-"""Searches on the safe side: the least noise, or the most steps, that keep epsilon within a target.
+"""Searches on the safe side: the least noise, or the largest number of steps, that keeps epsilon within a target.
 
-Both rest on epsilon falling in the noise and growing in the steps; what they return has been priced itself, so
+Both rest on epsilon falling in the noise and growing in the steps; epsilon is computed for what they return, so
 epsilon(returned) <= target whatever the search did.
 
 >>> noise, epsilon = least_noise(lambda noise: 2.0 / noise, target=0.5)
 >>> 4.0 <= noise <= 4.004, epsilon <= 0.5
 (True, True)
->>> most_steps(lambda steps: 0.1 * steps, target=1.0)
+>>> max_steps(lambda steps: 0.1 * steps, target=1.0)
 (10, 1.0)
 """
 
@@ -15,11 +15,11 @@ from collections.abc import Callable
 
 from reldp.errors import PlanError, UnreachableTarget
 
-__all__ = ["least_noise", "most_steps"]
+__all__ = ["least_noise", "max_steps"]
 
 TOLERANCE = 1e-3  # relative, of the noise
 SMALLEST_NOISE, LARGEST_NOISE = 1e-3, 1e7
-MOST_STEPS = 10**9
+MAX_STEPS = 10**9
 
 
 def _check_target(target: float) -> None:
@@ -30,7 +30,7 @@ def _check_target(target: float) -> None:
 def least_noise(
     epsilon: Callable[[float], float], target: float, start: float = 1.0
 ) -> tuple[float, float]:
-    """The least noise, to 0.1 %, whose epsilon is at most the target.
+    """Return the least noise, to 0.1 %, whose epsilon is at most the target.
 
     Args:
         epsilon: Epsilon of a noise multiplier, decreasing.
@@ -80,7 +80,7 @@ def _bracket(
 
 
 def _between(low: float, at_low: float, high: float, at_high: float, target: float) -> float:
-    """The next noise to try: log-log interpolation kept inside the bracket, or its geometric middle."""
+    """Return the next noise to try: log-log interpolation kept inside the bracket, or its geometric middle."""
     width = math.log(high / low)
     if not (math.isfinite(at_low) and at_high > 0):
         return math.sqrt(low * high)
@@ -94,10 +94,10 @@ def _between(low: float, at_low: float, high: float, at_high: float, target: flo
     )
 
 
-def most_steps(
+def max_steps(
     epsilon: Callable[[int], float], target: float, start: int = 1000
 ) -> tuple[int, float]:
-    """The largest number of steps whose epsilon is at most the target, and that epsilon.
+    """Return the largest number of steps whose epsilon is at most the target, and that epsilon.
 
     Args:
         epsilon: Epsilon of a number of steps, increasing.
@@ -109,9 +109,9 @@ def most_steps(
     at_high = epsilon(high)
     while at_high <= target:
         low, at_low = high, at_high
-        if high >= MOST_STEPS:
+        if high >= MAX_STEPS:
             return high, at_high
-        high = min(MOST_STEPS, 4 * high)
+        high = min(MAX_STEPS, 4 * high)
         at_high = epsilon(high)
     while high - low > 1:
         middle = max(low + 1, min(high - 1, round(math.sqrt(max(low, 1) * high))))

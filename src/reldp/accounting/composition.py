@@ -10,8 +10,8 @@ so that the tilted sum is centered where the answer lies. Rounding is then relat
 * a bound on the FFT's rounding is added to every bin;
 * the T single losses are exact to a few units in the last place, and T times that is added to epsilon.
 
->>> coin = LossDistribution(1.0, np.array([-1, 1]), np.array([0.25, 0.75]), 0.0)
->>> round(epsilon_of([(coin, 1)], delta=0.25), 3)  # 0.75 (1 - exp(epsilon - 1)) = 0.25
+>>> loss = LossDistribution(1.0, np.array([-1, 1]), np.array([0.25, 0.75]), 0.0)
+>>> round(epsilon_of([(loss, 1)], delta=0.25), 3)  # 0.75 (1 - exp(epsilon - 1)) = 0.25
 0.595
 """
 
@@ -40,7 +40,7 @@ FAR = 40.0  # losses this far above epsilon count whole
 
 
 def epsilon_of(parts: Parts, delta: float) -> float:
-    """The smallest epsilon at which the hockey-stick divergence of the composition is at most delta.
+    """Return the smallest epsilon at which the hockey-stick divergence of the composition is at most delta.
 
     Args:
         parts: Loss distributions of one interval, and how often each is composed.
@@ -78,7 +78,7 @@ class ComposedLoss:
         return int((high - low) / self._interval) + 3
 
     def epsilon(self) -> float:
-        """The smallest epsilon at which the divergence is at most delta, an upper bound."""
+        """Return the smallest epsilon at which the divergence is at most delta, an upper bound."""
         spare = self._delta * (1 - 3 * NEGLIGIBLE) - self._infinite()
         if spare <= 0:
             return math.inf
@@ -88,8 +88,8 @@ class ComposedLoss:
         # No finite sum exceeds the sum of the largest losses.
         best = max(0.0, sum(float(part.losses[-1]) * count for part, count in self._parts))
         for _ in range(RETILTS):
-            found, without_rounding = self._epsilon_at(low, high, tilt, spare)
-            best = min(best, found)
+            epsilon, without_rounding = self._epsilon_at(low, high, tilt, spare)
+            best = min(best, epsilon)
             # Where losses are heavy-tailed Chernoff's tilt aims too far out. The result is valid but
             # loose: aim at the answer itself, or widen the window.
             if tilt > self._largest_tilt(best, high - low):
@@ -123,7 +123,7 @@ class ComposedLoss:
         return np.exp(np.linspace(math.log(1e-4), math.log(1e8), 57)) / self._largest
 
     def chernoff(self, log_mass: float, sign: int) -> tuple[float, float]:
-        """The lowest bound b found with P[sign * sum > b] <= exp(log_mass), and the rate that gives it."""
+        """Return the lowest bound b found with P[sign * sum > b] <= exp(log_mass), and the rate that gives it."""
         rates = self._rates()
         for points in (17, 17):  # every rate gives a valid bound: refine around the best
             bounds = (self._log_moments(sign * rates) - log_mass) / rates
@@ -135,7 +135,7 @@ class ComposedLoss:
         return float(bounds[best]), float(rates[best])
 
     def _largest_tilt(self, above: float, width: float) -> float:
-        """The largest tilt at which mass that wraps round the window to above `above` stays negligible.
+        """Return the largest tilt at which mass that wraps round the window to above `above` stays negligible.
 
         A sum beyond `above + width` wraps round and is then counted exp(tilt * width) times too often.
         """
@@ -144,7 +144,7 @@ class ComposedLoss:
         return max((self._log_rare - log_wrapped) / width, 1e-12 / self._largest)
 
     def _tilt_towards(self, epsilon: float, largest: float) -> float:
-        """The tilt, at most the given one, that centers the tilted sum at epsilon."""
+        """Return the tilt, at most the given one, that centers the tilted sum at epsilon."""
         rates = largest * np.exp(np.linspace(math.log(1e-4), 0.0, 65))
         return float(rates[int(np.argmin(self._log_moments(rates) - rates * epsilon))])
 
@@ -188,13 +188,15 @@ class ComposedLoss:
             at_most += count * np.log(magnitude + (fft_noise + ROUNDING * float(doubt)))
             transforms.append(transform)
             counts.append(count)
-        kept = np.flatnonzero(at_most > VANISHED)
+        retained = np.flatnonzero(at_most > VANISHED)
         spectrum = np.zeros(size // 2 + 1, dtype=np.complex128)
         with np.errstate(divide="ignore", invalid="ignore"):
-            logs = sum(count * np.log(f[kept]) for f, count in zip(transforms, counts, strict=True))
-            spectrum[kept] = np.nan_to_num(np.exp(logs), nan=0.0)
-        error = np.exp(at_most[kept]) * (
-            -np.expm1(powers[kept] - at_most[kept]) + 8.0 * ROUNDING * sum(counts)
+            logs = sum(
+                count * np.log(f[retained]) for f, count in zip(transforms, counts, strict=True)
+            )
+            spectrum[retained] = np.nan_to_num(np.exp(logs), nan=0.0)
+        error = np.exp(at_most[retained]) * (
+            -np.expm1(powers[retained] - at_most[retained]) + 8.0 * ROUNDING * sum(counts)
         )
         rounding = (2.0 / size) * float(error.sum() + fft_noise * np.abs(spectrum).sum())
         return fft.irfft(spectrum, size), rounding + math.exp(VANISHED)

@@ -1,8 +1,8 @@
 """From a dominating pair to a pessimistic discrete privacy-loss distribution.
 
 The privacy loss of node r at output x is L_r(x) = log sum_c p_c exp(v_c x / s^2 - v_c^2 / 2 s^2), increasing and
-convex in x. For chosen loss values the outputs are found by Newton's method, all at once; without the constant
-component the function is convex with slope at least the smallest shift, so Newton's steps from an upper bound fall
+convex in x. Newton's method finds the outputs of all chosen loss values at once; without the constant component
+the function is convex with slope at least the smallest sensitivity, so Newton's steps from an upper bound fall
 monotonically to the root. Between two neighboring loss values a < b lie mass P of one side and mass Q of the other;
 they are put on the two ends so that both totals are kept,
 
@@ -104,14 +104,14 @@ def excess_at(pair: DominatingPair, standard: Array) -> Array:
 
 
 def output_at(pair: DominatingPair, losses: Array) -> Array:
-    """Outputs x / s at which each node has the given losses, -inf where it is always larger.  (E,) -> (R, E)."""
+    """Return outputs x / s at which each node has the given losses, -inf where it is always larger.  (E,) -> (R, E)."""
     width = max(1, CHUNK // max(1, pair.log_weights.size))
     parts = [_newton(pair, losses[i : i + width]) for i in range(0, len(losses), width)]
     return np.concatenate(parts, axis=1)
 
 
 def _newton(pair: DominatingPair, losses: Array) -> Array:
-    constant = pair.log_weights[:, :1]  # (R, 1): the component at shift 0
+    constant = pair.log_weights[:, :1]  # (R, 1): the component at sensitivity 0
     gap = losses[None, :] - constant  # (R, E)
     with np.errstate(divide="ignore", invalid="ignore"):
         target = np.where(
@@ -149,7 +149,7 @@ def upper_mass(pair: DominatingPair, standard: float) -> float:
 
 
 def _between(edges: Array) -> Array:
-    """Standard normal mass between neighboring edges, without cancellation in either tail.  (..., E) -> (..., E-1)."""
+    """Return standard normal mass between neighboring edges, exact in both tails.  (..., E) -> (..., E-1)."""
     tail = ndtr(-np.abs(edges))
     low, high = edges[..., :-1], edges[..., 1:]
     tail_low, tail_high = tail[..., :-1], tail[..., 1:]
@@ -254,7 +254,7 @@ def loss_range(pair: DominatingPair, rare: float) -> tuple[float, float]:
 
 
 def _outputs(pair: DominatingPair, low: float, high: float) -> Array:
-    """Outputs x/s from low to high, dense around up to PEAKS of the components.  (E,)."""
+    """Return outputs x/s from low to high, dense around up to PEAKS of the components.  (E,)."""
     step = -(-len(pair.sensitivities) // PEAKS)
     centers = pair.sensitivities[::-step] / pair.sigma
     near = (centers[:, None] + np.linspace(-14.0, 14.0, 29)).ravel()
@@ -263,7 +263,7 @@ def _outputs(pair: DominatingPair, low: float, high: float) -> Array:
 
 
 def _quantile(values: Array, masses: Array, rare: float) -> float:
-    """The largest value with at most mass `rare` below it."""
+    """Return the largest value with at most mass `rare` below it."""
     order = np.argsort(values, axis=None)
     below = np.cumsum(masses.ravel()[order])
     index = int(np.searchsorted(below, rare))
@@ -271,7 +271,7 @@ def _quantile(values: Array, masses: Array, rare: float) -> float:
 
 
 def _bisect(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """The smallest argument, to 1e-9, at which the monotone condition holds."""
+    """Return the smallest argument, to 1e-9, at which the monotone condition holds."""
     for _ in range(80):
         middle = 0.5 * (low + high)
         if holds(middle):

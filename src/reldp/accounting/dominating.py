@@ -10,14 +10,15 @@ the weights p_c(l) are affine in l:
 (the anchored total is rho_l). Every divergence used here is a convex function of M_l, so of l. Therefore
 spreading l onto a few nodes with its mean kept (chords instead of the curve) can only raise it: that is
 how thousands of batch sizes become a few dozen nodes, every error upwards and of second order.
-Tails are kept as well: the mass of l outside its window is counted at both ends of l's range, and both tails of
-i at shifts rounded up, beside the measure: on removal they are added, on insertion they are mass the other side lacks.
+Tails count as well: the mass of l outside its window is added at both ends of l's range, and both tails of i at
+sensitivities rounded up, beside the measure. On removal they are added, on insertion they are mass that the other side
+lacks.
 
 >>> from reldp.accounting.events import CoupledStep
 >>> step = CoupledStep(num_relations=1000, pool_size=500, max_degree=2, num_negatives=4, sample_rate=0.01,
 ...                    noise_multiplier=1.0)
 >>> pair = dominating_pair(step, "anchored", log_tail=-60.0)
->>> pair.shifts.tolist()
+>>> pair.sensitivities.tolist()
 [0.0, 1.0, 2.0, 3.0]
 >>> round(float(pair.node_weights @ np.exp(pair.log_weights).sum(axis=1)), 9)
 1.0
@@ -43,15 +44,15 @@ TAIL_GROWTH = 1.1
 
 @dataclass(frozen=True)
 class DominatingPair:
-    """Measures M_r = sum_c exp(log_weights[r, c]) N(shifts[c], sigma^2), one per node r, against N(0, sigma^2).
+    """Measures M_r = sum_c exp(log_weights[r, c]) N(sensitivities[c], sigma^2), one per node r, against N(0, sigma^2).
 
     Attributes:
-        shifts: Increasing, in units of the clip norm; shifts[0] is 0.  (C,)
+        sensitivities: Increasing, in units of the clip norm; sensitivities[0] is 0.  (C,)
         log_weights: Natural logs; -inf where a component is absent.  (R, C)
         node_weights: Probabilities of the nodes of l, which both sides share.  (R,)
         sigma: Noise multiplier.
         excess: Total mass of each M_r minus 1, without cancellation.  (R,)
-        tail_shifts: Shifts that the tails of i are rounded up to.  (G,)
+        tail_sensitivities: Sensitivities that the tails of i are rounded up to.  (G,)
         tail_log_weights: Logs of upper bounds on the tails' masses, the same for every node.  (G,)
     """
 
@@ -73,7 +74,7 @@ def _log(values: npt.ArrayLike) -> Array:
 def _relation_counts(
     degree: int, rate: float, log_tail: float
 ) -> tuple[Array, Array, Array, Array]:
-    """Shifts and log weights of i ~ Bin(degree, rate), then those of its tails, rounded up."""
+    """Sensitivities and log weights of i ~ Bin(degree, rate), then those of its tails, rounded up."""
     # The window always holds i = 1, however rare.
     log_tail = min(log_tail, log_upper_tail(degree, rate, 0.0))
     window = binomial_window(degree, rate, log_tail)
@@ -137,7 +138,7 @@ def _nodes(
 def dominating_pair(
     event: CoupledStep, analysis: str, log_tail: float, node_spacing: float = 0.125
 ) -> DominatingPair:
-    """The dominating pair of one step under one analysis.
+    """Return the dominating pair of one step under one analysis.
 
     Args:
         event: The step.
@@ -188,7 +189,7 @@ def dominating_pair(
 
 
 def _claimed_pair(event: CoupledStep, log_tail: float, spacing: float) -> DominatingPair:
-    """The frequency rule's claim: shift 1 with probability Gamma_l = 1 - (1-gamma)^K (1 - kl/n)."""
+    """Return the frequency rule's claim: sensitivity 1 with probability Gamma_l = 1 - (1-gamma)^K (1 - kl/n)."""
     k, n = event.num_negatives, event.pool_size
     if k:
         m = event.num_relations
@@ -216,7 +217,7 @@ def _claimed_pair(event: CoupledStep, log_tail: float, spacing: float) -> Domina
 def _assemble(
     counts: Array, log_counts: Array, log_without: Array, log_with: Array, jump: float
 ) -> tuple[Array, Array]:
-    """Shifts that start with 0, and both mixtures on them.  (C,), (R, C)."""
+    """Sensitivities that start with 0, and both mixtures on them.  (C,), (R, C)."""
     sensitivities = np.unique(np.concatenate([[0.0], counts, counts + jump]))
     log_weights = np.full((len(log_without), len(sensitivities)), -np.inf)
     still = np.searchsorted(sensitivities, counts)

@@ -18,8 +18,8 @@ from reldp.errors import PlanError, UnsupportedEvent
 __all__ = ["ANALYSES", "Composition", "CoupledStep"]
 
 ANALYSES = ("replacement", "anchored")
-LEAST_RATE = 1e-15
-LEAST_NOISE, MOST_NOISE = 1e-12, 1e9
+MIN_RATE = 1e-15
+MIN_NOISE, MAX_NOISE = 1e-12, 1e9
 
 
 def _require(condition: bool, name: str, rule: str, value: object) -> None:
@@ -29,7 +29,7 @@ def _require(condition: bool, name: str, rule: str, value: object) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class CoupledStep:
-    """One step, as far as its price goes. Shifts are in units of the clip norm (theory.md section 3).
+    """One step, as far as its price goes. Sensitivities are in units of the clip norm (theory.md 3).
 
     Attributes:
         num_relations: m; the number of positives without the entity in question is Bin(m, sample_rate).
@@ -65,10 +65,10 @@ class CoupledStep:
         _require(self.max_degree >= 1, "max_degree", "at least 1", self.max_degree)
         _require(self.num_negatives >= 0, "num_negatives", "0 or more", self.num_negatives)
         # Beyond these ranges squares and quotients leave the range of a double.
-        rate_ok = LEAST_RATE <= self.sample_rate <= 1
-        _require(rate_ok, "sample_rate", f"from {LEAST_RATE:g} to 1", self.sample_rate)
-        noise_ok = self.noise_multiplier == 0 or LEAST_NOISE <= self.noise_multiplier <= MOST_NOISE
-        rule = f"0, or from {LEAST_NOISE:g} to {MOST_NOISE:g}"
+        rate_ok = MIN_RATE <= self.sample_rate <= 1
+        _require(rate_ok, "sample_rate", f"from {MIN_RATE:g} to 1", self.sample_rate)
+        noise_ok = self.noise_multiplier == 0 or MIN_NOISE <= self.noise_multiplier <= MAX_NOISE
+        rule = f"0, or from {MIN_NOISE:g} to {MAX_NOISE:g}"
         _require(noise_ok, "noise_multiplier", rule, self.noise_multiplier)
         for name in ("negative_replacement", "negative_removal"):
             sensitivity = getattr(self, name)
@@ -108,7 +108,7 @@ class CoupledStep:
         return ANALYSES
 
     def __mul__(self, count: int) -> "Composition":
-        """This step, taken count times."""
+        """Return this step, taken count times."""
         return Composition(((self, count),))
 
 
@@ -130,7 +130,7 @@ class Composition:
             )
 
     def __add__(self, other: "Composition") -> "Composition":
-        """The steps of both, equal events merged."""
+        """Return the steps of both, equal events merged."""
         merged: dict[CoupledStep, int] = {}
         for event, count in (*self.parts, *other.parts):
             merged[event] = merged.get(event, 0) + count
@@ -147,7 +147,7 @@ class Composition:
         return tuple((event, count) for event, count in self.parts if count > 0)
 
     def analyses(self, analysis: str) -> tuple[str, ...]:
-        """The analyses to compute for the word of a plan; ``"best"`` is all that every part allows."""
+        """Return the analyses to compute for the word of a plan; ``"best"`` is all that every part allows."""
         allowed = [a for a in ANALYSES if all(a in e.available_analyses for e, _ in self.parts)]
         if analysis == "best":
             return tuple(allowed)

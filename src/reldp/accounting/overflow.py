@@ -49,7 +49,7 @@ def log_overflow(event: CoupledStep) -> float:
 def price_with_overflow(
     composition: Composition, delta: float, price: Callable[[float], Price]
 ) -> Price:
-    """The price at delta when undrawable batches take their part of delta first.
+    """Return the price at delta when undrawable batches take their part of delta first.
 
     Args:
         composition: The steps.
@@ -69,14 +69,14 @@ def price_with_overflow(
     log_factor = _log_factor(composition)
     share = LEAST
     for _ in range(16):
-        found = replace(price(delta * (1 - share)), delta=delta)
-        needed = _share(log_probability, log_factor + found.epsilon, delta)
+        best = replace(price(delta * (1 - share)), delta=delta)
+        needed = _share(log_probability, log_factor + best.epsilon, delta)
         if needed <= share:
-            return found
+            return best
         if needed > TOLERATED:
             break
         share = min(2 * needed, TOLERATED)
-    return replace(found, epsilon=math.inf)
+    return replace(best, epsilon=math.inf)
 
 
 def _log_factor(composition: Composition) -> float:
@@ -93,6 +93,6 @@ def _log_factor(composition: Composition) -> float:
 
 
 def _share(log_probability: float, exponent: float, delta: float) -> float:
-    """The share (1 + e^exponent) p / delta of delta that undrawable batches need."""
+    """Return the share (1 + e^exponent) p / delta of delta that undrawable batches need."""
     log_share = log_probability + float(np.logaddexp(0.0, exponent)) - math.log(delta)
     return math.exp(min(log_share, 700.0))

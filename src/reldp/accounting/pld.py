@@ -84,7 +84,7 @@ class _Search:
         self.settled = False
 
     def _choose_interval(self) -> None:
-        """A first interval: rounding all losses to its multiples should raise epsilon by about 0.5 %.
+        """Return a first interval: rounding all losses to its multiples should raise epsilon by about 0.5 %.
 
         Rounding a loss to multiples of h adds up to min(|loss| h, h^2 / 4) to its variance, and at tilt theta half of
         theta times that, over all steps, to epsilon. Epsilon, theta and losses are estimated on a coarse ladder.
@@ -93,7 +93,9 @@ class _Search:
         both = self._discretized(span * 1e-9, 0.25, math.inf)
         log_delta = math.log(self._delta)
         guesses = [ComposedLoss(parts, self._delta).chernoff(log_delta, 1) for parts in both]
-        (guess, tilt), larger = max(zip(guesses, both, strict=True), key=lambda found: found[0])
+        (guess, tilt), larger = max(
+            zip(guesses, both, strict=True), key=lambda candidate: candidate[0]
+        )
 
         def raised(interval: float) -> float:
             added = sum(
@@ -170,7 +172,7 @@ class PLDAccountant:
     name: str = "pld"
 
     def epsilon(self, composition: Composition, delta: float) -> Price:
-        """The smaller epsilon of the analyses asked for, as a `Price`."""
+        """Return the smaller epsilon of the analyses asked for, as a `Price`."""
         check_request(composition, delta)
         analyses = composition.analyses(self.analysis)
         if not composition.running:

@@ -56,7 +56,7 @@ class RenyiAccountant:
     name: str = "rdp"
 
     def epsilon(self, composition: Composition, delta: float) -> Price:
-        """The smaller epsilon of the analyses asked for, as a `Price`."""
+        """Return the smaller epsilon of the analyses asked for, as a `Price`."""
         check_request(composition, delta)
         analyses = composition.analyses(self.analysis)
         if not composition.running:
@@ -70,7 +70,7 @@ class RenyiAccountant:
                 Price(_least(total, target), target, self.name, analysis)
                 for analysis, total in totals.items()
             ]
-            return min(prices, key=lambda found: found.epsilon)
+            return min(prices, key=lambda cost: cost.epsilon)
 
         return price_with_overflow(composition, delta, price)
 
@@ -92,7 +92,7 @@ def _total(composition: Composition, analysis: str) -> Callable[[float], float]:
 
 
 def _least(total: Callable[[float], float], delta: float) -> float:
-    """The smallest epsilon over all orders above 1: a coarse grid, then golden section around its best."""
+    """Return the smallest epsilon over all orders above 1: a coarse grid, then golden section around its best."""
 
     def epsilon(log_excess: float) -> float:
         order = 1 + math.exp(log_excess)
@@ -116,7 +116,7 @@ def _least(total: Callable[[float], float], delta: float) -> float:
 
 
 def _golden(function: Callable[[float], float], low: float, high: float) -> float:
-    """The smallest value that golden section finds between low and high."""
+    """Return the smallest value that golden section finds between low and high."""
     ratio = (math.sqrt(5) - 1) / 2
     left, right = high - ratio * (high - low), low + ratio * (high - low)
     at_left, at_right = function(left), function(right)

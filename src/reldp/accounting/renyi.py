@@ -179,7 +179,7 @@ class StepDivergence:
         return float(logsumexp(each, b=pair.node_weights[:, None], axis=0).max())
 
     def _highest(self, order: float) -> float:
-        """A multiple of 8 above which the removal integral is negligible."""
+        """Return a multiple of 8 above which the removal integral is negligible."""
         top = order * float(self._pair.sensitivities[-1]) / self._pair.sigma + REACH
         high = 16.0
         while high < top and self._minkowski(order, high) > LOG_CUT:
@@ -212,7 +212,7 @@ class StepDivergence:
         return float(logsumexp(each.min(axis=1), b=pair.node_weights))
 
     def _spacing(self, high: float) -> float | None:
-        """A first spacing in units of s, or None where the grid would be too large."""
+        """Return a first spacing in units of s, or None where the grid would be too large."""
         present = self._pair.sensitivities[np.isfinite(self._pair.log_weights).any(axis=0)]
         gap = float(np.diff(present).max(initial=1.0))
         spacing = min(0.25, 0.3 * self._pair.sigma / gap)

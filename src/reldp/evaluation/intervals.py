@@ -40,7 +40,7 @@ class Estimate:
 
 
 def bootstrap(values: _Values, *, resamples: int, confidence: float, seed: int) -> Estimate:
-    """The mean of values, one per relation, and its interval.
+    """Return the mean of values, one per relation, and its interval.
 
     Args:
         values: Shape (relations,).
@@ -68,7 +68,7 @@ def bootstrap(values: _Values, *, resamples: int, confidence: float, seed: int) 
 def difference(
     after: _Values, before: _Values, *, resamples: int, confidence: float, seed: int
 ) -> Estimate:
-    """The mean gain and its interval, relation by relation (the two must be in the same order)."""
+    """Return the mean gain and its interval, relation by relation (the two must be in the same order)."""
     if after.shape != before.shape:
         raise InputError(
             f"`before` must cover the same relations, got {len(before)} and {len(after)} after."
@@ -77,7 +77,7 @@ def difference(
 
 
 def _bundles(values: _Values, generator: np.random.Generator) -> tuple[_Values, _Values]:
-    """Sums and sizes of bundles; one relation each, if there are few."""
+    """Return sums and sizes of bundles of relations; a bundle is one relation if there are few."""
     if len(values) <= MAX_BUNDLES:
         return values, np.ones(len(values))
     bundle = generator.permutation(len(values)) % MAX_BUNDLES

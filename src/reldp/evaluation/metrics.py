@@ -38,7 +38,7 @@ class Ranks:
 
 
 def metric(ranks: Ranks, name: str) -> npt.NDArray[np.float64]:
-    """The expected value of a metric for every query.
+    """Return the expected value of a metric for every query.
 
     Args:
         ranks: Of the answers.
@@ -54,7 +54,7 @@ def metric(ranks: Ranks, name: str) -> npt.NDArray[np.float64]:
 
 
 def _gains(name: str, longest: int) -> npt.NDArray[np.float64]:
-    """The gain of rank 1, 2, ..., longest."""
+    """Return the gain of rank 1, 2, ..., longest."""
     ranks = np.arange(1, longest + 1, dtype=np.float64)
     if name == "mrr":
         return 1.0 / ranks

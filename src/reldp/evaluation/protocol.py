@@ -63,7 +63,7 @@ class EvaluationResult:
     values: Mapping[str, _Values] = field(repr=False)
 
     def __getitem__(self, name: str) -> float:
-        """The value of a metric."""
+        """Return the value of a metric."""
         return self.metrics[name].value
 
     def gain_over(self, other: "EvaluationResult", name: str) -> Estimate:
@@ -74,7 +74,7 @@ class EvaluationResult:
         return difference(mine, theirs, **_bootstrap_settings(self.settings))
 
     def to_json(self) -> dict[str, Any]:
-        """The numbers and what they depend on, as plain JSON values."""
+        """Return the numbers and what they depend on, as plain JSON values."""
         return {
             **{name: estimate.value for name, estimate in self.metrics.items()},
             "intervals": {name: [e.low, e.high] for name, e in self.metrics.items()},
@@ -100,20 +100,20 @@ def evaluate(
     resamples: int = 1000,
     confidence: float = 0.95,
 ) -> EvaluationResult:
-    """How well an encoder predicts the relations of a graph.
+    """Measure how well an encoder predicts the relations of a graph.
 
     Args:
         encoder: An encoder, or the embeddings (entities, dim) themselves.
         graph: The test graph.
         candidates: Relations per batch, or ``"all"`` for a ranking of all entities.
         score: ``"cosine"`` or ``"dot"``.
-        filtered: Whether the query's other known partners are left out of its candidates; unless
-            given, they are among all entities and are not in batches, as in the paper.
-        max_relations: Only so many relations, chosen by the seed; all unless given.
-        seed: Of the order of relations and of the bootstrap.
-        batch_size: Texts encoded at once; the encoder's own choice unless given.
-        resamples: Of the bootstrap.
-        confidence: Of the intervals.
+        filtered: Whether the query's other known partners are left out of its candidates (default: yes
+            for ``candidates="all"``, no for batches, as in the paper).
+        max_relations: Largest number of relations to evaluate, chosen by the seed (default: all).
+        seed: Seed of the order of relations and of the bootstrap.
+        batch_size: Number of texts encoded at once (default: the encoder's choice).
+        resamples: Number of bootstrap resamples.
+        confidence: Confidence level of the intervals.
 
     Returns:
         ``prec@1``, ``hits@10``, ``mrr`` and ``ndcg``; with all candidates ``hits@1``, ``hits@10``,
@@ -153,23 +153,23 @@ def _bootstrap_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _chosen_relations(
     graph: "EntityGraph | CappedGraph", candidates: int | str, limit: int | None, seed: int
 ) -> npt.NDArray[np.int64]:
-    """The relations to ask for, in a seeded order."""
+    """Return the relations to ask for, in a seeded order."""
     count = graph.num_relations
     if limit is not None and (not isinstance(limit, int) or limit < 1):
         raise InputError(f"`max_relations` must be a whole number above 0, got {limit!r}.")
-    kept = count if limit is None else min(limit, count)
+    num_chosen = count if limit is None else min(limit, count)
     if candidates != "all":
         if not isinstance(candidates, int) or isinstance(candidates, bool) or candidates < 2:
             raise InputError(f"`candidates` must be at least 2, or all, got {candidates!r}.")
-        if candidates > kept:
+        if candidates > num_chosen:
             raise InputError(
                 f"`candidates` must be at most the number of relations, got {candidates} "
-                f"and {kept} relations. Use fewer candidates, or all."
+                f"and {num_chosen} relations. Use fewer candidates, or all."
             )
-        kept -= kept % candidates
-    elif not kept:
+        num_chosen -= num_chosen % candidates
+    elif not num_chosen:
         raise InputError("`graph` must have relations to predict, got none.")
-    order = np.random.default_rng(seed).permutation(count)[:kept]
+    order = np.random.default_rng(seed).permutation(count)[:num_chosen]
     return graph.relations[order]
 
 
@@ -224,7 +224,7 @@ def _embeddings(
 
 
 def _known_among(graph: "EntityGraph | CappedGraph", entities: npt.NDArray[np.int64]) -> Neighbors:
-    """The graph's relations among some entities (sorted), numbered by their position."""
+    """Return the graph's relations among some entities (sorted), numbered by their position."""
     place = np.full(graph.num_entities, -1)
     place[entities] = np.arange(len(entities))
     relations = place[graph.relations]

@@ -1,10 +1,10 @@
-"""Where the true partner of each relation stands among candidates, by the score of embeddings.
+"""Rank of the true partner of each relation among candidates, by the score of embeddings.
 
-Both protocols ask both ends: for the relation (u, v), u is asked for v and v for u. The query
+Both protocols query both endpoints: for the relation (u, v), u is asked for v and v for u. The query
 itself and the answer again are never candidates. Filtered ranking also leaves out the query's
 other known partners, which are right answers too.
 
-Scores closer than 1e-6 of the two lengths' product are a tie: that is rounding, not an opinion.
+Scores closer than 1e-6 of the two lengths' product are a tie: such differences are rounding errors.
 Memory is bounded by blocks; the result does not depend on their size.
 
 Public: `in_batch_ranks` (the paper's protocol), `full_ranks`, `Neighbors`.
@@ -34,7 +34,7 @@ class Neighbors:
     """Known partners of every entity, in two flat arrays."""
 
     def __init__(self, relations: _Indices, num_entities: int) -> None:
-        """Takes relations (m, 2) as entity indices, without direction."""
+        """Index relations, (m, 2) entity indices without direction."""
         sources = np.concatenate([relations[:, 0], relations[:, 1]])
         targets = np.concatenate([relations[:, 1], relations[:, 0]])
         self._partners = targets[np.argsort(sources, kind="stable")]
@@ -75,7 +75,7 @@ def prepared(embeddings: npt.NDArray[Any], score: str) -> _Vectors:
 def in_batch_ranks(
     vectors: _Vectors, relations: _Indices, *, candidates: int, known: Neighbors | None
 ) -> Ranks:
-    """Ranks among the partners of the other relations in the same batch.
+    """Return ranks among the partners of the other relations in the same batch.
 
     Args:
         vectors: Shape (entities, dim).
@@ -84,7 +84,7 @@ def in_batch_ranks(
         known: Partners to leave out; None leaves out the query and the answer only.
 
     Returns:
-        Shape (relations, 2): the second end asked for, then the first.
+        Shape (relations, 2): ranks of the second endpoint, then of the first.
     """
     better = np.empty(relations.shape, dtype=np.int64)
     ties = np.empty(relations.shape, dtype=np.int64)
@@ -93,11 +93,11 @@ def in_batch_ranks(
         for direction in (0, 1):
             queries, answers = relations[rows, direction], relations[rows, 1 - direction]
             scores = vectors[queries] @ vectors[answers].T  # (candidates, candidates)
-            own = scores.diagonal().copy()
+            answer_scores = scores.diagonal().copy()
             hidden = _hidden_in_batch(queries, answers, known)
             tolerance = _tolerance(vectors, queries, answers)
             better[rows, direction], ties[rows, direction] = _count(
-                np.where(hidden, -np.inf, scores), own, tolerance
+                np.where(hidden, -np.inf, scores), answer_scores, tolerance
             )
     return Ranks(better=better, ties=ties)
 
@@ -110,7 +110,7 @@ def full_ranks(
     query_block: int = 256,
     candidate_block: int = 16_384,
 ) -> Ranks:
-    """Ranks among all entities.
+    """Return ranks among all entities.
 
     Args:
         vectors: Shape (entities, dim).
@@ -120,9 +120,9 @@ def full_ranks(
         candidate_block: Candidates scored at once.
 
     Returns:
-        Shape (m, 2): the second end asked for, then the first.
+        Shape (m, 2): ranks of the second endpoint, then of the first.
     """
-    queries = relations.T.reshape(-1)  # (2 m,): all first ends, then all second ends
+    queries = relations.T.reshape(-1)  # (2 m,): all first endpoints, then all second ones
     answers = relations[:, ::-1].T.reshape(-1)
     better, ties = np.zeros(len(queries), np.int64), np.zeros(len(queries), np.int64)
     for start in range(0, len(queries), query_block):
@@ -135,17 +135,17 @@ def full_ranks(
 def _full_block(
     vectors: _Vectors, queries: _Indices, answers: _Indices, known: Neighbors | None, width: int
 ) -> tuple[_Indices, _Indices]:
-    """Better and tied candidates of a block of queries, over all entities."""
+    """Return the numbers of better and of tied candidates of a block of queries, over all entities."""
     better, ties = np.zeros(len(queries), np.int64), np.zeros(len(queries), np.int64)
     asked = vectors[queries]
-    own = np.einsum("qd,qd->q", asked, vectors[answers])
+    answer_scores = np.einsum("qd,qd->q", asked, vectors[answers])
     tolerance = _tolerance(vectors, queries, answers)
     rows, entities = _left_out(queries, answers, known)
     for start in range(0, len(vectors), width):
         scores = asked @ vectors[start : start + width].T  # (queries, width)
         inside = (entities >= start) & (entities < start + width)
         scores[rows[inside], entities[inside] - start] = -np.inf
-        more = _count(scores, own, tolerance)
+        more = _count(scores, answer_scores, tolerance)
         better += more[0]
         ties += more[1]
     return better, ties
@@ -154,7 +154,7 @@ def _full_block(
 def _left_out(
     queries: _Indices, answers: _Indices, known: Neighbors | None
 ) -> tuple[_Indices, _Indices]:
-    """(row, entity) pairs that are no candidates: query, answer, and known partners."""
+    """Return (row, entity) pairs that are not candidates: query, answer, and known partners."""
     rows = np.arange(len(queries))
     pairs = [(rows, queries), (rows, answers)]
     if known is not None:
@@ -169,29 +169,31 @@ def _hidden_in_batch(
     distinct, column = np.unique(answers, return_inverse=True)
     rows, entities = _left_out(queries, answers, known)
     place = np.minimum(np.searchsorted(distinct, entities), len(distinct) - 1)
-    found = distinct[place] == entities
+    is_answer = distinct[place] == entities
     hidden = np.zeros((len(queries), len(distinct)), dtype=bool)
-    hidden[rows[found], place[found]] = True
+    hidden[rows[is_answer], place[is_answer]] = True
     return hidden[:, column]
 
 
-def _count(scores: _Vectors, own: _Vectors, tolerance: _Vectors) -> tuple[_Indices, _Indices]:
-    """How many scores of each row are above its own score, and how many beside it."""
-    above = scores > (own + tolerance)[:, None]
-    not_below = scores >= (own - tolerance)[:, None]
+def _count(
+    scores: _Vectors, answer_scores: _Vectors, tolerance: _Vectors
+) -> tuple[_Indices, _Indices]:
+    """Return how many scores of each row are above the answer's score, and how many are tied with it."""
+    above = scores > (answer_scores + tolerance)[:, None]
+    not_below = scores >= (answer_scores - tolerance)[:, None]
     better = above.sum(axis=1, dtype=np.int64)
     return better, not_below.sum(axis=1, dtype=np.int64) - better
 
 
 def _tolerance(vectors: _Vectors, queries: _Indices, answers: _Indices) -> _Vectors:
-    """The difference below which two scores are the same."""
+    """Return the difference below which two scores are the same."""
     lengths = np.linalg.norm(vectors[queries], axis=1) * np.linalg.norm(vectors[answers], axis=1)
     tolerance: _Vectors = (_TIE * lengths).astype(np.float32)
     return tolerance
 
 
 def _shown(vectors: _Vectors) -> str:
-    """What is wrong with some embeddings."""
+    """Return what is wrong with some embeddings."""
     if vectors.ndim != 2:
         return f"shape {vectors.shape}"
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))

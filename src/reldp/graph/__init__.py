@@ -25,7 +25,7 @@ _HOMES = {"CappedGraph": "reldp.graph.capped", "EntityGraph": "reldp.graph.entit
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a public name on first use."""
+    """Import a public name on first use."""
     if name not in _HOMES:
         raise AttributeError(f"module 'reldp.graph' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

@@ -80,7 +80,7 @@ def _entry(name: str) -> BundledGraph:
 
 
 def load(name: str) -> EntityGraph:
-    """The bundled graph of that name.
+    """Return the bundled graph of that name.
 
     Raises:
         GraphError: There is none of that name, or the installed files are not the ones shipped.
@@ -97,7 +97,7 @@ def load(name: str) -> EntityGraph:
 
 
 def notice(name: str) -> str:
-    """The license notice of a bundled graph; it must accompany every copy of the graph."""
+    """Return the license notice of a bundled graph; it must accompany every copy of the graph."""
     _entry(name)
     return (files("reldp.graph") / "data" / name / NOTICE).read_text(encoding="utf-8")
 
@@ -105,7 +105,7 @@ def notice(name: str) -> str:
 def open_graph(
     path_or_name: str | PathLike[str], *, drop: Iterable[str] = (), show_ids: bool = False
 ) -> EntityGraph:
-    """A graph folder, or a bundled graph by its name; a folder that exists always wins.
+    """Return a graph folder, or a bundled graph by its name; a folder that exists always wins.
 
     Args:
         path_or_name: Where it is, or what it is called.
@@ -127,7 +127,7 @@ def open_graph(
 
 
 def _write_compact(prepared: PreparedGraph, folder: Path) -> None:
-    """The folder of a graph at the smallest size that Parquet readers still understand."""
+    """Return the folder of a graph at the smallest size that Parquet readers still understand."""
     import pyarrow.parquet as pq
 
     folder.mkdir(parents=True)
@@ -152,7 +152,7 @@ def _write_compact(prepared: PreparedGraph, folder: Path) -> None:
 
 
 def remake(source: WordNetSource, folder: str | PathLike[str]) -> dict[str, dict[str, str]]:
-    """Makes the bundled folders anew from WordNet, for maintainers.
+    """Make the bundled folders anew from WordNet, for maintainers.
 
     Args:
         source: From the recipe ``wordnet``.

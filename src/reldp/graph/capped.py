@@ -1,6 +1,6 @@
 """A graph whose protected entities have bounded degrees: the only thing that a sampler takes.
 
-Remembers how the bound came about, because the guarantee differs (theory.md section 2.2): "capped"
+The graph records how its bound was reached, because the guarantee differs (theory.md 2.2): "capped"
 means that relations were dropped, and neighbors are graphs after dropping; "promised" means that
 the graph obeyed the bound already. The bound is checked when the object is made, whoever makes it.
 
@@ -32,7 +32,7 @@ __all__ = ["CappedGraph", "CappingReport"]
 
 @dataclass(frozen=True, kw_only=True)
 class CappingReport:
-    """What capping met and what it kept: computed from private data without noise, sensitive.
+    """Counts before and after capping. Sensitive: computed from private data without noise.
 
     Attributes:
         max_degree: The bound.
@@ -50,6 +50,19 @@ class CappingReport:
     num_over: int
     largest_degree_before: int
 
+    @classmethod
+    def compare(cls, graph: "EntityGraph", num_relations: int, max_degree: int) -> "CappingReport":
+        """Return the counts for a graph of which so many relations are left at a bound."""
+        protected_degrees = graph.degrees[graph.protected]
+        return cls(
+            max_degree=max_degree,
+            num_protected=len(protected_degrees),
+            num_relations_before=graph.num_relations,
+            num_relations=num_relations,
+            num_over=int(np.count_nonzero(protected_degrees > max_degree)),
+            largest_degree_before=int(protected_degrees.max(initial=0)),
+        )
+
     @property
     def num_dropped(self) -> int:
         """Relations that were dropped."""
@@ -61,7 +74,7 @@ class CappingReport:
         return self.num_relations / max(self.num_relations_before, 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as plain values."""
+        """Return the report as plain values."""
         return asdict(self) | {"num_dropped": self.num_dropped, "kept_share": self.kept_share}
 
     def __str__(self) -> str:
@@ -82,7 +95,7 @@ class CappedGraph:
         relations: (m, 2) int64, read-only: the relations that are left, as entity indices.
         max_degree: No protected entity has more relations than this.
         degree_bound: "capped" or "promised".
-        report: What capping met and kept.
+        report: Counts before and after capping.
     """
 
     graph: "EntityGraph"
@@ -105,24 +118,24 @@ class CappedGraph:
         object.__setattr__(self, "relations", read_only(self.relations))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles the content alone: what was computed from it is computed again."""
+        """Pickle the content alone; cached values are computed again."""
         return partial(
             CappedGraph, **{item.name: getattr(self, item.name) for item in fields(self)}
         ), ()
 
     @property
     def num_entities(self) -> int:
-        """How many entities there are, with or without relations."""
+        """Number of entities, with or without relations."""
         return self.graph.num_entities
 
     @property
     def num_relations(self) -> int:
-        """How many relations are left."""
+        """Number of relations that are left."""
         return len(self.relations)
 
     @property
     def protected(self) -> npt.NDArray[np.bool_]:
-        """(n,) bool, read-only: which entities are promised privacy."""
+        """(n,) bool, read-only: which entities are protected."""
         return self.graph.protected
 
     @cached_property
@@ -134,7 +147,7 @@ class CappedGraph:
         return digest.hexdigest()
 
     def to_graph(self) -> "EntityGraph":
-        """The graph that is left, with what was dropped in its record."""
+        """Return the graph that is left, with what was dropped in its record."""
         record = self.graph.record.with_drops({"over_max_degree": self.report.num_dropped})
         if self.degree_bound == "capped":
             record = record.with_cap(self.max_degree)
@@ -143,7 +156,7 @@ class CappedGraph:
     def write(
         self, path: str | PathLike[str], *, format: str = "parquet", overwrite: bool = False
     ) -> None:
-        """Writes what is left as a graph folder, whose record says that it was capped."""
+        """Write what is left as a graph folder, whose record says that it was capped."""
         self.to_graph().write(path, format=format, overwrite=overwrite)
 
     def __repr__(self) -> str:

@@ -1,14 +1,14 @@
 """Random greedy degree capping: which relations of a graph stay.
 
-Relations are taken in the order of a keyed hash of their two ids and kept while both ends have
+Relations are taken in the order of a keyed hash of their two ids and kept while both endpoints have
 room. A relation therefore keeps its priority whatever else is in the graph and in whatever order
 rows come, and the result is maximal: no dropped relation could be put back. Unprotected entities
 are promised nothing and always have room.
 
-The loop below *is* the sequential greedy. It is fast because numpy takes away beforehand the
-relations that no cap can touch, and block by block those that have already lost an end.
+The loop below *is* the sequential greedy algorithm. It is fast because numpy removes beforehand the
+relations that no cap can touch, and block by block those with an endpoint that is already full.
 
-Public: `kept_relations`, `degrees`, `read_only`. Theory: section 2.2.
+Public: `kept_relations`, `degrees`, `read_only`. See theory.md 2.2.
 
 >>> import numpy as np, pyarrow as pa
 >>> star, everyone = np.array([[0, 1], [0, 2], [0, 3]]), np.ones(4, dtype=bool)
@@ -30,7 +30,7 @@ _BLOCK = 1 << 17  # relations per block: bounds the Python integers alive at onc
 
 
 def degrees(relations: npt.NDArray[np.int64], num_entities: int) -> npt.NDArray[np.int64]:
-    """How many relations each entity has.
+    """Return how many relations each entity has.
 
     Args:
         relations: (m, 2) entity indices.
@@ -45,7 +45,7 @@ def degrees(relations: npt.NDArray[np.int64], num_entities: int) -> npt.NDArray[
 
 
 def read_only(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
-    """An array that nobody can change: itself if it is one already, else a copy."""
+    """Return the array itself if it is read-only already, else a read-only copy."""
     if array.flags.writeable:
         array = array.copy()
         array.flags.writeable = False
@@ -59,12 +59,12 @@ def kept_relations(
     max_degree: int,
     seed: int | bytes,
 ) -> npt.NDArray[np.bool_]:
-    """Which relations the sequential greedy keeps.
+    """Return which relations the sequential greedy algorithm keeps.
 
     Args:
         ids: Arrow array of the n entities' ids.
         relations: (m, 2) entity indices.
-        protected: (n,) whose degree is bounded.
+        protected: (n,) bool: the entities whose degree is bounded.
         max_degree: The bound, at least 1.
         seed: Key of the hash that orders relations.
 
@@ -77,16 +77,16 @@ def kept_relations(
     order = priority_order(_digests_of(ids, pairs, seed), pairs)
     # An entity at or below the bound never runs out of room, so only the others are counted.
     room = np.where(over, max_degree, np.iinfo(np.int64).max)
-    kept = np.ones(len(relations), dtype=bool)
-    kept[contested] = False
-    kept[contested[order[_fill(pairs[order], room)]]] = True
-    return kept
+    mask = np.ones(len(relations), dtype=bool)
+    mask[contested] = False
+    mask[contested[order[_fill(pairs[order], room)]]] = True
+    return mask
 
 
 def _digests_of(
     ids: Any, pairs: npt.NDArray[np.int64], seed: int | bytes
 ) -> npt.NDArray[np.uint64]:
-    """(2, n) digests, of the entities in these pairs; the others' are zero and never looked at."""
+    """Return (2, n) digests of the entities in these pairs; those of other entities are zero and never used."""
     import pyarrow as pa
 
     involved = np.zeros(len(ids), dtype=bool)
@@ -98,11 +98,11 @@ def _digests_of(
 
 
 def _fill(relations: npt.NDArray[np.int64], room: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-    """The rows, of relations in order of priority, that find room at both ends."""
+    """Return the rows of relations, in order of priority, whose endpoints both have room."""
     left = room.tolist()
     full = bytearray(len(left))
     is_full = np.frombuffer(full, dtype=np.bool_)  # (n,) a view: sees what the loop writes
-    kept: list[npt.NDArray[np.intp]] = [np.empty(0, dtype=np.intp)]
+    accepted_blocks: list[npt.NDArray[np.intp]] = [np.empty(0, dtype=np.intp)]
     for start in range(0, len(relations), _BLOCK):
         block = relations[start : start + _BLOCK]
         block_rows = start + np.flatnonzero(~(is_full[block[:, 0]] | is_full[block[:, 1]]))
@@ -116,5 +116,5 @@ def _fill(relations: npt.NDArray[np.int64], room: npt.NDArray[np.int64]) -> npt.
             left[other] -= 1
             full[one] = left[one] == 0
             full[other] = left[other] == 0
-        kept.append(np.array(accepted, dtype=np.intp))
-    return np.concatenate(kept)
+        accepted_blocks.append(np.array(accepted, dtype=np.intp))
+    return np.concatenate(accepted_blocks)

@@ -30,6 +30,7 @@ __all__ = [
     "protected_column",
     "single",
     "text_column",
+    "values_at",
     "vectors",
 ]
 
@@ -41,7 +42,7 @@ Rows = npt.NDArray[np.int64]
 
 
 def single(column: Any) -> Any:
-    """A column as one contiguous array; strings beyond 2 GiB get 64-bit offsets."""
+    """Return a column as one contiguous array; strings beyond 2 GiB get 64-bit offsets."""
     if not isinstance(column, pa.ChunkedArray):
         return column
     if pa.types.is_string(column.type) and column.nbytes > _INT32_LIMIT:
@@ -51,13 +52,29 @@ def single(column: Any) -> Any:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
+def values_at(column: Any, indices: npt.ArrayLike | None) -> list[Any]:
+    """Return the values of some rows of a column, in the order asked for, or of all rows.
+
+    Raises:
+        GraphError: An index is not a row.
+    """
+    if indices is None:
+        return list(column.to_pylist())
+    rows = np.asarray(indices, dtype=np.int64).reshape(-1)
+    if rows.min(initial=0) < 0 or rows.max(initial=0) >= len(column):
+        raise GraphError(
+            f"`indices` must lie in 0..{len(column) - 1}, got {rows.min()}..{rows.max()}."
+        )
+    return list(column.take(pa.array(rows)).to_pylist())
+
+
 def is_text(kind: Any) -> bool:
-    """Whether an Arrow type holds strings."""
+    """Return whether an Arrow type holds strings."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def id_column(column: Any, table: str, name: str) -> Any:
-    """Ids as strings or 64-bit integers, nulls kept.
+    """Return ids as strings or 64-bit integers, with nulls preserved.
 
     Raises:
         GraphError: The column holds something else.
@@ -84,7 +101,7 @@ def id_column(column: Any, table: str, name: str) -> Any:
 
 
 def vectors(matrix: npt.ArrayLike) -> Any:
-    """An (n, d) matrix as an Arrow array of n vectors."""
+    """Return an (n, d) matrix as an Arrow array of n vectors."""
     try:
         values = np.ascontiguousarray(matrix, dtype=np.float32)
     except (ValueError, TypeError, OverflowError):  # it would quote the value
@@ -98,7 +115,7 @@ def vectors(matrix: npt.ArrayLike) -> Any:
 
 
 def text_column(column: Any, table: str) -> tuple[Any, Rows]:
-    """Text, and the rows where there is none but spaces."""
+    """Return texts, and the rows that are empty or hold only spaces."""
     column = _decoded(column, table, "column 'text'")
     if pa.types.is_null(column.type):
         column = column.cast(pa.string())
@@ -163,7 +180,7 @@ def protected_column(column: Any, table: str) -> tuple[Any, Rows]:
 
 
 def extra_column(column: Any, table: str, label: str) -> Any | None:
-    """A further column as strings, 64-bit numbers or booleans; None if its type cannot be kept."""
+    """Return a further column as strings, 64-bit numbers or booleans; None if its type cannot be kept."""
     column = _decoded(column, table, label)
     kind = column.type
     if is_text(kind) or pa.types.is_boolean(kind):
@@ -176,7 +193,7 @@ def extra_column(column: Any, table: str, label: str) -> Any | None:
 
 
 def _decoded(column: Any, table: str, label: str) -> Any:
-    """A column without dictionary encoding; strings, and bytes taken for strings, are UTF-8."""
+    """Return a column without dictionary encoding; strings, and bytes taken for strings, are UTF-8."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     try:
@@ -208,10 +225,10 @@ def _parsed_vectors(texts: Any) -> Any:
     """Vectors written as text, numbers between spaces, commas or brackets; NaN for other words."""
     plain = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, r"[\[\](),;]", " "))
     plain = pc.if_else(pc.equal(plain, ""), pa.scalar(None, plain.type), plain)
-    pieces = pc.utf8_split_whitespace(plain)
-    readable = pc.match_substring_regex(pieces.values, _NUMBER)
-    numbers = pc.if_else(readable, pieces.values, "nan").cast(pa.float32())
-    return pa.ListArray.from_arrays(pieces.offsets, numbers, mask=pc.is_null(pieces))
+    fields = pc.utf8_split_whitespace(plain)
+    readable = pc.match_substring_regex(fields.values, _NUMBER)
+    numbers = pc.if_else(readable, fields.values, "nan").cast(pa.float32())
+    return pa.ListArray.from_arrays(fields.offsets, numbers, mask=pc.is_null(fields))
 
 
 def _matrix(lists: Any, present: Rows, dim: int) -> npt.NDArray[np.float32]:

@@ -1,8 +1,8 @@
 """Feature columns that look derived from relations.
 
-Such features depend on other entities, which the guarantee assumes they do not (theory.md section
-6). Nothing can prove that features are an entity's own; these five signs are those that the usual
-ways of deriving them leave behind:
+Such features depend on other entities, which the guarantee assumes they do not (theory.md 6).
+Nothing can prove that features depend on their entity alone; these five signs are those that the usual ways of
+deriving features leave behind:
 
 * **degree**: a column is a function of the degree. Degrees explain at least `DEGREE_SHARE` of its
   variance, beyond what as many random groups would.
@@ -11,15 +11,15 @@ ways of deriving them leave behind:
 * **twins**: entities with the same neighbors have the same features, and others of the same degree
   do not.
 * **spread**: the spread of a column, or of all together, changes with the degree as that of an average
-  or a sum does: its logarithm has a slope beyond `SPREAD_SLOPE` in the logarithm of 1 + degree (own
-  features: 0, the average of independent ones: -1, their sum: 1), by at least `SPREAD_ERRORS`
+  or a sum does: its logarithm has a slope beyond `SPREAD_SLOPE` in the logarithm of 1 + degree (features
+  of the entity alone: 0, the average of independent ones: -1, their sum: 1), by at least `SPREAD_ERRORS`
   standard errors.
 * **alike**: a column, or all together, correlates with its mean over those one or two relations away
-  by at least `ALIKE_CORRELATION` (single columns: where there are `MIN_SINGLE` entities). Own features
-  can be this alike where related entities really are.
+  by at least `ALIKE_CORRELATION` (single columns: where there are `MIN_SINGLE` entities). Features of
+  the entity alone can be this alike where related entities really are.
 
 Statistical signs need `MIN_ENTITIES` entities with relations. At most `_ENTITIES` entities and
-`_COLUMNS` columns are looked at, chosen by a fixed seed. Everything found here is **sensitive**.
+`_COLUMNS` columns are looked at, chosen by a fixed seed. All results are **sensitive**.
 
 Public: `find_derived`, `DerivedFeatures`.
 
@@ -61,10 +61,10 @@ MIN_ENTITIES = 50
 MIN_SINGLE = 200
 
 _ENTITIES, _COLUMNS = 5_000, 256
-_TWINS, _TWIN_SHARE, _OTHER_SHARE = 10, 0.9, 0.1
-_GROUP = 5  # entities of a degree that counts
-_MOST_NEIGHBORS = 2_000  # of an entity that is looked at
-_HOPS = 8  # neighbors taken on the way to those two relations away
+_TWINS, _TWIN_SHARE, _DIFFERENT_SHARE = 10, 0.9, 0.1
+_GROUP = 5  # fewest entities of a degree that counts
+_MAX_NEIGHBORS = 2_000  # entities with more are not examined
+_HOPS = 8  # neighbors taken at each of two relations
 
 _Matrix = npt.NDArray[np.float64]
 _Index = npt.NDArray[np.int64]
@@ -100,7 +100,7 @@ class DerivedFeatures:
 
 
 def find_derived(graph: EntityGraph) -> DerivedFeatures:
-    """Looks for signs that the features of a graph were derived from its relations.
+    """Look for signs that the features of a graph were derived from its relations.
 
     Args:
         graph: A graph with features.
@@ -112,23 +112,23 @@ def find_derived(graph: EntityGraph) -> DerivedFeatures:
     if len(rows) < MIN_ENTITIES or not len(columns):
         return DerivedFeatures()
     values = _Values(graph.features, columns)
-    own, degrees = values[rows], links.degrees[rows]
+    entity_values, degrees = values[rows], links.degrees[rows]
     pooled = _pooled_columns(values, rows, links)
-    degree = _degree_columns(own, degrees)
-    slopes, is_spread = _spread(own, degrees)
+    degree = _degree_columns(entity_values, degrees)
+    slopes, is_spread = _spread(entity_values, degrees)
     alike = _alike(values, rows, links)
-    twins, others = _twin_shares(values, links)
+    twins, different = _twin_shares(values, links)
     single = alike >= (ALIKE_CORRELATION if len(rows) >= MIN_SINGLE else np.inf)
     together = float(alike.mean())
-    found = {
+    signs_seen = {
         "degree": len(degree) > 0,
         "pooled": len(pooled) > 0,
-        "twins": twins >= _TWIN_SHARE and others <= _OTHER_SHARE,
+        "twins": twins >= _TWIN_SHARE and different <= _DIFFERENT_SHARE,
         "spread": bool(is_spread.any()),
         "alike": together >= ALIKE_CORRELATION or bool(single.any()),
     }
     return DerivedFeatures(
-        signs=tuple(name for name, is_there in found.items() if is_there),
+        signs=tuple(name for name, is_there in signs_seen.items() if is_there),
         degree_columns=_numbers(columns[degree]),
         pooled_columns=_numbers(columns[pooled]),
         twin_share=twins,
@@ -163,18 +163,18 @@ class _Links:
         self.starts: _Index = np.concatenate([[0], np.cumsum(self.degrees)[:-1]]).astype(np.int64)
 
     def of(self, entity: int) -> _Index:
-        """The neighbors of one entity."""
+        """Return the neighbors of one entity."""
         return self.targets[self.starts[entity] : self.starts[entity] + self.degrees[entity]]
 
     def pooled(self, values: "_Values", rows: _Index, pool: Callable[..., Any]) -> _Matrix:
-        """What `pool` makes of the neighbors' values, (rows, c)."""
+        """Return what `pool` makes of the neighbors' values, (rows, c)."""
         return np.stack([pool(values[self.of(int(row))], axis=0) for row in rows])
 
 
 def _sample(graph: EntityGraph, links: _Links) -> tuple[_Index, _Index]:
-    """The entities and columns to look at."""
+    """Return the entities and columns to look at."""
     generator = np.random.default_rng(0)
-    related = np.flatnonzero((links.degrees > 0) & (links.degrees <= _MOST_NEIGHBORS))
+    related = np.flatnonzero((links.degrees > 0) & (links.degrees <= _MAX_NEIGHBORS))
     rows = generator.permutation(related)[:_ENTITIES]
     assert graph.features is not None
     columns = np.sort(generator.permutation(graph.features.shape[1])[:_COLUMNS])
@@ -195,18 +195,18 @@ class _Values:
 
     def __getitem__(self, rows: _Index) -> _Matrix:
         """(..., c) values of the entities asked for."""
-        found: _Matrix = self._features[rows][..., self.columns].astype(np.float64)
-        return found if self._limits is None else np.clip(found, *self._limits)
+        values: _Matrix = self._features[rows][..., self.columns].astype(np.float64)
+        return values if self._limits is None else np.clip(values, *self._limits)
 
     def clipped(self, low: _Matrix, high: _Matrix) -> "_Values":
-        """The same, each column between two limits."""
+        """Return the values with each column clipped to two limits."""
         return _Values(self._features, self.columns, (low, high))
 
 
 def _degree_columns(values: _Matrix, degrees: _Index) -> _Index:
-    """Columns that degrees explain, by the adjusted correlation ratio.
+    """Return the columns that degrees explain, by the adjusted correlation ratio.
 
-    A degree that hardly anybody has explains whatever its few entities hold: it is left out.
+    Degrees that few entities have are left out: they would explain any value.
     """
     frequent = np.bincount(degrees)[degrees] >= _GROUP
     values, degrees = values[frequent], degrees[frequent]
@@ -227,21 +227,24 @@ def _degree_columns(values: _Matrix, degrees: _Index) -> _Index:
 
 
 def _pooled_columns(values: _Values, rows: _Index, links: _Links) -> _Index:
-    """Columns that are pooled over neighbors from a column, another or the same."""
-    own = values[rows]
+    """Return the columns that are pooled over neighbors, from the same or another column."""
+    entity_values = values[rows]
     total, count = links.pooled(values, rows, np.sum), links.degrees[rows][:, None]
     highest, lowest = links.pooled(values, rows, np.max), links.pooled(values, rows, np.min)
-    # Pooled with the entity itself, a column resembles itself: only others tell something then.
+    # Pooled with the entity itself, a column resembles itself: only other columns are evidence then.
     sources = [(total / count, True), (total, True), (highest, True), (lowest, True)]
-    sources += [((total + own) / (count + 1), False), (total + own, False)]
-    sources += [(np.maximum(highest, own), False), (np.minimum(lowest, own), False)]
-    found = np.zeros(own.shape[1], dtype=bool)
+    sources += [((total + entity_values) / (count + 1), False), (total + entity_values, False)]
+    sources += [
+        (np.maximum(highest, entity_values), False),
+        (np.minimum(lowest, entity_values), False),
+    ]
+    pooled = np.zeros(entity_values.shape[1], dtype=bool)
     for source, with_itself in sources:
-        strength = np.abs(_correlations(own, source))  # (c, c): column, pooled column
+        strength = np.abs(_correlations(entity_values, source))  # (c, c): column, pooled column
         if not with_itself:
             np.fill_diagonal(strength, 0.0)
-        found |= (strength >= POOLED_CORRELATION).any(axis=1)
-    return np.flatnonzero(found)
+        pooled |= (strength >= POOLED_CORRELATION).any(axis=1)
+    return np.flatnonzero(pooled)
 
 
 def _correlations(one: _Matrix, other: _Matrix) -> _Matrix:
@@ -276,14 +279,14 @@ def _alike(values: _Values, rows: _Index, links: _Links) -> _Matrix:
     """(c,) correlation of each column with its mean one, or two, relations away: the larger."""
     low, high = np.quantile(values[rows], [0.01, 0.99], axis=0)
     values = values.clipped(low, high)  # a single huge value must not decide
-    found = _matching(values[rows], links.pooled(values, rows, np.mean))
+    correlations = _matching(values[rows], links.pooled(values, rows, np.mean))
     generator = np.random.default_rng(1)
     further = [_two_away(int(row), links, generator) for row in rows]
     has = np.array([len(some) > 0 for some in further])
     if has.sum() < MIN_ENTITIES:
-        return found
+        return correlations
     means = np.stack([values[some].mean(axis=0) for some in further if len(some)])
-    return np.maximum(found, _matching(values[rows[has]], means))
+    return np.maximum(correlations, _matching(values[rows[has]], means))
 
 
 def _matching(one: _Matrix, other: _Matrix) -> _Matrix:
@@ -292,14 +295,14 @@ def _matching(one: _Matrix, other: _Matrix) -> _Matrix:
 
 
 def _two_away(row: int, links: _Links, generator: np.random.Generator) -> _Index:
-    """Some entities two relations away, without the entity itself."""
+    """Return some entities two relations away, without the entity itself."""
     near = generator.permutation(links.of(row))[:_HOPS]
-    found = np.concatenate([generator.permutation(links.of(int(n)))[:_HOPS] for n in near])
-    return np.unique(found[found != row])
+    reached = np.concatenate([generator.permutation(links.of(int(n)))[:_HOPS] for n in near])
+    return np.unique(reached[reached != row])
 
 
 def _twin_shares(values: _Values, links: _Links) -> tuple[float, float]:
-    """How often entities with equal neighbors have equal features, and how often others do."""
+    """Return how often entities with equal neighbors have equal features, and how often others do."""
     generator = np.random.default_rng(2)
     num = values.num
     marks = generator.integers(0, 2**63, size=num, dtype=np.uint64)
@@ -310,11 +313,11 @@ def _twin_shares(values: _Values, links: _Links) -> tuple[float, float]:
         pairs = _pairs(np.where(links.degrees > 0, keys, marks))
         if len(pairs) < _TWINS:
             continue
-        others = np.stack(
+        different = np.stack(
             [pairs[:, 0], _same_degree(pairs[:, 1], links.degrees, generator)], axis=1
         )
-        others = others[keys[others[:, 0]] != keys[others[:, 1]]]
-        shares = _equal_share(values, pairs), _equal_share(values, others)
+        different = different[keys[different[:, 0]] != keys[different[:, 1]]]
+        shares = _equal_share(values, pairs), _equal_share(values, different)
         best = max(best, shares, key=lambda share: share[0] - share[1])
     return best
 
@@ -327,7 +330,7 @@ def _pairs(keys: npt.NDArray[np.uint64]) -> _Index:
 
 
 def _same_degree(rows: _Index, degrees: _Index, generator: np.random.Generator) -> _Index:
-    """Another entity of the same degree for each, at random."""
+    """Return another entity of the same degree for each, at random."""
     order = np.lexsort((generator.random(len(degrees)), degrees))
     ordered = degrees[order]
     low, high = (np.searchsorted(ordered, degrees[rows], side=s) for s in ("left", "right"))
@@ -335,7 +338,7 @@ def _same_degree(rows: _Index, degrees: _Index, generator: np.random.Generator) 
 
 
 def _equal_share(values: _Values, pairs: _Index) -> float:
-    """The share of pairs with equal features, up to rounding."""
+    """Return the share of pairs with equal features, up to rounding."""
     if not len(pairs):
         return 1.0
     both = values[pairs]  # (pairs, 2, c)

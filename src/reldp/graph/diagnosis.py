@@ -1,8 +1,8 @@
-r"""What is wrong with a text file that the fast reader gave up on, and on which lines.
+r"""Diagnosis of text files that the fast reader refused: what is wrong, and on which lines.
 
 Works on bytes, record by record, so that a damaged file is described exactly however it is
 encoded. Only runs when something is wrong, or when an error message needs the line numbers of a
-few rows. Says lines and counts, never what stands there.
+few rows. Errors contain lines and counts, never content.
 
 Public: `open_bytes`, `records`, `open_quote`, `may_end_open`, `well_formed`, `line_numbers`, `json_object`,
 `explain_delimited`, `explain_jsonl`.
@@ -43,7 +43,7 @@ _EXAMPLES = 5
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BufferedIOBase]:
-    """The bytes of a file, unpacked if its name ends in .gz; damage becomes a `GraphError`."""
+    """Return the bytes of a file, unpacked if its name ends in .gz; damage becomes a `GraphError`."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
             yield stream
@@ -81,7 +81,7 @@ def records(stream: BufferedIOBase, quoted: bool) -> Iterator[tuple[int, bytes]]
 
 
 def open_quote(path: Path) -> int:
-    """The line of a CSV file on which a quote is opened and never closed; 0 if there is none."""
+    """Return the line of a CSV file on which a quote is opened and never closed; 0 if there is none."""
     start, inside = 0, False
     with open_bytes(path) as stream:
         for number, line in enumerate(_lines(stream), 1):
@@ -92,7 +92,7 @@ def open_quote(path: Path) -> int:
 
 
 def may_end_open(path: Path, last: str) -> bool:
-    """Whether a CSV file may end inside a quoted field, looking at its end only.
+    """Return whether a CSV file may end inside a quoted field, looking at its end only.
 
     Args:
         path: The file.
@@ -112,7 +112,7 @@ def may_end_open(path: Path, last: str) -> bool:
 def line_numbers(
     path: Path, rows: Sequence[int], *, delimiter: bytes = b"", header: bool, num_columns: int = 0
 ) -> list[str]:
-    """Where rows (from 0) of a text file stand: "line 7".
+    """Return where rows (from 0) of a text file are: "line 7".
 
     Args:
         path: The file.
@@ -140,22 +140,22 @@ def line_numbers(
 def well_formed(
     path: Path, delimiter: bytes, num_columns: int, *, header: bool
 ) -> tuple[bytes, int]:
-    """The records of a CSV or TSV file with that many columns, and how many others there are.
+    """Return the records of a CSV or TSV file with that many columns, and how many others there are.
 
     The header, if there is one, is not among them.
     """
-    quoted, kept, others = delimiter == b",", [], 0
+    quoted, matching, num_others = delimiter == b",", [], 0
     with open_bytes(path) as stream:
         for _, record in islice(records(stream, quoted), int(header), None):
             if _columns(record, delimiter, quoted) == num_columns:
-                kept.append(record)
+                matching.append(record)
             else:
-                others += 1
-    return b"\n".join(kept) + b"\n", others
+                num_others += 1
+    return b"\n".join(matching) + b"\n", num_others
 
 
 def explain_delimited(path: Path, delimiter: bytes, num_columns: int) -> str:
-    """What is wrong with a CSV or TSV file, as the end of a sentence that starts with its name."""
+    """Return what is wrong with a CSV or TSV file, as the end of a sentence that starts with its name."""
     quoted = delimiter == b","
     wrong, encoding = [], []
     with open_bytes(path) as stream:
@@ -180,16 +180,16 @@ def explain_delimited(path: Path, delimiter: bytes, num_columns: int) -> str:
 
 
 def json_object(record: bytes) -> dict[str, Any] | None:
-    """The JSON object on a line, or None if there is something else."""
+    """Return the JSON object on a line, or None if there is something else."""
     try:
         value = json.loads(record)
-    except (ValueError, RecursionError):  # brackets nested a thousand deep are no record
+    except (ValueError, RecursionError):  # brackets nested too deeply for the parser
         return None
     return value if isinstance(value, dict) else None
 
 
 def explain_jsonl(path: Path, id_columns: Sequence[str], *, show_ids: bool = False) -> str:
-    """What is wrong with a JSONL file, as the end of a sentence that starts with its name."""
+    """Return what is wrong with a JSONL file, as the end of a sentence that starts with its name."""
     broken, encoding, kinds = [], [], dict[str, dict[str, int]]()
     with open_bytes(path) as stream:
         for line, record in records(stream, quoted=False):
@@ -213,12 +213,12 @@ def explain_jsonl(path: Path, id_columns: Sequence[str], *, show_ids: bool = Fal
 
 
 def _mixed(kinds: dict[str, dict[str, int]], id_columns: Sequence[str], show_ids: bool) -> str:
-    """Columns that hold values of several types."""
+    """Return an error about columns that hold values of several types; empty if there are none."""
     for column in sorted(kinds, key=lambda name: name not in id_columns):
-        found = {kind: line for kind, line in kinds[column].items() if kind != "null"}
-        numbers = set(found) == {"an integer", "a fraction"} and column not in id_columns
-        if len(found) > 1 and not numbers:
-            where = " and ".join(f"{kind} on line {line}" for kind, line in found.items())
+        lines = {kind: line for kind, line in kinds[column].items() if kind != "null"}
+        numbers = set(lines) == {"an integer", "a fraction"} and column not in id_columns
+        if len(lines) > 1 and not numbers:
+            where = " and ".join(f"{kind} on line {line}" for kind, line in lines.items())
             label = column_words(column, list(kinds), show_ids=show_ids)
             return f"must hold one type of value in {label}, got {where}. Write all the same way."
     return ""
@@ -245,7 +245,7 @@ def _lines(stream: BufferedIOBase) -> Iterator[bytes]:
 
 
 def _inside_after(line: bytes, inside: bool) -> bool:
-    """Whether a quoted field is open after a line, given whether one was before it."""
+    """Return whether a quoted field is open after a line, given whether one was before it."""
     at = 0 if inside else _opening(line, 0)
     while at >= 0:
         close = line.find(b'"', at)
@@ -257,20 +257,20 @@ def _inside_after(line: bytes, inside: bool) -> bool:
 
 
 def _opening(line: bytes, start: int) -> int:
-    """Where the next quoted field's content starts, or -1; only a field's first byte opens it."""
+    """Return where the next quoted field's content starts, or -1; only a field's first byte opens it."""
     if start == 0 and line.startswith(b'"'):
         return 1
-    found = line.find(b',"', start)
-    return found + 2 if found >= 0 else -1
+    position = line.find(b',"', start)
+    return position + 2 if position >= 0 else -1
 
 
 def _columns(record: bytes, delimiter: bytes, quoted: bool) -> int:
-    """Number of fields; delimiters inside quotes do not count."""
+    """Return the number of fields; delimiters inside quotes do not count."""
     if not quoted or b'"' not in record:
         return 1 + record.count(delimiter)
     fields, inside = 0, False
-    for piece in record.split(delimiter):
-        inside = _inside_after(piece, inside)
+    for field in record.split(delimiter):
+        inside = _inside_after(field, inside)
         fields += not inside
     return fields + inside
 

@@ -34,8 +34,8 @@ __all__ = [
 KNOWN_COLUMNS = ("id", "text", "features", "protected", "source", "target")
 SHOW_HINT = "Set `show_ids` to see the ids here."
 
-_MOST_NAMES = 8
-# Arrow's own words, of which these are told apart; its messages may quote what a file holds.
+_MAX_NAMES = 8
+# Fragments of Arrow's messages that are recognized; the messages themselves may quote a file's content.
 _REASONS = {
     "magic bytes": "its first or last bytes are not those of the format",
     "not an arrow file": "its first or last bytes are not those of the format",
@@ -50,24 +50,24 @@ _REASONS = {
 
 
 def column_words(name: str, names: Sequence[str], *, show_ids: bool) -> str:
-    """A column for an error message: by name where that is harmless, else by its place."""
+    """Return a column for an error message: by name where that is harmless, else by its place."""
     if show_ids or _harmless(name):
         return f"column {name!r}"
     return f"column number {list(names).index(name) + 1}"
 
 
 def columns_words(names: Sequence[str], *, show_ids: bool) -> str:
-    """The columns that a table has: those known by name, and how many others."""
-    said = [repr(name) for name in names if show_ids or _harmless(name)][:_MOST_NAMES]
-    others = len(names) - len(said)
-    if others:
-        said.append(f"{others} other{'s' if others > 1 else ''}")
+    """Return the columns that a table has: those known by name, and how many others."""
+    said = [repr(name) for name in names if show_ids or _harmless(name)][:_MAX_NAMES]
+    num_hidden = len(names) - len(said)
+    if num_hidden:
+        said.append(f"{num_hidden} other{'s' if num_hidden > 1 else ''}")
     head = ", ".join(said[:-1])
     return f"{head} and {said[-1]}" if head else (said[0] if said else "no column")
 
 
 def type_words(kind: Any) -> str:
-    """An Arrow type without the names that it may hold: a struct's fields can be ids."""
+    """Return an Arrow type without the names that it may hold: a struct's fields can be ids."""
     if pa.types.is_struct(kind) or pa.types.is_map(kind) or pa.types.is_union(kind):
         return "objects"
     if pa.types.is_dictionary(kind):
@@ -91,7 +91,7 @@ def reason_words(error: Exception, path: Path, *, show_ids: bool) -> str:
 
 @contextmanager
 def guarded(name: str, *, show_ids: bool) -> Iterator[None]:
-    """Turns what a library says of values that it cannot convert into an error without them."""
+    """Turn what a library says of values that it cannot convert into an error without them."""
     try:
         yield
     except InputError:

@@ -4,7 +4,7 @@ Columns live in Arrow memory (mapped from disk where the file allows it), relati
 array of entity indices; a million entities are never a million Python objects. Reading and every
 `from_...` validate completely; what is dropped is dropped on request and counted in `record`.
 
-Public: `EntityGraph`. Theory: section 2.2 for `cap_degrees` and `promise_degrees`, 2.3 for
+Public: `EntityGraph`. See theory.md 2.2 for `cap_degrees` and `promise_degrees`, theory.md 2.3 for
 `protected`.
 
 >>> graph = EntityGraph.from_lists([7, 8, 9], [(7, 8), (8, 9)], text=["a", "b", "c"])
@@ -29,7 +29,7 @@ import pyarrow as pa
 from reldp.errors import GraphError
 from reldp.graph.capped import CappedGraph, CappingReport
 from reldp.graph.capping import degrees, kept_relations, read_only
-from reldp.graph.columns import vectors
+from reldp.graph.columns import single, values_at, vectors
 from reldp.graph.disclosure import SHOW_HINT, guarded
 from reldp.graph.fingerprint import fingerprint
 from reldp.graph.reading import GraphFiles, read_files, read_folder
@@ -73,7 +73,7 @@ class EntityGraph:
         object.__setattr__(self, "relations", read_only(self.relations))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles the content alone: what was computed from it is computed again."""
+        """Pickle the content alone; cached values are computed again."""
         parts = {"entities": self.entities, "relations": self.relations, "record": self.record}
         return partial(EntityGraph, **parts), ()
 
@@ -81,7 +81,7 @@ class EntityGraph:
     def read(
         cls, path: str | PathLike[str], *, drop: Iterable[str] = (), show_ids: bool = False
     ) -> "EntityGraph":
-        """Reads a graph folder, or a graph that comes with the package.
+        """Read a graph folder, or a graph that comes with the package.
 
         Args:
             path: Folder with an entities and a relations file (`reading` lists the formats); where
@@ -109,7 +109,7 @@ class EntityGraph:
         drop: Iterable[str] = (),
         show_ids: bool = False,
     ) -> "EntityGraph":
-        """Reads an entities file and a relations file, wherever they are; otherwise like `read`."""
+        """Read an entities file and a relations file, wherever they are; otherwise like `read`."""
         kinds = drop_kinds(drop)
         return cls._checked(read_files(entities, relations, kinds, show_ids=show_ids), kinds)
 
@@ -123,7 +123,7 @@ class EntityGraph:
         record: GraphRecord | None = None,
         show_ids: bool = False,
     ) -> "EntityGraph":
-        """A graph from two Arrow tables.
+        """Return a graph from two Arrow tables.
 
         Args:
             entities: Columns `id`, `text` and/or `features`, optionally `protected`, and further
@@ -156,7 +156,7 @@ class EntityGraph:
         record: GraphRecord | None = None,
         show_ids: bool = False,
     ) -> "EntityGraph":
-        """A graph from plain Python values; relations are pairs of ids."""
+        """Return a graph from plain Python values; relations are pairs of ids."""
         with guarded("entities", show_ids=show_ids):
             columns: dict[str, Any] = {"id": pa.array(ids)}
             if text is not None:
@@ -185,12 +185,12 @@ class EntityGraph:
 
     @property
     def num_entities(self) -> int:
-        """How many entities there are, with or without relations."""
+        """Number of entities, with or without relations."""
         return int(self.entities.num_rows)
 
     @property
     def num_relations(self) -> int:
-        """How many relations there are."""
+        """Number of relations."""
         return len(self.relations)
 
     @property
@@ -205,7 +205,7 @@ class EntityGraph:
 
     @cached_property
     def protected(self) -> npt.NDArray[np.bool_]:
-        """(n,) bool, read-only: which entities are promised privacy (all, unless told)."""
+        """(n,) bool, read-only: which entities are protected (default: all)."""
         if "protected" in self.columns:
             flags = self._array("protected").to_numpy(zero_copy_only=False)
         else:
@@ -226,7 +226,7 @@ class EntityGraph:
         return read_only(matrix.reshape(self.num_entities, -1))
 
     def text(self, indices: npt.ArrayLike | None = None) -> list[str]:
-        """The texts of some entities, or of all.
+        """Return the texts of some entities, or of all.
 
         Args:
             indices: Entity indices, in any order, repeats allowed.
@@ -239,12 +239,12 @@ class EntityGraph:
         return self._take("text", indices)
 
     def text_batches(self, batch_size: int = 10_000) -> Iterator[list[str]]:
-        """All texts in order, a bounded number at a time."""
+        """Yield all texts in order, a bounded number at a time."""
         for start in range(0, self.num_entities, batch_size):
             yield self.text(np.arange(start, min(start + batch_size, self.num_entities)))
 
     def column(self, name: str, indices: npt.ArrayLike | None = None) -> list[Any]:
-        """The values of any column, of some entities or of all."""
+        """Return the values of any column, of some entities or of all."""
         if name not in self.columns:
             raise GraphError(f"`name` must be one of the graph's columns, got {name!r}.")
         return self._take(name, indices)
@@ -260,24 +260,24 @@ class EntityGraph:
         return fingerprint(self.entities, self.relations)
 
     def cap_degrees(self, max_degree: int, seed: int | bytes) -> CappedGraph:
-        """Drops relations, in an order given by a keyed hash of their ids, until the bound holds.
+        """Drop relations, in an order given by a keyed hash of their ids, until the bound holds.
 
         Args:
-            max_degree: The most relations a protected entity may keep.
+            max_degree: Largest number of relations that a protected entity may keep.
             seed: Key of the hash: an integer or bytes. The same seed gives the same relations.
 
         Returns:
             The capped graph, with `degree_bound="capped"`.
         """
         _check_max_degree(max_degree)
-        kept = kept_relations(self.ids, self.relations, self.protected, max_degree, seed)
-        return self._capped(self.relations[kept], max_degree, "capped")
+        mask = kept_relations(self.ids, self.relations, self.protected, max_degree, seed)
+        return self._capped(self.relations[mask], max_degree, "capped")
 
     def promise_degrees(self, max_degree: int, *, show_ids: bool = False) -> CappedGraph:
-        """Takes the bound as a promise about the data, after checking it.
+        """Accept the bound as a promise about the data, after checking it.
 
         Args:
-            max_degree: The most relations that a protected entity has.
+            max_degree: Largest number of relations of a protected entity.
             show_ids: Whether errors may show ids; by default they give counts and places only.
 
         Returns:
@@ -305,17 +305,17 @@ class EntityGraph:
         return f"{name} with {self.degrees[entity]}"
 
     def replace(self, *, relations: npt.NDArray[np.int64], record: GraphRecord) -> "EntityGraph":
-        """The same entities with other relations between them."""
+        """Return the same entities with other relations between them."""
         return dataclasses.replace(self, relations=relations, record=record)
 
     def select_entities(self, mask: npt.NDArray[np.bool_]) -> "EntityGraph":
-        """The entities in a mask and the relations among them; indices are counted anew.
+        """Return the entities in a mask and the relations among them, with new indices.
 
         Args:
             mask: (n,) bool.
 
         Returns:
-            A graph whose record counts the relations that lost an end as "relations_across_parts".
+            A graph whose record counts the relations that lost an endpoint as "relations_across_parts".
         """
         if mask.dtype != np.bool_ or mask.shape != (self.num_entities,):
             raise GraphError(f"`mask` must be {self.num_entities} booleans, got {mask.shape}.")
@@ -334,7 +334,7 @@ class EntityGraph:
         )
 
     def to_arrow(self) -> tuple[Any, Any]:
-        """The entities and the relations (`source` and `target`, by id) as Arrow tables."""
+        """Return the entities and the relations (`source` and `target`, by id) as Arrow tables."""
         columns = {
             name: self.ids.take(pa.array(self.relations[:, end]))
             for end, name in _ENDPOINTS.items()
@@ -344,7 +344,7 @@ class EntityGraph:
     def write(
         self, path: str | PathLike[str], *, format: str = "parquet", overwrite: bool = False
     ) -> None:
-        """Writes a folder that reads back as the same graph.
+        """Write a folder that reads back as the same graph.
 
         Args:
             path: The folder; made if it is not there.
@@ -356,39 +356,19 @@ class EntityGraph:
     def _capped(
         self, relations: npt.NDArray[np.int64], max_degree: int, degree_bound: str
     ) -> CappedGraph:
-        mine = self.degrees[self.protected]
-        report = CappingReport(
-            max_degree=max_degree,
-            num_protected=len(mine),
-            num_relations_before=self.num_relations,
-            num_relations=len(relations),
-            num_over=int(np.count_nonzero(mine > max_degree)),
-            largest_degree_before=int(mine.max(initial=0)),
-        )
         return CappedGraph(
             graph=self,
             relations=relations,
             max_degree=max_degree,
             degree_bound=degree_bound,
-            report=report,
+            report=CappingReport.compare(self, len(relations), max_degree),
         )
 
     def _array(self, name: str) -> Any:
-        """A column as one Arrow array."""
-        column = self.entities.column(name)
-        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        return single(self.entities.column(name))
 
     def _take(self, name: str, indices: npt.ArrayLike | None) -> list[Any]:
-        values = self._array(name)
-        if indices is not None:
-            rows = np.asarray(indices, dtype=np.int64).reshape(-1)
-            if rows.min(initial=0) < 0 or rows.max(initial=0) >= self.num_entities:
-                raise GraphError(
-                    f"`indices` must lie in 0..{self.num_entities - 1}, got "
-                    f"{rows.min()}..{rows.max()}."
-                )
-            values = values.take(pa.array(rows))
-        return list(values.to_pylist())
+        return values_at(self._array(name), indices)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, EntityGraph) and self.fingerprint == other.fingerprint

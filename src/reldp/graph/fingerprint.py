@@ -27,7 +27,7 @@ _SLICE = 1 << 16  # rows hashed at a time
 
 
 def fingerprint(entities: Any, relations: npt.NDArray[np.int64]) -> str:
-    """The sha256 of a graph's content.
+    """Return the sha256 of a graph's content.
 
     Args:
         entities: Arrow table of string, integer, floating, boolean and fixed-size float list
@@ -47,19 +47,19 @@ def fingerprint(entities: Any, relations: npt.NDArray[np.int64]) -> str:
 
 
 def _column_digest(column: Any) -> bytes:
-    """The digest of one column: its kind, its length, its nulls and its values."""
+    """Return the digest of one column: its kind, its length, its nulls and its values."""
     kind = _kind(column.type)
     parts = [hashlib.sha256(), hashlib.sha256(), hashlib.sha256()]
     for start in range(0, len(column), _SLICE):
-        piece = column.slice(start, _SLICE)
-        for part, data in zip(parts, _plain(piece, kind), strict=True):
+        chunk = column.slice(start, _SLICE)
+        for part, data in zip(parts, _plain(chunk, kind), strict=True):
             part.update(data)
     head = f"{kind}:{len(column)}:".encode()
     return hashlib.sha256(head + b"".join(part.digest() for part in parts)).digest()
 
 
 def _kind(kind: Any) -> str:
-    """The column's kind, where types that hold the same values count as one."""
+    """Return the column's kind, where types that hold the same values count as one."""
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return "text"
     if pa.types.is_fixed_size_list(kind):
@@ -67,24 +67,24 @@ def _kind(kind: Any) -> str:
     return "number" if pa.types.is_floating(kind) else str(kind)
 
 
-def _plain(piece: Any, kind: str) -> tuple[Any, Any, Any]:
-    """A slice as plain bytes: which rows are null, how long values are, the values end to end."""
-    piece = piece.combine_chunks() if isinstance(piece, pa.ChunkedArray) else piece
-    nulls = np.packbits(pc.is_null(piece).to_numpy(zero_copy_only=False))
+def _plain(chunk: Any, kind: str) -> tuple[Any, Any, Any]:
+    """Return a slice as plain bytes: which rows are null, how long values are, the values end to end."""
+    chunk = chunk.combine_chunks() if isinstance(chunk, pa.ChunkedArray) else chunk
+    nulls = np.packbits(pc.is_null(chunk).to_numpy(zero_copy_only=False))
     if kind == "text":
-        filled = pc.fill_null(piece, "")
+        filled = pc.fill_null(chunk, "")
         lengths = pc.binary_length(filled).to_numpy(zero_copy_only=False).astype("<i8")
         return nulls, lengths, _text_bytes(filled)
     if kind.startswith("features"):
-        return nulls, b"", piece.flatten().to_numpy(zero_copy_only=False).astype("<f4")
-    zero = False if pa.types.is_boolean(piece.type) else 0
-    values = pc.fill_null(piece, zero).to_numpy(zero_copy_only=False)
+        return nulls, b"", chunk.flatten().to_numpy(zero_copy_only=False).astype("<f4")
+    zero = False if pa.types.is_boolean(chunk.type) else 0
+    values = pc.fill_null(chunk, zero).to_numpy(zero_copy_only=False)
     plain = np.dtype("<f8") if kind == "number" else values.dtype.newbyteorder("<")
     return nulls, b"", np.ascontiguousarray(values.astype(plain))
 
 
 def _text_bytes(texts: Any) -> memoryview:
-    """The bytes of all strings end to end, without making Python strings."""
+    """Return the bytes of all strings end to end, without making Python strings."""
     if not len(texts):
         return memoryview(b"")
     joined = texts.cast(pa.large_string())

@@ -63,7 +63,7 @@ def read_table(
     drop: frozenset[str] = frozenset(),
     show_ids: bool = False,
 ) -> SourceTable:
-    """The table in a file, by its extension.
+    """Return the table in a file, by its extension.
 
     Args:
         path: The file.
@@ -124,11 +124,11 @@ def _delimited(
 ) -> SourceTable:
     quoted, separator = delimiter == ",", delimiter.encode()
     names, skip = (list(columns), 0) if columns else _header(path, delimiter)
-    others = 0
+    num_malformed = 0
     try:
         if "malformed_lines" in drop:
-            kept, others = well_formed(path, separator, len(names), header=not columns)
-            table = _parse_delimited(pa.BufferReader(kept), delimiter, names, skip=0)
+            records, num_malformed = well_formed(path, separator, len(names), header=not columns)
+            table = _parse_delimited(pa.BufferReader(records), delimiter, names, skip=0)
         else:
             with _stream(path) as stream:
                 table = _parse_delimited(stream, delimiter, names, skip)
@@ -145,9 +145,9 @@ def _delimited(
         path,
         delimiter=separator,
         header=not columns,
-        num_columns=len(names) if others else 0,
+        num_columns=len(names) if num_malformed else 0,
     )
-    drops = (("malformed_lines", others),) if others else ()
+    drops = (("malformed_lines", num_malformed),) if num_malformed else ()
     return SourceTable(
         table=table,
         name=path.name,
@@ -180,7 +180,7 @@ def _parse_delimited(stream: Any, delimiter: str, names: list[str], skip: int) -
 
 
 def _header(path: Path, delimiter: str) -> tuple[list[str], int]:
-    """The column names, and how many lines there are up to and with them."""
+    """Return the column names, and how many lines there are up to and with them."""
     with open_bytes(path) as stream:
         line, first = next(records(stream, quoted=delimiter == ","), (1, b""))
     try:

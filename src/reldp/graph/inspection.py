@@ -150,7 +150,7 @@ class GraphInspection:
         return (*_mention_words(self.mentions), *_derived_words(self.derived))
 
     def to_json(self) -> dict[str, Any]:
-        """The inspection as plain values for ``json.dumps``."""
+        """Return the inspection as plain values for ``json.dumps``."""
         return {**asdict(self), "warnings": list(self.warnings), "sensitive": True}
 
 
@@ -222,43 +222,43 @@ def _text_summary(graph: EntityGraph) -> TextSummary:
     )
 
 
-def _mention_words(found: MentionSummary | None) -> tuple[str, ...]:
-    """The warning about texts that contain ids of others, if there are any."""
-    if found is None or not found.num_texts:
+def _mention_words(summary: MentionSummary | None) -> tuple[str, ...]:
+    """Return the warning about texts that contain ids of others, if there are any."""
+    if summary is None or not summary.num_texts:
         return ()
-    rows = ", ".join(f"row {row}" for row in found.rows)
-    if found.shown:
-        rows = ", ".join(f"{own!r} mentions {other!r}" for own, other in found.shown)
-    more = ", ..." if found.num_texts > len(found.rows) else ""
+    rows = ", ".join(f"row {row}" for row in summary.rows)
+    if summary.shown:
+        rows = ", ".join(f"{entity!r} mentions {other!r}" for entity, other in summary.shown)
+    more = ", ..." if summary.num_texts > len(summary.rows) else ""
     return (
-        f"{found.num_texts:,} {'text contains' if found.num_texts == 1 else 'texts contain'} the id of "
+        f"{summary.num_texts:,} {'text contains' if summary.num_texts == 1 else 'texts contain'} the id of "
         f"another entity ({rows}{more}). The guarantee "
         "assumes that a text depends on its own entity alone: take the mentions out.",
     )
 
 
-def _derived_words(found: DerivedFeatures | None) -> tuple[str, ...]:
+def _derived_words(summary: DerivedFeatures | None) -> tuple[str, ...]:
     """One warning for each sign that features were derived from relations."""
-    if found is None:
+    if summary is None:
         return ()
     words = {
-        "degree": f"follow from the number of relations ({_columns(found.degree_columns)})",
-        "pooled": f"are pooled over related entities ({_columns(found.pooled_columns)})",
-        "twins": f"are the same for {found.twin_share:.0%} of the entities with the same relations",
+        "degree": f"follow from the number of relations ({_columns(summary.degree_columns)})",
+        "pooled": f"are pooled over related entities ({_columns(summary.pooled_columns)})",
+        "twins": f"are the same for {summary.twin_share:.0%} of the entities with the same relations",
         "spread": f"spread by degree as averages or sums over related entities do "
-        f"(slope {found.spread_slope:+.2f}; {_columns(found.spread_columns)})",
+        f"(slope {summary.spread_slope:+.2f}; {_columns(summary.spread_columns)})",
         "alike": f"are as alike among related entities as averages over them (correlation "
-        f"{found.alike:.2f}; {_columns(found.alike_columns)})",
+        f"{summary.alike:.2f}; {_columns(summary.alike_columns)})",
     }
     fix = (
         "The guarantee assumes that features depend on their own entity alone: if these were "
         "computed from relations, use others."
     )
-    return tuple(f"Features {words[sign]}. {fix}" for sign in found.signs)
+    return tuple(f"Features {words[sign]}. {fix}" for sign in summary.signs)
 
 
 def _columns(numbers: tuple[int, ...]) -> str:
-    """The first few columns in words."""
+    """Return the first few columns in words."""
     if not numbers:
         return "all columns together"
     shown = ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")
@@ -268,7 +268,7 @@ def _columns(numbers: tuple[int, ...]) -> str:
 def inspect_graph(
     graph: EntityGraph, caps: Sequence[int] = CAPS, *, show_ids: bool = False
 ) -> GraphInspection:
-    """Counts what there is to know before training.
+    """Count what there is to know before training.
 
     Args:
         graph: The graph, not capped.
@@ -295,7 +295,7 @@ def inspect_graph(
 
 
 def suggest_settings(max_degree: int, num_relations: int) -> SuggestedSettings:
-    """Settings to start from, by size alone.
+    """Return settings to start from, by size alone.
 
     Batches hold at most half a percent of the relations (amplification by sampling fades above
     that) and at most 256; the steps make about two and a half passes: with a target of epsilon,

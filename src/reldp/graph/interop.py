@@ -48,7 +48,7 @@ def from_pandas(
     record: GraphRecord | None = None,
     show_ids: bool = False,
 ) -> EntityGraph:
-    """A graph from two data frames; an index named `id` counts as a column.
+    """Return a graph from two data frames; an index named `id` counts as a column.
 
     Args:
         entities: Columns `id`, `text` and/or `features`, optionally `protected`, and further ones.
@@ -60,14 +60,14 @@ def from_pandas(
     if entities.index.name == "id" and "id" not in entities.columns:
         entities = entities.reset_index()
     tables = [
-        _from_frame(frame, name, show_ids)
-        for frame, name in ((entities, "entities"), (relations, "relations"))
+        _from_data_frame(table, name, show_ids)
+        for table, name in ((entities, "entities"), (relations, "relations"))
     ]
     return EntityGraph.from_arrow(*tables, drop=drop, record=record, show_ids=show_ids)
 
 
 def to_pandas(graph: EntityGraph) -> tuple[Any, Any]:
-    """The entities and the relations (`source` and `target`, by id) as data frames."""
+    """Return the entities and the relations (`source` and `target`, by id) as data frames."""
     _require("pandas")
     entities, relations = graph.to_arrow()
     return entities.to_pandas(), relations.to_pandas()
@@ -80,7 +80,7 @@ def from_networkx(
     record: GraphRecord | None = None,
     show_ids: bool = False,
 ) -> EntityGraph:
-    """A graph from a networkx graph: nodes are ids, node attributes are columns.
+    """Return a graph from a networkx graph: nodes are ids, node attributes are columns.
 
     Edge attributes are relation columns: refused unless `drop` names "relation_columns".
     """
@@ -107,7 +107,7 @@ def from_networkx(
 
 
 def to_networkx(graph: EntityGraph) -> Any:
-    """An undirected `networkx.Graph`; columns become node attributes."""
+    """Return an undirected `networkx.Graph`; columns become node attributes."""
     networkx = _require("networkx")
     entities, relations = graph.to_arrow()
     network = networkx.Graph()
@@ -130,7 +130,7 @@ def from_scipy(
     record: GraphRecord | None = None,
     show_ids: bool = False,
 ) -> EntityGraph:
-    """A graph from a square sparse matrix: every entry that is not zero is a relation.
+    """Return a graph from a square sparse matrix: every entry that is not zero is a relation.
 
     Args:
         adjacency: (n, n) SciPy sparse matrix or array of zeros and ones; symmetric, or each pair
@@ -157,7 +157,7 @@ def from_scipy(
 
 
 def to_scipy(graph: EntityGraph) -> Any:
-    """The symmetric (n, n) `scipy.sparse.csr_array` of zeros and ones."""
+    """Return the symmetric (n, n) `scipy.sparse.csr_array` of zeros and ones."""
     from scipy.sparse import coo_array
 
     one, other = graph.relations.T
@@ -175,7 +175,7 @@ def from_pyg(
     record: GraphRecord | None = None,
     show_ids: bool = False,
 ) -> EntityGraph:
-    """A graph from a PyTorch Geometric `Data`: features from `x`, relations from `edge_index`.
+    """Return a graph from a PyTorch Geometric `Data`: features from `x`, relations from `edge_index`.
 
     Args:
         data: `text`, `ids` and `protected` of it are taken if it has them; `edge_attr` is refused
@@ -196,11 +196,11 @@ def from_pyg(
             "with drop={'relation_columns'}."
         )
     known = {"x", "edge_index", "edge_attr", "text", "ids", "protected", "num_nodes"}
-    others = sorted(name for name in held if name not in known)
+    left_out = sorted(name for name in held if name not in known)
     made = record or GraphRecord()
     made = made.with_drops({"relation_columns": int(held.get("edge_attr") is not None)})
-    if others:
-        made = made.with_note(f"Left out of a PyTorch Geometric graph: {', '.join(others)}.")
+    if left_out:
+        made = made.with_note(f"Left out of a PyTorch Geometric graph: {', '.join(left_out)}.")
     entities = _entities(
         int(data.num_nodes),
         _plain(ids if ids is not None else held.get("ids")),
@@ -214,7 +214,7 @@ def from_pyg(
 
 
 def to_pyg(graph: EntityGraph) -> Any:
-    """A `torch_geometric.data.Data` with both directions of every relation.
+    """Return a `torch_geometric.data.Data` with both directions of every relation.
 
     Holds `edge_index` and `num_nodes`; `x` where there are features; `ids`, and `text` where there
     is text, as lists.
@@ -234,7 +234,7 @@ def to_pyg(graph: EntityGraph) -> Any:
 
 
 def _require(module: str) -> Any:
-    """Imports an optional library, or says which package to install."""
+    """Import an optional library; the error names the package to install."""
     from importlib import import_module
 
     try:
@@ -246,11 +246,11 @@ def _require(module: str) -> Any:
         ) from None
 
 
-def _from_frame(frame: Any, name: str, show_ids: bool) -> Any:
-    """A data frame as an Arrow table, column by column: Arrow's own error would quote a value."""
-    names = [str(column) for column in frame.columns]
+def _from_data_frame(table: Any, name: str, show_ids: bool) -> Any:
+    """Return a data frame as an Arrow table, column by column: Arrow's error would quote a value."""
+    names = [str(column) for column in table.columns]
     arrays = [
-        _array(frame.iloc[:, place], name, column_words(column, names, show_ids=show_ids))
+        _array(table.iloc[:, place], name, column_words(column, names, show_ids=show_ids))
         for place, column in enumerate(names)
     ]
     return pa.Table.from_arrays(arrays, names=names)
@@ -277,7 +277,7 @@ def _array(values: Any, name: str, label: str) -> Any:
 
 
 def _same_id_type(entities: Any, relations: Any) -> tuple[Any, Any]:
-    """Gives the ends of an empty list of edges, which has no type, the type of the ids."""
+    """Give the columns of an empty relations table, which have no type, the type of the ids."""
     if relations.num_rows:
         return entities, relations
     empty = pa.array([], entities.column("id").type)
@@ -285,7 +285,7 @@ def _same_id_type(entities: Any, relations: Any) -> tuple[Any, Any]:
 
 
 def _entities(num: int, ids: Any, text: Any, features: Any, protected: Any, show_ids: bool) -> Any:
-    """The entities table of a graph that numbers its nodes."""
+    """Return the entities table of a graph that numbers its nodes."""
     columns: dict[str, Any] = {"id": np.arange(num) if ids is None else ids, "text": text}
     if features is not None:
         columns["features"] = vectors(features)
@@ -304,7 +304,7 @@ def _from_pairs(
     record: GraphRecord | None,
     show_ids: bool,
 ) -> EntityGraph:
-    """A graph from pairs of node numbers."""
+    """Return a graph from pairs of node numbers."""
     ids = entities.column("id").combine_chunks()
     wrong = np.flatnonzero(((pairs < 0) | (pairs >= max(len(ids), 1))).any(axis=1))
     if len(wrong):
@@ -333,5 +333,5 @@ def _each_once(pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def _plain(value: Any) -> Any:
-    """A tensor as an array, wherever it lives; anything else as it is."""
+    """Return a tensor as an array, wherever it lives; anything else as it is."""
     return value.detach().cpu().numpy() if hasattr(value, "detach") else value

@@ -1,15 +1,15 @@
-"""Coins for relations and entities that depend on their ids and a seed, and on nothing else.
+"""Random draws for relations and entities that depend on their ids and a seed, and on nothing else.
 
 Capping order and splits must not change when rows are shuffled or other rows come and go, so their
-coins are keyed hashes of ids: a keyed BLAKE2b digest of 128 bits per entity, and for a relation a
-64-bit mix of the digests of its two ends, the same whichever end is named first. An integer id
-hashes like its decimal text, so a graph keeps its coins when it moves from a text file to Parquet.
+random draws are keyed hashes of ids: a keyed BLAKE2b digest of 128 bits per entity, and for a relation a
+64-bit mix of the digests of its two endpoints, the same in either order. An integer id
+hashes like its decimal text, so a graph keeps its draws when it moves from a text file to Parquet.
 
-Guarantees: deterministic across machines and versions; purposes never share coins. The mix of two
+Guarantees: deterministic across machines and versions; purposes never share draws. The mix of two
 digests is a strong mixer, not a cryptographic function: whoever lacks the seed cannot steer it,
 and nothing secret is at stake.
 
-Public: `entity_digests`, `relation_hashes`, `priority_order`, `unit_interval`. Theory: section 2.2.
+Public: `entity_digests`, `relation_hashes`, `priority_order`, `unit_interval`. See theory.md 2.2.
 
 >>> import numpy as np, pyarrow as pa
 >>> digests = entity_digests(pa.array(["ann", "bob"]), seed=7, purpose="example")
@@ -32,12 +32,12 @@ _SLICE = 1 << 16  # ids hashed at a time: bounds the Python objects alive at onc
 
 
 def entity_digests(ids: Any, seed: int | bytes, purpose: str) -> npt.NDArray[np.uint64]:
-    """The keyed digest of every id.
+    """Return the keyed digest of every id.
 
     Args:
         ids: Arrow array of strings or integers.
         seed: Any integer or any bytes.
-        purpose: What the coins are for; different purposes give unrelated coins.
+        purpose: What the draws are for; different purposes give unrelated draws.
 
     Returns:
         (2, n) uint64: 128 bits per id.
@@ -59,7 +59,7 @@ def entity_digests(ids: Any, seed: int | bytes, purpose: str) -> npt.NDArray[np.
 def relation_hashes(
     digests: npt.NDArray[np.uint64], relations: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.uint64]:
-    """One hash per relation, from the digests of its two ends in either order.
+    """Return one hash per relation, from the digests of its two endpoints in either order.
 
     Args:
         digests: (2, n) from `entity_digests`.
@@ -77,7 +77,7 @@ def relation_hashes(
 def priority_order(
     digests: npt.NDArray[np.uint64], relations: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.intp]:
-    """The order of relations by their hash; equal hashes by the digests themselves, never by row.
+    """Return the order of relations by their hash; equal hashes by the digests themselves, never by row.
 
     Args:
         digests: (2, n) from `entity_digests`.
@@ -95,14 +95,14 @@ def priority_order(
 
 
 def unit_interval(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
-    """Hashes as numbers in [0, 1), from their top 53 bits."""
+    """Return hashes as numbers in [0, 1), from their top 53 bits."""
     return (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _symmetric_words(
     digests: npt.NDArray[np.uint64], relations: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.uint64], ...]:
-    """Three words per relation, (m,) each, that do not depend on which end is named first."""
+    """Three words per relation, (m,) each, that do not depend on the order of the endpoints."""
     one, other = relations[:, 0], relations[:, 1]
     head, tail = digests
     first, second = head[one], head[other]
@@ -110,7 +110,7 @@ def _symmetric_words(
 
 
 def _key(seed: int | bytes, purpose: str) -> bytes:
-    """A 64-byte key for one seed and one purpose."""
+    """Return a 64-byte key for one seed and one purpose."""
     if isinstance(seed, bool) or not isinstance(seed, int | bytes):
         raise GraphError(f"`seed` must be an integer or bytes, got {type(seed).__name__}.")
     # The tag keeps the integer 49 and the bytes b"49" apart.
@@ -120,7 +120,7 @@ def _key(seed: int | bytes, purpose: str) -> bytes:
 
 
 def _mix(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The finalizer of SplitMix64: one bit of the input flips half of the output."""
+    """Apply the finalizer of SplitMix64: flipping one bit of the input flips about half of the output."""
     state = state + np.uint64(0x9E3779B97F4A7C15)
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -66,28 +66,30 @@ class MentionSummary:
 
 
 def find_mentions(graph: EntityGraph, *, show_ids: bool = False) -> MentionSummary:
-    """Counts the texts of a graph that contain the id of another entity.
+    """Count the texts of a graph that contain the id of another entity.
 
     Args:
         graph: A graph with texts.
         show_ids: Whether to return a few of the ids.
     """
     words = _words(graph.ids.cast(pa.large_string()))
-    own, names, wanted = _searched(words)
-    found = np.concatenate(
+    name_codes, names, wanted = _searched(words)
+    mentions = np.concatenate(
         [np.empty((0, 2), np.int64), *_matches(graph, names.filter(pa.array(wanted)))]
     )  # (mentions, 2): text, place in the filtered names
     place = np.flatnonzero(wanted)
-    found[:, 1] = place[found[:, 1]]
-    found = np.unique(found[found[:, 1] != own[found[:, 0]]], axis=0)  # its own id is its own
-    common = _common(found[:, 1], names, graph.num_entities)
-    found = found[~common[found[:, 1]]]
-    texts = np.unique(found[:, 0])
-    first = found[np.unique(found[:, 0], return_index=True)[1]][:_EXAMPLES]
-    by_name = _first_rows(own, len(names))
+    mentions[:, 1] = place[mentions[:, 1]]
+    mentions = np.unique(
+        mentions[mentions[:, 1] != name_codes[mentions[:, 0]]], axis=0
+    )  # an entity may name itself
+    common = _common(mentions[:, 1], names, graph.num_entities)
+    mentions = mentions[~common[mentions[:, 1]]]
+    texts = np.unique(mentions[:, 0])
+    first = mentions[np.unique(mentions[:, 0], return_index=True)[1]][:_EXAMPLES]
+    by_name = _first_rows(name_codes, len(names))
     return MentionSummary(
         num_texts=len(texts),
-        num_ids=len(np.unique(found[:, 1])),
+        num_ids=len(np.unique(mentions[:, 1])),
         num_searched=int(wanted.sum() - common.sum()),
         num_short=int(len(wanted) - wanted.sum()),
         num_common=int(common.sum()),
@@ -107,7 +109,7 @@ def _words(texts: Any) -> Any:
 
 
 def _searched(words: Any) -> tuple[_Rows, Any, npt.NDArray[np.bool_]]:
-    """The code of each entity's name, the distinct names, and which are looked for."""
+    """Return the code of each entity's name, the distinct names, and which are looked for."""
     encoded = words.dictionary_encode()
     names = encoded.dictionary
     size = pc.utf8_length(pc.replace_substring(names, " ", "")).to_numpy(zero_copy_only=False)
@@ -140,9 +142,9 @@ def _runs(flat: Any, parent: npt.NDArray[Any], length: int) -> tuple[Any, npt.ND
     count = len(flat) - length + 1
     if count <= 0:
         return flat.slice(0, 0), parent[:0]
-    pieces = [flat.slice(offset, count) for offset in range(length)]
+    slices = [flat.slice(offset, count) for offset in range(length)]
     inside = parent[:count] == parent[length - 1 :]
-    runs = pieces[0] if length == 1 else pc.binary_join_element_wise(*pieces, _SPACE)
+    runs = slices[0] if length == 1 else pc.binary_join_element_wise(*slices, _SPACE)
     return runs.filter(pa.array(inside)), parent[:count][inside]
 
 
@@ -154,7 +156,7 @@ def _common(mentioned: _Rows, names: Any, num_texts: int) -> npt.NDArray[np.bool
 
 
 def _first_rows(codes: _Rows, num_names: int) -> _Rows:
-    """The first row of each name."""
+    """Return the first row of each name."""
     rows = np.zeros(num_names, dtype=np.int64)
     rows[codes[::-1]] = np.arange(len(codes))[::-1]
     return rows

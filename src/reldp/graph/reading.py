@@ -44,7 +44,7 @@ class GraphFiles:
 def read_folder(
     path: str | PathLike[str], drop: frozenset[str] = frozenset(), *, show_ids: bool = False
 ) -> GraphFiles:
-    """Reads the files of a graph folder.
+    """Read the files of a graph folder.
 
     Raises:
         GraphError: A file is missing, there twice, or damaged.
@@ -53,10 +53,10 @@ def read_folder(
     if not folder.is_dir():
         what = "a file" if folder.exists() else "nothing"
         raise GraphError(f"A graph must be a folder, got {what} at {str(path)!r}.")
-    found = {role: _find(folder, role) for role in _ROLES}
+    paths = {role: _find(folder, role) for role in _ROLES}
     return read_files(
-        found["entities"],
-        found["relations"],
+        paths["entities"],
+        paths["relations"],
         drop,
         name=folder.resolve().name,
         show_ids=show_ids,
@@ -71,7 +71,7 @@ def read_files(
     *,
     show_ids: bool = False,
 ) -> GraphFiles:
-    """Reads an entities file and a relations file, and a record.json beside the former."""
+    """Read an entities file and a relations file, and a record.json beside the former."""
     tables = {
         role: read_table(
             Path(path), columns=_columns(Path(path), role), drop=drop, show_ids=show_ids
@@ -89,7 +89,7 @@ def _columns(path: Path, role: str) -> tuple[str, ...] | None:
 
 
 def _find(folder: Path, role: str) -> Path:
-    """The one file of a role."""
+    """Return the one file of a role."""
     stem, _ = _ROLES[role]
     names = [role + end for end in EXTENSIONS] + [stem + end for end in _HEADERLESS]
     there = [name for name in names if (folder / name).exists()]
@@ -99,8 +99,8 @@ def _find(folder: Path, role: str) -> Path:
             "Remove one."
         )
     if not there:
-        others = sorted(p.name for p in folder.iterdir() if p.name.startswith((role, stem)))
-        got = f"got {others[0]}" if others else "got none"
+        similar = sorted(p.name for p in folder.iterdir() if p.name.startswith((role, stem)))
+        got = f"got {similar[0]}" if similar else "got none"
         raise GraphError(
             f"The graph folder must hold one {role} file, {got}. "
             f"Expected {role}.{{parquet,arrow,csv,tsv,jsonl}} or {stem}.tsv.gz."

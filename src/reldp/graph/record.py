@@ -68,7 +68,7 @@ class GraphRecord:
         return {name: getattr(self, name) for name in PROVENANCE}
 
     def with_drops(self, drops: Mapping[str, int]) -> "GraphRecord":
-        """The record with these counts added; kinds with a count of zero are not mentioned."""
+        """Return the record with these counts added; kinds with a count of zero are not mentioned."""
         total = dict(self.drops)
         for kind, count in drops.items():
             if count:
@@ -76,21 +76,21 @@ class GraphRecord:
         return replace(self, drops=total)
 
     def with_note(self, note: str) -> "GraphRecord":
-        """The record with one more sentence."""
+        """Return the record with one more sentence."""
         return replace(self, notes=(*self.notes, note))
 
     def with_cap(self, max_degree: int) -> "GraphRecord":
-        """The record of a graph from which relations were dropped for a degree bound."""
+        """Return the record of a graph from which relations were dropped for a degree bound."""
         cap = max_degree if self.capped_at is None else min(self.capped_at, max_degree)
         return replace(self, capped_at=cap)
 
     def to_json(self) -> str:
-        """The record as one JSON object."""
+        """Return the record as one JSON object."""
         return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> "GraphRecord":
-        """The record that `to_json` wrote.
+        """Return the record that `to_json` wrote.
 
         Raises:
             GraphError: The text is not such a record.
@@ -135,6 +135,6 @@ def _require(valid: bool, name: str, rule: str, value: object) -> None:
 
 
 def _kind(value: object) -> str:
-    """What stands there, without saying it: the wrong file may hold anything."""
+    """Return the kind of a value without quoting it: a wrong file may hold anything."""
     names = {str: "text", list: "a list", tuple: "a list", dict: "an object", int: "a number"}
     return names.get(type(value), type(value).__name__)

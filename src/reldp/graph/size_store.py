@@ -48,11 +48,11 @@ def state_folder() -> Path | None:
     Raises:
         RunError: RELDP_STATE_DIR is a relative path: elsewhere the same sizes would be released again.
     """
-    own, shared = os.environ.get("RELDP_STATE_DIR"), os.environ.get("XDG_STATE_HOME", "")
-    if own:
-        if not os.path.isabs(own):
+    configured, shared = os.environ.get("RELDP_STATE_DIR"), os.environ.get("XDG_STATE_HOME", "")
+    if configured:
+        if not os.path.isabs(configured):
             raise RunError("RELDP_STATE_DIR must be an absolute path, got a relative one.")
-        return Path(own)
+        return Path(configured)
     if os.path.isabs(shared):  # relative ones are to be ignored, as its specification says
         return Path(shared) / "reldp"
     try:
@@ -83,13 +83,13 @@ def remembered(
     with _locked(folders) as writable:
         stores = [_Store(folder / FILE_NAME) for folder in folders]
         known = [store.find(fingerprint) for store in stores]
-        found = next((values for values in reversed(known) if values is not None), None)
-        if found is None and not any(writable):
+        stored = next((values for values in reversed(known) if values is not None), None)
+        if stored is None and not any(writable):
             raise RunError(
                 "private sizes could not be stored: no folder for them may be written to. "
                 "Set RELDP_STATE_DIR to a folder of yours."
             )
-        values = draw() if found is None else found
+        values = draw() if stored is None else stored
         release = parse(values)
         for store, old, may_write in zip(stores, known, writable, strict=True):
             if old is None and may_write:
@@ -114,8 +114,8 @@ def _locked(folders: Sequence[Path]) -> Iterator[list[bool]]:
         files = {}
         for descriptor in opened:
             if descriptor is not None:
-                found = os.fstat(descriptor)
-                files[found.st_dev, found.st_ino] = descriptor
+                stored = os.fstat(descriptor)
+                files[stored.st_dev, stored.st_ino] = descriptor
         for _, descriptor in sorted(files.items()):
             _lock(descriptor)
         pairs = zip(folders, opened, strict=True)

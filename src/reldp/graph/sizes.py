@@ -6,7 +6,7 @@ least n_low entities and at most m_high relations. Such bounds come from three s
 
 *public*: the exact sizes, known to everybody by assumption.
 *declared*: bounds that the owner knows without looking at the data. A rounding of the exact number is not a
-declaration: neighbors on either side of a rounding boundary would be told apart. The guarantee covers neighbors that
+declaration: neighbors on either side of a rounding boundary could be distinguished. The guarantee covers neighbors that
 both lie within the bounds. Whether a graph is accepted depends on the data, so an acceptance or refusal must not be
 shown to others.
 *private*: noisy bounds, drawn once per capped graph from the operating system's entropy and stored (`size_store`):
@@ -83,20 +83,20 @@ class SizeBounds:
     def unprotected_pool(self, capped: "CappedGraph", given: int | None) -> int:
         """Return the size of the pool of unprotected entities: its bound, or the declared one if that is true."""
         exact = num_unprotected(capped)
-        least = given if self.source == "declared" else self.min_unprotected
-        if exact == 0 or least == 0:
+        min_entities = given if self.source == "declared" else self.min_unprotected
+        if exact == 0 or min_entities == 0:
             raise PlanError(
                 "`negatives` must be another pool, got 'unprotected'. There are no unprotected entities, or too few "
                 "to hide their number."
             )
-        if least is None:
+        if min_entities is None:
             raise PlanError(
                 "`pool_size` must be given when sizes are declared and negatives are unprotected. "
                 "Give a number that the unprotected entities are at least."
             )
-        if least > exact:
+        if min_entities > exact:
             raise PlanError(_outside("pool_size", "at most the number of unprotected entities"))
-        return least
+        return min_entities
 
 
 def bounds_for(
@@ -178,22 +178,24 @@ def _outside(name: str, rule: str) -> str:
     )
 
 
-def _declared(capped: "CappedGraph", least: int | None, most: int | None) -> SizeBounds:
-    for name, value in (("min_entities", least), ("max_relations", most)):
+def _declared(
+    capped: "CappedGraph", min_entities: int | None, max_relations: int | None
+) -> SizeBounds:
+    for name, value in (("min_entities", min_entities), ("max_relations", max_relations)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise PlanError(
                 f"`{name}` must be an integer, 1 or more, for declared sizes, got {value!r}. "
                 "Give both bounds, from what is known without looking at the data."
             )
-    assert least is not None
-    assert most is not None
+    assert min_entities is not None
+    assert max_relations is not None
     for name, outside, side in (
-        ("min_entities", capped.num_entities < least, "at most the number of entities"),
-        ("max_relations", capped.num_relations > most, "at least the number of relations"),
+        ("min_entities", capped.num_entities < min_entities, "at most the number of entities"),
+        ("max_relations", capped.num_relations > max_relations, "at least the number of relations"),
     ):
         if outside:
             raise PlanError(_outside(name, side))
-    return SizeBounds(min_entities=least, max_relations=most, source="declared")
+    return SizeBounds(min_entities=min_entities, max_relations=max_relations, source="declared")
 
 
 def _private(
@@ -209,10 +211,10 @@ def _private(
         Release.parsed,
         lambda: draw_release(capped, target, delta).values(),
     )
-    least, most, unprotected = release.bounds(num_unprotected(capped))
+    min_entities, max_relations, unprotected = release.bounds(num_unprotected(capped))
     return SizeBounds(
-        min_entities=least,
-        max_relations=most,
+        min_entities=min_entities,
+        max_relations=max_relations,
         source="private",
         epsilon=release.epsilon(unit),
         delta=release.delta,

@@ -46,7 +46,7 @@ _WITH_IDS = 3  # ids may be long
 
 
 def drop_kinds(drop: Iterable[str]) -> frozenset[str]:
-    """The kinds to drop, each checked against those there are."""
+    """Return the kinds to drop, each checked against those there are."""
     kinds = frozenset([drop] if isinstance(drop, str) else drop)
     unknown = sorted(str(kind) for kind in kinds if kind not in DROPPABLE)
     if unknown:
@@ -101,17 +101,17 @@ class Checklist:
         kind: str,
         rows: npt.NDArray[np.integer[Any]],
         rule: str,
-        found: str,
+        offenders: str,
         fix: str,
         describe: Callable[[int], str] | None = None,
     ) -> None:
-        """Notes rows that break a rule: dropped where asked for, else a problem.
+        """Note rows that break a rule: dropped where asked for, else a problem.
 
         Args:
             kind: One of `DROPPABLE`.
             rows: Offending rows.
             rule: "must not repeat an id".
-            found: What the offenders are called, in the plural.
+            offenders: What the offending rows are called, in the plural.
             fix: What the caller can do besides dropping.
             describe: Words for one offender, such as its id; used only with `show_ids`.
         """
@@ -121,39 +121,41 @@ class Checklist:
         if kind in self.drop:
             self.drops[kind] = self.drops.get(kind, 0) + len(rows)
         else:
-            self.refuse(rows, rule, found, f"{fix}, or drop them with drop={{{kind!r}}}", describe)
+            self.refuse(
+                rows, rule, offenders, f"{fix}, or drop them with drop={{{kind!r}}}", describe
+            )
         self.alive[rows] = False  # later checks look at what is left: one row, one complaint
 
     def refuse(
         self,
         rows: npt.NDArray[np.integer[Any]],
         rule: str,
-        found: str,
+        offenders: str,
         fix: str,
         describe: Callable[[int], str] | None = None,
     ) -> None:
-        """Notes rows that break a rule and that nobody may ask to drop."""
+        """Note rows that break a rule and that nobody may ask to drop."""
         if len(rows):
             self._problems.append(
-                f"{self.source.name} {rule}, got {len(rows)} {found} "
+                f"{self.source.name} {rule}, got {len(rows)} {offenders} "
                 f"({self.examples(rows, describe)}). {fix}."
             )
 
     def examples(
         self, rows: npt.NDArray[np.integer[Any]], describe: Callable[[int], str] | None = None
     ) -> str:
-        """The first few offenders and where they stand."""
-        most = _WITH_IDS if self.source.show_ids else _PLACES
-        first = [int(row) for row in rows[:most]]
+        """Return the first few offenders and where they stand."""
+        limit = _WITH_IDS if self.source.show_ids else _PLACES
+        first = [int(row) for row in rows[:limit]]
         places = self.source.locate(first)
         if describe is not None and not self.source.show_ids:
             self._hidden = True
         elif describe is not None:
             places = [f"{place}: {describe(row)}" for place, row in zip(places, first, strict=True)]
-        return ", ".join(places) + (", ..." if len(rows) > most else "")
+        return ", ".join(places) + (", ..." if len(rows) > limit else "")
 
     def finish(self) -> None:
-        """Raises one error with every problem found, if any was."""
+        """Raise one error with every problem found, if any was."""
         if self._problems:
             hint = f" {SHOW_HINT}" if self._hidden else ""
             raise GraphError(" Also: ".join(self._problems) + hint)

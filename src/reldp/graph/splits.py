@@ -1,6 +1,6 @@
-"""Parts of a graph for training, validation and test: no leakage, and a seed gives them again.
+"""Parts of a graph for training, validation and test: no leakage, and reproducible from a seed.
 
-Coins are keyed hashes of ids, so the part of a relation or an entity depends on its own ids and
+Random draws are keyed hashes of ids, so the part of a relation or an entity depends on its ids and
 the seed alone: it does not change when rows are shuffled or other entities come and go. Sizes of
 parts are therefore random around the shares asked for.
 
@@ -8,8 +8,7 @@ parts are therefore random around the shares asked for.
 * By entity: no entity is in two parts; relations between parts are left out and counted.
 * By a column (a domain): the same, with parts given by values of the column.
 
-Cap degrees after splitting: the bound is about the graph that is trained on (theory.md section
-2.2).
+Cap degrees after splitting: the bound is about the graph that is trained on (theory.md 2.2).
 
 Public: `split_relations`, `split_entities`, `split_by_column`.
 
@@ -39,7 +38,7 @@ __all__ = ["split_by_column", "split_entities", "split_relations"]
 def split_relations(
     graph: EntityGraph, shares: Mapping[str, float], seed: int | bytes
 ) -> dict[str, EntityGraph]:
-    """Splits the relations; every part keeps all entities, at the same indices.
+    """Split the relations; every part keeps all entities, at the same indices.
 
     Args:
         graph: The graph.
@@ -63,7 +62,7 @@ def split_relations(
 def split_entities(
     graph: EntityGraph, shares: Mapping[str, float], seed: int | bytes, *, together: str = "id"
 ) -> dict[str, EntityGraph]:
-    """Splits the entities; a relation stays where both its ends are in one part.
+    """Split the entities; a relation stays where both its endpoints are in one part.
 
     Args:
         graph: The graph.
@@ -88,7 +87,7 @@ def split_entities(
 def split_by_column(
     graph: EntityGraph, column: str, parts: Mapping[str, Iterable[Any]] | None = None
 ) -> dict[str, EntityGraph]:
-    """Splits the entities by the values of a column, such as a domain.
+    """Split the entities by the values of a column, such as a domain.
 
     Args:
         graph: The graph.
@@ -121,7 +120,7 @@ def split_by_column(
 def _select(
     graph: EntityGraph, masks: Mapping[str, npt.NDArray[np.bool_]], what: str
 ) -> dict[str, EntityGraph]:
-    """One graph per mask; what is in no mask is counted in every record."""
+    """Return one graph per mask; what is in no mask is counted in every record."""
     left_out = graph.num_entities - sum(int(np.count_nonzero(mask)) for mask in masks.values())
     result = {}
     for name, mask in masks.items():
@@ -134,10 +133,12 @@ def _select(
     return result
 
 
-def _assign(coins: npt.NDArray[np.float64], shares: Mapping[str, float]) -> npt.NDArray[np.intp]:
-    """The part of each coin in [0, 1)."""
+def _assign(
+    positions: npt.NDArray[np.float64], shares: Mapping[str, float]
+) -> npt.NDArray[np.intp]:
+    """Return the part of each number in [0, 1)."""
     edges = np.cumsum(list(shares.values()))[:-1]
-    return np.searchsorted(edges, coins, side="right")
+    return np.searchsorted(edges, positions, side="right")
 
 
 def _check_shares(shares: Mapping[str, float]) -> None:
@@ -147,16 +148,16 @@ def _check_shares(shares: Mapping[str, float]) -> None:
 
 
 def _listed(parts: Mapping[str, Iterable[Any]], known: list[Any]) -> dict[str, list[Any]]:
-    """The values of each part, each known and in one part only."""
+    """Return the values of each part, each known and in one part only."""
     chosen = {name: list(values) for name, values in parts.items()}
-    every = [value for values in chosen.values() for value in values]
-    for name, values in chosen.items():  # a value may be an id: it is counted, never said
+    all_values = [value for values in chosen.values() for value in values]
+    for name, values in chosen.items():  # a value may be an id: errors give counts only
         unknown = sum(value not in known for value in values)
         if unknown:
             raise GraphError(
                 f"`parts` must name values of the column, got {unknown} others in {name!r}."
             )
-    shared = sum(every.count(value) > 1 for value in set(every))
+    shared = sum(all_values.count(value) > 1 for value in set(all_values))
     if shared:
         raise GraphError(f"`parts` must not share a value, got {shared} that occur twice.")
     return chosen

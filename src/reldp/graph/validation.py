@@ -68,7 +68,7 @@ class Entities:
 
 
 def checked_entities(source: SourceTable, drop: frozenset[str]) -> Entities:
-    """The entities of a graph, from the table that was read.
+    """Return the entities of a graph, from the table that was read.
 
     Raises:
         GraphError: Something is wrong that the caller did not ask to drop.
@@ -119,7 +119,7 @@ def checked_entities(source: SourceTable, drop: frozenset[str]) -> Entities:
 def checked_relations(
     source: SourceTable, entities: Entities, drop: frozenset[str]
 ) -> tuple[npt.NDArray[np.int64], dict[str, int]]:
-    """The relations of a graph as entity indices, and what was dropped on request.
+    """Return the relations of a graph as entity indices, and what was dropped on request.
 
     Returns:
         (m, 2) int64, and count by kind.
@@ -193,7 +193,7 @@ def _require_columns(
 
 
 def _contents(source: SourceTable, checks: Checklist, ids: Any) -> dict[str, Any]:
-    """The columns besides the id, checked, in the order a graph keeps them."""
+    """Return the columns besides the id, checked, in the order a graph keeps them."""
     table, columns = source.table, {}
     if "text" in table.column_names:
         columns["text"], empty = text_column(table.column("text"), source.name)
@@ -263,17 +263,17 @@ def _extras(source: SourceTable, checks: Checklist) -> dict[str, Any]:
 
 
 def _check_relation_columns(checks: Checklist) -> None:
-    others = [n for n in checks.source.table.column_names if n not in ("source", "target")]
-    if not others:
+    extra = [n for n in checks.source.table.column_names if n not in ("source", "target")]
+    if not extra:
         return
     if "relation_columns" not in checks.drop:
         names, show = checks.source.table.column_names, checks.source.show_ids
         raise GraphError(
             f"{checks.source.name} must have columns 'source' and 'target' only, got "
-            f"{column_words(others[0], names, show_ids=show)} too. Remove "
+            f"{column_words(extra[0], names, show_ids=show)} too. Remove "
             "it, or drop such columns with drop={'relation_columns'}."
         )
-    checks.drops["relation_columns"] = len(others)
+    checks.drops["relation_columns"] = len(extra)
 
 
 def _check_pairs(
@@ -315,7 +315,7 @@ def _repeats(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
 
 
 def _lookup(column: Any, entities: Entities, source: SourceTable) -> npt.NDArray[np.int64]:
-    """The code (position in `entities.names`) of every id, -1 where unknown or missing."""
+    """Return the code (position in `entities.names`) of every id, -1 where unknown or missing."""
     names = entities.names
     if is_text(column.type) != is_text(names.type):
         if source.typed and entities.typed:
@@ -329,13 +329,13 @@ def _lookup(column: Any, entities: Entities, source: SourceTable) -> npt.NDArray
         column, names = column.cast(pa.large_string()), names.cast(pa.large_string())
     codes = np.empty(len(column), dtype=np.int64)
     for start in range(0, len(column), _SLICE):
-        found = pc.index_in(column.slice(start, _SLICE), value_set=names, skip_nulls=True)
-        codes[start : start + _SLICE] = pc.fill_null(found, -1).to_numpy(zero_copy_only=False)
+        matches = pc.index_in(column.slice(start, _SLICE), value_set=names, skip_nulls=True)
+        codes[start : start + _SLICE] = pc.fill_null(matches, -1).to_numpy(zero_copy_only=False)
     return codes
 
 
 def _distinct(ids: Any) -> tuple[Any, npt.NDArray[np.int64]]:
-    """The distinct ids in order of first appearance, and each row's code among them."""
+    """Return the distinct ids in order of first appearance, and each row's code among them."""
     encoded = ids.dictionary_encode(null_encoding="encode")
     return encoded.dictionary, encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
 

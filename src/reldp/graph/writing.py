@@ -39,7 +39,7 @@ def write_folder(
     format: str = "parquet",
     overwrite: bool = False,
 ) -> None:
-    """Writes `entities`, `relations` and `record.json`.
+    """Write `entities`, `relations` and `record.json`.
 
     Args:
         path: The folder; made if it is not there.
@@ -81,7 +81,7 @@ def write_folder(
 
 
 def _private(path: Path) -> Path:
-    """An empty file that only its owner can read."""
+    """Return an empty file that only its owner can read."""
     path.unlink(missing_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     return path

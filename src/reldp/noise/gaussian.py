@@ -5,7 +5,7 @@ the number of threads and what was drawn before change nothing, and a shorter dr
 of a longer one. Draws are correctly rounded to the grid of 2^-30 (``reldp.noise.rounded``). The
 defense against floating-point attacks is complete only if the noise is added to a sum that lies on
 the same grid, so add it with ``add_noise`` and no other way: noise on a grid added to a value off
-the grid would leave the value's position between grid points in plain sight.
+the grid would reveal the value's position between grid points.
 
 In training every clip unit is put on the grid by itself before it is summed
 (``reldp.gradients.fixed_point``), so that nothing is left to round here.
@@ -53,7 +53,7 @@ _BLOCK = 1 << 18
 
 
 class _Array(Protocol):
-    """What `add_noise` needs of an array: numpy's or a torch tensor's arithmetic."""
+    """Arithmetic that `add_noise` needs: that of a numpy array or a torch tensor."""
 
     dtype: Any
     shape: Any
@@ -66,7 +66,7 @@ _A = TypeVar("_A", bound=_Array)
 
 
 def add_noise(total: _A, noise: _A, *, standard_deviation: float) -> _A:
-    """The total, put on the noise's grid, plus the noise.
+    """Return the total, put on the noise's grid, plus the noise.
 
     Works on numpy arrays and on torch tensors of any device alike. All sums on the grid are exact
     in float64, so the result is a function of the ideal Gaussian mechanism's output; casting it
@@ -90,7 +90,7 @@ def add_noise(total: _A, noise: _A, *, standard_deviation: float) -> _A:
     deviation = _finite("standard_deviation", standard_deviation)
     if deviation == 0:
         return total
-    if not _LEAST <= deviation <= 1.0 / _LEAST:  # steps of the grid must be numbers like any other
+    if not _LEAST <= deviation <= 1.0 / _LEAST:  # the grid's step must be a normal float64
         raise InputError(
             f"`standard_deviation` must lie in {_LEAST:g}..{1.0 / _LEAST:g}, got {deviation!r}."
         )
@@ -99,7 +99,7 @@ def add_noise(total: _A, noise: _A, *, standard_deviation: float) -> _A:
 
 
 def _finite(name: str, value: float) -> float:
-    """The value, refused unless finite and not negative."""
+    """Return the value, refused unless finite and not negative."""
     number = float(value)
     if not (math.isfinite(number) and number >= 0):
         raise InputError(f"`{name}` must be finite and not negative, got {value!r}.")
@@ -107,7 +107,7 @@ def _finite(name: str, value: float) -> float:
 
 
 def _count(name: str, value: int, least: int = 0) -> int:
-    """The value as an int, refused if it is no integer or too small."""
+    """Return the value as an int, refused if it is no integer or too small."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -128,7 +128,7 @@ def _address(step: int, branch: int, size: int) -> _Address:
 
 
 class _Job(NamedTuple):
-    """Noise under way: the array, and what still writes into it."""
+    """Noise being drawn: the array, and the tasks that write into it."""
 
     out: NDArray[np.float64]
     parts: list[Future[None]]
@@ -148,12 +148,12 @@ class GaussianNoise:
 
     Args:
         streams: The run's streams.
-        mode: ``"secure"``, or ``"fast"``: see above.
-        prefetch: How many steps to draw ahead after each ``draw``; 0 draws only when asked, on the
-            caller's thread.
-        workers: Background threads. Like ``prefetch``, it changes speed and nothing else.
+        mode: ``"secure"`` (default) or ``"fast"``: see above.
+        prefetch: Number of steps to draw ahead after each ``draw`` (default: 1). With 0, draws happen on
+            request, on the caller's thread.
+        workers: Number of background threads (default: 1). Like ``prefetch``, it changes speed only.
         allocate: Makes the float64 array of a given size that a draw is written into, e.g. in
-            page-locked memory for the way to a device.
+            page-locked memory for transfers to a device.
     """
 
     def __init__(
@@ -185,18 +185,18 @@ class GaussianNoise:
         self.close()
 
     def close(self) -> None:
-        """Stops the background threads. Later draws are made on the caller's thread."""
+        """Stop the background threads. Later draws are made on the caller's thread."""
         self._keep(set())
         if self._pool is not None:
             self._pool.shutdown(wait=True)
             self._pool = None
 
     def prefetch(self, step: int, branch: int, size: int) -> None:
-        """Starts drawing in the background, e.g. the first step's noise before its gradients."""
+        """Start drawing in the background, e.g. the first step's noise before its gradients."""
         self._start(_address(step, branch, size))
 
     def draw(self, step: int, branch: int, size: int) -> NDArray[np.float64]:
-        """The noise of one step, and a start on the steps after it.
+        """Return the noise of one step and start drawing that of the next steps.
 
         Returns:
             A fresh float64 array of independent N(0, 1), multiples of 2^-30; shape (size,).
@@ -211,10 +211,10 @@ class GaussianNoise:
         return self._jobs.pop(first).result()
 
     def draw_for(self, total: memoryview, step: int, branch: int) -> NDArray[np.float64]:
-        """The noise of one step for one sum: at the same address, another sum has other noise.
+        """Return the noise of one step for one sum; a different sum at the same address gets different noise.
 
         Two runs that share key and address by mistake never add the same noise to different sums,
-        whose difference would be plain to see. For a given sum the law is that of `draw`. Nothing
+        which would reveal their difference. For a given sum the law is that of `draw`. Nothing
         can be drawn ahead.
 
         Args:
@@ -226,7 +226,7 @@ class GaussianNoise:
         return bound.draw(step, branch, total.nbytes // 8)
 
     def _keep(self, wanted: set[_Address]) -> None:
-        """Drops what nobody will ask for, e.g. after a change of branch."""
+        """Cancel all draws but the wanted ones, e.g. after a change of branch."""
         for address in [a for a in self._jobs if a not in wanted]:
             self._jobs.pop(address).cancel()
 

@@ -1,4 +1,4 @@
-"""One pair of Gaussian draws to 256 binary digits: the slow, certain half of the secure noise.
+"""One pair of Gaussian draws to 256 binary digits: the slow, exact half of the secure noise.
 
 Both halves compute the same function of uniform bits (Box and Muller 1958, with the angle halved):
 
@@ -39,7 +39,7 @@ _LOG_2 = 0xB17217F7D1CF79ABC9E3B39803F2F6AF40F343267298B62D8A0D175B8BAAFA2B
 
 
 def _joined(words: Sequence[int]) -> int:
-    """The words as one number, the first word highest."""
+    """Return the words as one number, the first word highest."""
     number = 0
     for word in words:
         number = number << 64 | int(word)
@@ -48,8 +48,8 @@ def _joined(words: Sequence[int]) -> int:
 
 def _minus_log(number: int) -> int:
     """-ln(number / 2^256) for 0 < number < 2^256, in units of 2^-256."""
-    shift = FRACTION_BITS - number.bit_length()
-    mantissa = number << shift  # in [1/2, 1)
+    exponent = FRACTION_BITS - number.bit_length()
+    mantissa = number << exponent  # in [1/2, 1)
     # ln x = -2 artanh((1 - x) / (1 + x)); the argument is below 1/3.
     ratio = ((_ONE - mantissa) << FRACTION_BITS) // (_ONE + mantissa)
     square = ratio * ratio >> FRACTION_BITS
@@ -58,7 +58,7 @@ def _minus_log(number: int) -> int:
         total += power // order
         power = power * square >> FRACTION_BITS
         order += 2
-    return 2 * total + shift * _LOG_2
+    return 2 * total + exponent * _LOG_2
 
 
 def _cosine_and_sine(angle: int) -> tuple[int, int]:
@@ -71,7 +71,7 @@ def _cosine_and_sine(angle: int) -> tuple[int, int]:
         order += 2
         even = -(even * square >> FRACTION_BITS) // ((order - 1) * order)
         odd = -(odd * square >> FRACTION_BITS) // (order * (order + 1))
-        # Floor division would leave a negative term at -1 for ever.
+        # Floor division would keep a negative term at -1 forever.
         even, odd = (even if even != -1 else 0), (odd if odd != -1 else 0)
         cosine += even
         sine += odd
@@ -79,7 +79,7 @@ def _cosine_and_sine(angle: int) -> tuple[int, int]:
 
 
 def exact_pair(first: int, second: int, extra: Sequence[int]) -> tuple[int, int]:
-    """The pair of draws that these bits stand for, in units of 2^-256.
+    """Return the pair of draws that these bits stand for, in units of 2^-256.
 
     Args:
         first: 64-bit word: the upper 63 bits begin U, the lowest bit is the sign of the cosine's

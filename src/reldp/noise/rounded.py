@@ -70,7 +70,7 @@ def _radius(first: NDArray[np.uint64]) -> NDArray[np.float64]:
 
 
 def _approximate(words: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """The draws in float64, not rounded; words (p, 2) -> draws (p, 2), cosine first."""
+    """Return the draws in float64, not rounded; words (p, 2) -> draws (p, 2), cosine first."""
     first, second = words[:, 0], words[:, 1]
     tangent = np.multiply(second.view(np.int64), _ANGLE_STEP)
     np.tan(tangent, out=tangent)
@@ -98,19 +98,19 @@ def _margin(first: NDArray[np.uint64]) -> NDArray[np.float64]:
 def _open_draws(
     words: NDArray[np.uint64], draws: NDArray[np.float64], whole: NDArray[np.float64], bits: int
 ) -> list[tuple[int, int]]:
-    """(pair, end) of draws whose rounding is open; draws (used up), whole: (p, 2), grid units."""
-    # Two looks: a cheap one at all draws, and a sharp one at the few that it leaves.
+    """Return (pair, index) of draws whose rounding is undecided; overwrites `draws`; (p, 2), grid units."""
+    # A cheap test of all draws, then a sharp test of the few that it leaves.
     draws -= whole
     np.abs(draws, out=draws)  # distance from the grid point
     near = np.flatnonzero(draws > 0.5 - _COARSE_MARGIN * 2.0**bits)
     pairs, endpoints = near >> 1, near & 1
     sharp = 0.5 - _margin(words[pairs, 0]) * 2.0**bits
-    kept = draws[pairs, endpoints] > sharp
+    is_open = draws[pairs, endpoints] > sharp
     # Unsigned wrap-around brings both edges together.
     edge = np.flatnonzero(words[:, 0] + np.uint64(_EDGE) < np.uint64(2 * _EDGE))
-    found = set(zip(pairs[kept].tolist(), endpoints[kept].tolist(), strict=True))
-    found.update((pair, end) for pair in edge.tolist() for end in (0, 1))
-    return sorted(found)
+    open_draws = set(zip(pairs[is_open].tolist(), endpoints[is_open].tolist(), strict=True))
+    open_draws.update((pair, end) for pair in edge.tolist() for end in (0, 1))
+    return sorted(open_draws)
 
 
 def rounded_normals(
@@ -119,7 +119,7 @@ def rounded_normals(
     *,
     bits: int = GRID_BITS,
 ) -> NDArray[np.float64]:
-    """Correctly rounded N(0, 1) draws, one per word.
+    """Return correctly rounded N(0, 1) draws, one per word.
 
     Args:
         words: An even number of uniform 64-bit words; words 2p and 2p + 1 make draws 2p and 2p + 1.

@@ -1,4 +1,4 @@
-"""Keyed cryptographic streams: every coin and every noise value of a run comes from here.
+"""Keyed cryptographic streams: the source of all random draws and all noise of a run.
 
 A stream is addressed by (purpose, branch, step, lane) under one secret key, so what step t draws is
 the same whether t was reached by running or by resuming (theory.md section 6).
@@ -16,7 +16,7 @@ uniform bits (AES-256 and BLAKE2b as pseudo-random functions; the keystream's la
 blocks is worth at most q^2 / 2^129 for q blocks of a stream, 2^-83 for four million Gaussian
 draws). ``integers`` has no modulo bias.
 
-Public: ``Streams``, ``Stream``, ``new_key``, ``KEY_BYTES``. The key is private data: whoever holds
+Public: ``Streams``, ``Stream``, ``new_key``, ``KEY_BYTES``. The key is a secret: whoever holds
 it can subtract the noise. No ``repr`` or error message shows it.
 
 >>> streams = Streams(bytes(32))  # a run takes its key from new_key()
@@ -42,18 +42,18 @@ __all__ = ["KEY_BYTES", "Stream", "Streams", "new_key"]
 KEY_BYTES = 32
 _PERSON = b"reldp stream 1"
 _BOUND = b"reldp bound 1"
-# Encrypting zeros gives the keystream; larger draws go over this piece again and again.
+# Encrypting zeros gives the keystream; larger draws reuse these zeros block by block.
 _ZEROS = bytes(1 << 20)
 _TWO_64 = 1 << 64
 
 
 def new_key() -> bytes:
-    """A fresh secret key from the operating system."""
+    """Return a fresh secret key from the operating system."""
     return os.urandom(KEY_BYTES)
 
 
 def _index(name: str, value: SupportsIndex, limit: int) -> int:
-    """The value as an int in [0, limit); booleans and fractions are refused."""
+    """Return the value as an int in [0, limit); booleans and fractions are refused."""
     try:
         number = -1 if isinstance(value, (bool, np.bool_)) else operator.index(value)
     except TypeError:
@@ -97,12 +97,12 @@ class Streams:
     def stream(
         self, purpose: str, branch: SupportsIndex, step: SupportsIndex, lane: SupportsIndex = 0
     ) -> "Stream":
-        """The stream at one address, from its beginning.
+        """Return the stream at one address, from its beginning.
 
         Args:
             purpose: What the bits are for, e.g. ``"sampling/positives"``. Purposes never share
                 bits.
-            branch: Number of the run's branch; resuming without bitwise replay opens a new one.
+            branch: Number of the run's branch; resuming without bitwise repeatability opens a new one.
             step: Number of the training step.
             lane: Independent part of the same address, for work split into blocks.
         """
@@ -127,37 +127,37 @@ class Stream:
         self._encryptor = Cipher(algorithms.AES(cipher_key), modes.CTR(counter)).encryptor()
 
     def bytes(self, n: SupportsIndex) -> bytes:
-        """The next ``n`` bytes."""
+        """Return the next ``n`` bytes."""
         return self._keystream(_index("n", n, 1 << 48)).tobytes()
 
     def uint64(self, n: SupportsIndex) -> NDArray[np.uint64]:
-        """The next ``n`` words of 64 uniform bits; shape (n,)."""
+        """Return the next ``n`` words of 64 uniform bits; shape (n,)."""
         words = self._keystream(8 * _index("n", n, 1 << 45)).view("<u8")
         return words.astype(np.uint64, copy=False)
 
     def uniform(self, n: SupportsIndex) -> NDArray[np.float64]:
-        """``n`` uniform multiples of 2^-53 in [0, 1); shape (n,)."""
+        """Return ``n`` uniform multiples of 2^-53 in [0, 1); shape (n,)."""
         return (self.uint64(n) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def integers(self, high: SupportsIndex, n: SupportsIndex) -> NDArray[np.int64]:
-        """``n`` independent integers, exactly uniform on 0 .. high-1; shape (n,).
+        """Return ``n`` independent integers, exactly uniform on 0 .. high-1; shape (n,).
 
-        Words at or above the largest multiple of ``high`` are thrown away, so no residue is
+        Words at or above the largest multiple of ``high`` are rejected, so no residue is
         favored.
         """
         bound = _index("high", high, (1 << 63) + 1)
         if bound == 0:
             raise InputError("`high` must be at least 1, got 0.")
         words = self.uint64(n)
-        last = np.uint64(_TWO_64 - 1 - _TWO_64 % bound)  # the largest word that is kept
+        last = np.uint64(_TWO_64 - 1 - _TWO_64 % bound)  # the largest word that is accepted
         while (rejected := words > last).any():
             words[rejected] = self.uint64(int(rejected.sum()))
         return (words % np.uint64(bound)).astype(np.int64)
 
     def _keystream(self, size: int) -> NDArray[np.uint8]:
-        """The next ``size`` bytes as a fresh array; shape (size,)."""
+        """Return the next ``size`` bytes as a fresh array; shape (size,)."""
         out = np.empty(size, np.uint8)
         for start in range(0, size, len(_ZEROS)):
-            piece = out[start : start + len(_ZEROS)]
-            self._encryptor.update_into(memoryview(_ZEROS)[: piece.size], piece.data)
+            block = out[start : start + len(_ZEROS)]
+            self._encryptor.update_into(memoryview(_ZEROS)[: block.size], block.data)
         return out

@@ -43,7 +43,7 @@ class DebianPackage:
 
 
 def paragraphs(text: str) -> Iterator[dict[str, str]]:
-    """Splits control text into paragraphs; continuation lines keep newline and blank."""
+    """Split control text into paragraphs; continuation lines keep newline and blank."""
     for block in text.split("\n\n"):
         fields: dict[str, str] = {}
         name = ""
@@ -82,7 +82,7 @@ _DECOMPRESSORS = {
 
 
 def _decompress(data: bytes, suffix: str, where: str) -> bytes:
-    """The plain bytes; a suffix that is not a known compression means the data are plain."""
+    """Return the plain bytes; a suffix that is not a known compression means the data are plain."""
     if suffix not in _DECOMPRESSORS:
         return data
     try:
@@ -94,7 +94,7 @@ def _decompress(data: bytes, suffix: str, where: str) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """The text of a plain or compressed file (gz, xz, bz2, lz4, zst)."""
+    """Return the text of a plain or compressed file (gz, xz, bz2, lz4, zst)."""
     data = _decompress(path.read_bytes(), path.suffix, path.name)
     try:
         return data.decode("utf-8")
@@ -143,7 +143,7 @@ def _tar_files(data: bytes, prefix: str, where: str) -> dict[str, bytes]:
 
 
 def read_deb(path: Path, prefix: str = "") -> DebianPackage:
-    """Reads the control fields and the files below ``prefix`` from a ``.deb``.
+    """Read the control fields and the files below ``prefix`` from a ``.deb``.
 
     Args:
         path: The package file.
@@ -160,8 +160,8 @@ def read_deb(path: Path, prefix: str = "") -> DebianPackage:
             continue
         plain = _decompress(data, compression, path.name)
         if plain_name == "control":
-            found = _tar_files(plain, "control", path.name).get("control", b"")
-            control = next(paragraphs(found.decode("utf-8", "replace")), {})
+            control_text = _tar_files(plain, "control", path.name).get("control", b"")
+            control = next(paragraphs(control_text.decode("utf-8", "replace")), {})
         elif plain_name == "data":
             files = _tar_files(plain, prefix, path.name)
     if control is None or files is None:
@@ -172,7 +172,7 @@ def read_deb(path: Path, prefix: str = "") -> DebianPackage:
 
 
 def apt_get(arguments: Sequence[str], folder: Path) -> None:
-    """Runs ``apt-get`` quietly in ``folder``.
+    """Run ``apt-get`` quietly in ``folder``.
 
     Raises:
         GraphError: There is no apt-get here, or it failed; the message carries its first complaint.

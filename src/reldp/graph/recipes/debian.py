@@ -97,8 +97,8 @@ class PackageLists:
 
 def _names(clauses: str) -> tuple[str, ...]:
     """First alternative of every clause, without version, architecture and duplicates."""
-    found = (_NAME.match(clause.strip()) for clause in clauses.split(","))
-    return tuple(dict.fromkeys(match.group() for match in found if match))
+    matches = (_NAME.match(clause.strip()) for clause in clauses.split(","))
+    return tuple(dict.fromkeys(match.group() for match in matches if match))
 
 
 def _binary(fields: Mapping[str, str], description: str) -> Binary:
@@ -114,7 +114,7 @@ def _binary(fields: Mapping[str, str], description: str) -> Binary:
 
 
 def _list_name(path: Path) -> str:
-    """The part of an apt list's name that names the archive and not the mirror."""
+    """Return the part of an apt list's name that names the archive and not the mirror."""
     _, cut, rest = path.name.partition("_dists_")
     return rest if cut else path.name
 
@@ -140,12 +140,12 @@ def _release(folder: Path) -> str:
 
 def _translations(paths: Sequence[Path]) -> dict[str, str]:
     """Long English descriptions by package name; the first list that has one wins."""
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     for path in paths:
         for fields in paragraphs(read_text(path)):
             if "Package" in fields and "Description-en" in fields:
-                found.setdefault(fields["Package"], fields["Description-en"])
-    return found
+                descriptions.setdefault(fields["Package"], fields["Description-en"])
+    return descriptions
 
 
 def _by_size(folder: Path, ending: str) -> list[Path]:
@@ -155,7 +155,7 @@ def _by_size(folder: Path, ending: str) -> list[Path]:
 
 
 def read_lists(folder: str | Path = APT_LISTS) -> PackageLists:
-    """Reads the package lists of a folder, by default those of this machine.
+    """Read the package lists of a folder, by default those of this machine.
 
     Args:
         folder: Holds apt's ``*_Packages`` and, for long descriptions, ``*_Translation-en``; any
@@ -199,7 +199,7 @@ def _entries(packages: Sequence[Path]) -> Iterator[dict[str, str]]:
 
 
 def download_lists() -> PackageLists:
-    """Fetches the lists of the machine's mirrors, with long descriptions, and reads them.
+    """Fetch the lists of the machine's mirrors, with long descriptions, and read them.
 
     They go to a temporary folder; the machine's own lists are not touched; root is not needed.
     """
@@ -225,7 +225,7 @@ def describe(description: str, max_words: int) -> str:
 
 
 def representative(source: str, binaries: Sequence[Binary]) -> Binary:
-    """The binary that describes a source: of its name, else of the shortest main name."""
+    """Return the binary that describes a source: of its name, else of the shortest main name."""
     for binary in binaries:
         if binary.name == source:
             return binary
@@ -252,7 +252,7 @@ def _pairs(binaries: Sequence[Binary]) -> set[tuple[str, str]]:
 
 
 def _hubs(pairs: set[tuple[str, str]], hub_degree: int | None) -> set[str]:
-    """Sources with more relations than ``hub_degree`` in the whole graph."""
+    """Return sources with more relations than ``hub_degree`` in the whole graph."""
     if hub_degree is None:
         return set()
     degree = Counter(end for pair in pairs for end in pair)
@@ -266,7 +266,7 @@ def debian(
     max_words: int = 70,
     domains: Collection[str] = (),
 ) -> PreparedGraph:
-    """Makes a graph of source packages.
+    """Make a graph of source packages.
 
     Args:
         lists: From :func:`read_lists` or :func:`download_lists`.
@@ -285,15 +285,15 @@ def debian(
         raise InputError(f"`max_words` must not be negative, got {max_words}.")
     face = _faces(lists.binaries)
     _check_domains(domains, face)
-    every_pair = _pairs(lists.binaries)
-    hubs = _hubs(every_pair, hub_degree)
+    all_pairs = _pairs(lists.binaries)
+    hubs = _hubs(all_pairs, hub_degree)
     chosen = {source for source in face if not domains or face[source].section in domains}
     open_to = chosen - hubs
-    pairs = {pair for pair in every_pair if open_to.issuperset(pair)}
+    pairs = {pair for pair in all_pairs if open_to.issuperset(pair)}
     texts = {end: describe(face[end].description, max_words) for pair in pairs for end in pair}
     # A package without any description has no text to learn from.
-    kept = sorted(pair for pair in pairs if all(texts[end] for end in pair))
-    ids = sorted({end for pair in kept for end in pair})
+    selected = sorted(pair for pair in pairs if all(texts[end] for end in pair))
+    ids = sorted({end for pair in selected for end in pair})
     if not ids:
         raise GraphError("`source` must leave at least one relation, got a choice with none.")
     sections = [face[i].section for i in ids]
@@ -303,14 +303,14 @@ def debian(
         "packages_of_other_sections": len(face) - len(chosen),
         "hub_packages": len(chosen & hubs),
         "packages_without_relation": len(open_to) - len(ids),
-        "relations_without_text": len(pairs) - len(kept),
+        "relations_without_text": len(pairs) - len(selected),
     }
     notes = _notes(lists, hub_degree, max_words, domains)
-    return PreparedGraph.from_pairs(entities, kept, _record(lists, drops, notes))
+    return PreparedGraph.from_pairs(entities, selected, _record(lists, drops, notes))
 
 
 def _faces(binaries: Sequence[Binary]) -> dict[str, Binary]:
-    """The binary that describes each source."""
+    """Return the binary that describes each source."""
     built: dict[str, list[Binary]] = defaultdict(list)
     for binary in binaries:
         built[binary.source].append(binary)

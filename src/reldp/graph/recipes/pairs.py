@@ -35,7 +35,7 @@ from reldp.graph.record import GraphRecord
 __all__ = ["ID_FIELDS", "find_ids", "pairs"]
 
 ID_FIELDS = (("q_id", "k_id"), ("q_idx", "k_idx"), ("q_asin", "k_asin"), ("q_node", "k_node"))
-"""Names of id fields that are recognized without being told."""
+"""Names of id fields that are recognized by default."""
 
 _SNIFFED = 100  # lines looked at to find id fields
 
@@ -72,7 +72,7 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def find_ids(rows: Sequence[dict[str, Any]]) -> tuple[str, str] | None:
-    """The names of the id fields that every row has, or None."""
+    """Return the names of the id fields that every row has, or None."""
     for query, key in ID_FIELDS:
         if rows and all(query in row and key in row for row in rows):
             return query, key
@@ -135,7 +135,7 @@ def _gather(paths: Sequence[Path], ids: tuple[str, str] | None) -> _Gathered:
 def _ids_of(
     paths: Sequence[Path], id_fields: tuple[str, str] | None, by_text: bool
 ) -> tuple[str, str] | None:
-    """Which fields identify an entity: as told, else recognized on the first lines, else none."""
+    """Return the fields that identify an entity: as given, else recognized on the first lines, else none."""
     if by_text or id_fields is not None:
         return id_fields
     first: list[dict[str, Any]] = []
@@ -155,7 +155,7 @@ def pairs(
     license: str = "not stated",
     show_ids: bool = False,
 ) -> PreparedGraph:
-    """Makes a graph from files of text pairs.
+    """Make a graph from files of text pairs.
 
     Args:
         sources: JSONL files, plain or gzip; several files are one graph.

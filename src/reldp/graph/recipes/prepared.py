@@ -54,7 +54,7 @@ class PreparedGraph:
         record: GraphRecord,
         notice: str = "",
     ) -> "PreparedGraph":
-        """Puts pairs of ids into the relations table."""
+        """Put pairs of ids into the relations table."""
         relations = pa.table(
             {
                 "source": pa.array([source for source, _ in pairs], pa.string()),
@@ -64,13 +64,13 @@ class PreparedGraph:
         return cls(entities=entities, relations=relations, record=record, notice=notice)
 
     def graph(self, *, show_ids: bool = False) -> EntityGraph:
-        """The validated graph; errors show ids only where asked to."""
+        """Return the validated graph; errors show ids only where asked to."""
         return EntityGraph.from_arrow(
             self.entities, self.relations, record=self.record, show_ids=show_ids
         )
 
     def write(self, folder: str | Path, *, show_ids: bool = False) -> EntityGraph:
-        """Writes a graph folder with its record and notice; returns the graph."""
+        """Write a graph folder with its record and notice; return the graph."""
         folder = Path(folder)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise GraphError(f"`output` must be a new or empty folder, got {folder.name!r} in use.")

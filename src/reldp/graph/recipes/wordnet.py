@@ -146,19 +146,19 @@ def _checked(name: str, files: Mapping[str, bytes]) -> WordNetSource:
 
 
 def read_dict(folder: str | Path) -> WordNetSource:
-    """Reads a WordNet dict folder: the one with ``data.noun`` in it."""
+    """Read a WordNet dict folder: the one with ``data.noun`` in it."""
     folder = Path(folder)
     if not folder.is_dir():
         raise GraphError(
             f"`source` must be a folder or a .deb, got {folder.name!r}, which is neither."
         )
     files = {name: folder / name for name in _FILES.values()}
-    found = {name: path.read_bytes() for name, path in files.items() if path.is_file()}
-    return _checked(f"WordNet dict folder {folder.name}", found)
+    contents = {name: path.read_bytes() for name, path in files.items() if path.is_file()}
+    return _checked(f"WordNet dict folder {folder.name}", contents)
 
 
 def read_package(path: str | Path) -> WordNetSource:
-    """Reads the data files from Debian's ``wordnet-base`` package; needs no root, no dpkg."""
+    """Read the data files from Debian's ``wordnet-base`` package; needs neither root nor dpkg."""
     path = Path(path)
     package = read_deb(path, prefix="usr/share/wordnet/data.")
     files = {name.rpartition("/")[2]: data for name, data in package.files.items()}
@@ -168,7 +168,7 @@ def read_package(path: str | Path) -> WordNetSource:
 
 
 def download_package() -> WordNetSource:
-    """Fetches ``wordnet-base`` from the machine's Debian mirror and reads it."""
+    """Fetch ``wordnet-base`` from the machine's Debian mirror and read it."""
     with tempfile.TemporaryDirectory() as folder:
         apt_get(["download", "wordnet-base"], Path(folder))
         packages = sorted(Path(folder).glob("*.deb"))
@@ -178,7 +178,7 @@ def download_package() -> WordNetSource:
 
 
 def parse_synset(line: str, part: str) -> Synset:
-    """Parses one line of a data file (the format is wndb(5WN)).
+    """Parse one line of a data file (the format is wndb(5WN)).
 
     Raises:
         ValueError, IndexError: The line is not a synset; the caller knows its number.
@@ -244,7 +244,7 @@ def wordnet(
     parts: Collection[str] = ("noun",),
     domains: Collection[str] = (),
 ) -> PreparedGraph:
-    """Makes a graph of synsets.
+    """Make a graph of synsets.
 
     Args:
         source: From :func:`read_dict`, :func:`read_package` or :func:`download_package`.
