@@ -12,7 +12,7 @@ REPOSITORY = Path(__file__).parents[1]
 SOURCE = REPOSITORY / "src"
 
 WITHOUT_TORCH = ("graph", "sampling", "accounting", "noise", "runs")
-STRANGERS = ("sampling", "clipping", "accounting", "gradients")
+INDEPENDENT = ("sampling", "clipping", "losses", "accounting", "gradients", "noise")
 AFTER_TRAINING = ("evaluation", "reporting")
 BUILT_ON_TORCH = {
     *("torch", "transformers", "peft", "safetensors", "sentence_transformers", "opacus"),
@@ -107,9 +107,9 @@ def of_torch(found):
     return top(found.imported) in BUILT_ON_TORCH
 
 
-def of_a_stranger(found):
+def of_another_part(found):
     other = part(found.imported)
-    return other in STRANGERS and other != part(found.importer)
+    return other in INDEPENDENT and other != part(found.importer)
 
 
 def of_training(found):
@@ -146,8 +146,10 @@ def test_the_reader_finds_every_kind_of_import():
     [
         ("import torch", "reldp.graph.reading", WITHOUT_TORCH, of_torch),
         ("def f():\n from torch import nn", "reldp.noise.gaussian", WITHOUT_TORCH, of_torch),
-        ("from reldp import accounting", "reldp.sampling.x", STRANGERS, of_a_stranger),
-        ("from ..clipping import rules", "reldp.gradients.x", STRANGERS, of_a_stranger),
+        ("from reldp import accounting", "reldp.sampling.x", INDEPENDENT, of_another_part),
+        ("from ..clipping import rules", "reldp.gradients.x", INDEPENDENT, of_another_part),
+        ("from reldp.noise import Streams", "reldp.sampling.x", INDEPENDENT, of_another_part),
+        ("def f():\n import reldp.losses", "reldp.gradients.x", INDEPENDENT, of_another_part),
         ("import reldp.training.loop", "reldp.reporting.x", AFTER_TRAINING, of_training),
         ("import reldp.training.loop", "reldp.auditing.x", ("auditing",), of_training_at_once),
     ],
@@ -179,8 +181,8 @@ def test_they_never_reach_torch_through_others():
         assert not any(i.importer == module and i.at_once and of_torch(i) for i in IMPORTS), module
 
 
-def test_sampling_clipping_accounting_and_gradients_are_strangers():
-    assert breaks(IMPORTS, STRANGERS, of_a_stranger) == []
+def test_the_parts_of_a_step_do_not_import_one_another():
+    assert breaks(IMPORTS, INDEPENDENT, of_another_part) == []
 
 
 def test_what_follows_training_does_not_import_it():
@@ -193,9 +195,21 @@ def test_audits_run_the_training_step_but_load_it_where_they_do():
 
 
 def test_only_plan_and_what_uses_plans_join_the_parts():
-    below = ("graph", "noise", "runs", *STRANGERS)
+    below = ("graph", "runs", *INDEPENDENT)
     joined = breaks(IMPORTS, below, lambda i: part(i.imported) in ("plan", "training", "cli"))
     assert joined == []
+
+
+def test_losses_need_torch_and_nothing_of_the_package_but_errors_and_checks():
+    allowed = {"reldp.losses", "reldp.errors", "reldp._validate"}
+    others = [
+        i
+        for i in IMPORTS
+        if part(i.importer) == "losses"
+        and top(i.imported) == "reldp"
+        and not any((i.imported + ".").startswith(name + ".") for name in allowed)
+    ]
+    assert others == []
 
 
 def test_commands_are_imported_by_nobody_but_the_program():

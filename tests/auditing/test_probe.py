@@ -32,8 +32,7 @@ def gradients_along(roles, design, present, clipping="tuple"):
             endpoints=batch.endpoints,
             mask=batch.mask,
         )
-        unit = "pair" if clipping == "pair" else "tuple"
-        raw = unit_gradients(table, units.entities, units.endpoints, units.mask, unit=unit)
+        raw = unit_gradients(table, units.entities, units.endpoints, units.mask)
         assert np.allclose(raw, (raw @ DIRECTION)[:, None] * DIRECTION)  # nothing across it
         keep = ~units.mask.all(axis=1)
         found.append((raw @ DIRECTION)[keep] / 0.1)

@@ -7,7 +7,7 @@ step is therefore derived from the sum that it is added to (theory.md section 6)
 import pytest
 import torch
 
-from reldp.encoders import RelationLoss
+from reldp.losses import RelationLoss
 from reldp.training.step import PrivateStep
 from tests.training.small import small_parts
 from tests.training.test_changes import copied, resumed, stopped

@@ -9,9 +9,10 @@ import torch
 
 import reldp.training.trainer as trainer_module
 from reldp.accounting.ledger import read_ledger
-from reldp.encoders import FeatureEncoder, RelationLoss
+from reldp.encoders import FeatureEncoder
 from reldp.encoders.folders import state_hash
 from reldp.errors import ConfigError, PlanError
+from reldp.losses import RelationLoss
 from reldp.noise import Streams, add_noise
 from reldp.noise.gaussian import GaussianNoise
 from reldp.reporting import verify

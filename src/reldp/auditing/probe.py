@@ -22,8 +22,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from reldp.encoders import FeatureEncoder, RelationLoss
+from reldp.encoders import FeatureEncoder
 from reldp.encoders.features import FeatureTable
+from reldp.losses import RelationLoss
 
 __all__ = ["LOSS", "NUM_WEIGHTS", "ProbeEncoder", "probe_table", "unit_gradients"]
 
@@ -77,8 +78,6 @@ def unit_gradients(
     entities: npt.NDArray[np.int64],
     endpoints: npt.NDArray[np.int8],
     mask: npt.NDArray[np.bool_],
-    *,
-    unit: str = "tuple",
 ) -> npt.NDArray[np.float64]:
     """Unclipped gradient of each unit by plain autograd, one unit at a time, (units, weights).
 
@@ -91,7 +90,7 @@ def unit_gradients(
     for place in range(len(entities)):
         rows = encoder.embed(encoder.rows(table, entities[place]))[None]
         one = slice(place, place + 1)
-        value = loss(rows, torch.from_numpy(endpoints[one]), torch.from_numpy(mask[one]), unit=unit)
+        value = loss(rows, torch.from_numpy(endpoints[one]), torch.from_numpy(mask[one]))
         (gradient,) = torch.autograd.grad(value.sum(), [weight])
         found[place] = gradient.reshape(-1).double().numpy()
     return found

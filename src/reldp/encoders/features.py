@@ -31,8 +31,8 @@ from reldp.encoders.encoder import Encoder, entities_of
 from reldp.encoders.folders import new_folder, read_json, state_hash, write_json
 from reldp.encoders.model_files import check_weights_file
 from reldp.encoders.tokens import checked_indices
-from reldp.encoders.unit_length import unit_length
 from reldp.errors import EncoderError
+from reldp.losses.unit_length import unit_length
 
 if TYPE_CHECKING:
     from reldp.graph import CappedGraph, EntityGraph

@@ -20,7 +20,7 @@ from reldp.encoders.loading import DenseLayer
 from reldp.encoders.pooling import pool
 from reldp.encoders.prefix import FrozenPrefix, num_frozen_layers
 from reldp.encoders.saving import base_model
-from reldp.encoders.unit_length import unit_length
+from reldp.losses.unit_length import unit_length
 
 __all__ = ["TextModule"]
 

@@ -44,7 +44,9 @@ def check_fit(capped: CappedGraph, plan: PrivacyPlan, config: TrainingConfig) ->
     else:
         _check_bounds(capped, plan)
     _check_noise(plan, config)
-    relation_loss(config, plan).check_clipping(plan.clipping.name)
+    loss = relation_loss(config, plan)
+    if plan.clipping.splits_tuples:
+        loss.check_pairwise()
     optimizer_class(config.optimizer)
 
 

@@ -28,10 +28,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from reldp.encoders import Encoder, RelationLoss
+from reldp.encoders import Encoder
 from reldp.encoders.tokens import RowTable
 from reldp.errors import ConfigError, RunError
 from reldp.gradients import GradientSettings, PerUnitGradients, sum_error
+from reldp.losses import RelationLoss
 from reldp.noise import GRID, GaussianNoise, Streams, add_noise
 from reldp.sampling import TupleSampler
 from reldp.training.frames import Frame, Shapes, Summed, most_units
@@ -99,6 +100,8 @@ class PrivateStep:
         """
         self._encoder, self._capped, self._plan, self._config = encoder, capped, plan, config
         self._loss = relation_loss(config, plan)
+        if plan.clipping.splits_tuples:
+            self._loss.check_pairwise()
         self._modules = tuple(encoder.eval().module.modules())
         self.parameters: dict[str, nn.Parameter] = encoder.trainable()
         if not self.parameters:
@@ -308,7 +311,6 @@ class PrivateStep:
             embeddings.view(len(frame.endpoints), -1, embeddings.shape[-1]),  # (units, rows, dim)
             frame.endpoints,
             frame.mask,
-            unit="pair" if self._plan.clipping.splits_tuples else "tuple",
         )
 
     def _autocast(self) -> AbstractContextManager[Any]:

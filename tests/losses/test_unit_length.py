@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional
 
-from reldp.encoders.unit_length import NORM_FLOOR, unit_length
+from reldp.losses.unit_length import NORM_FLOOR, unit_length
 
 
 def test_vectors_above_the_floor_are_divided_by_their_length():

@@ -7,8 +7,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reldp.encoders.losses import PAIRINGS, RelationLoss, unit_losses
+from reldp._validate import PAIRINGS
 from reldp.errors import ConfigError
+from reldp.losses import RelationLoss
+
+
+def unit_losses(embeddings, endpoints, mask, **kind):
+    return RelationLoss(**kind)(embeddings, endpoints, mask)
 
 
 def oracle(rows, endpoints, mask, loss, score, temperature, margin, pairing="one"):
@@ -21,13 +26,13 @@ def oracle(rows, endpoints, mask, loss, score, temperature, margin, pairing="one
         return dot / temperature
 
     values = []
-    for unit, unit_ends, unit_mask in zip(rows, endpoints, mask, strict=True):
+    for unit, unit_endpoints, unit_mask in zip(rows, endpoints, mask, strict=True):
         positive = similarity(unit[0], unit[1])
         known = [j for j, left_out in enumerate(unit_mask) if not left_out]
         kept = [
             similarity(unit[2 + j], unit[end])
             for j in known
-            for end in ([unit_ends[j]] if pairing == "one" else [0, 1])
+            for end in ([unit_endpoints[j]] if pairing == "one" else [0, 1])
         ]
         if pairing == "all":
             kept += [similarity(unit[2 + i], unit[2 + j]) for i, j in combinations(known, 2)]
@@ -71,7 +76,7 @@ def test_pair_units_sum_to_the_tuple_unit(loss, pairing):
     embeddings, kind = torch.tensor(rows), {"loss": loss, "pairing": pairing}
     whole = unit_losses(embeddings, endpoints, mask, **kind)
     pairs = torch.stack([embeddings[:, [0, 1, 2 + j]] for j in range(4)], dim=1).flatten(0, 1)
-    terms = unit_losses(pairs, endpoints.reshape(-1, 1), mask.reshape(-1, 1), unit="pair", **kind)
+    terms = unit_losses(pairs, endpoints.reshape(-1, 1), mask.reshape(-1, 1), **kind)
     torch.testing.assert_close(terms.view(6, 4).sum(1), whole)
 
 
@@ -79,7 +84,7 @@ def test_pair_units_sum_to_the_tuple_unit(loss, pairing):
 @pytest.mark.parametrize("pairing", PAIRINGS)
 def test_a_fully_masked_unit_has_loss_and_gradient_exactly_zero(loss, pairing):
     rows, endpoints, _ = random_units(5, units=2, k=3)
-    # The masked negative is an end of its own positive, as in a real batch.
+    # The masked negative is an endpoint of its tuple's positive, as in a real batch.
     rows[0, 2:] = rows[0, 0]
     embeddings = torch.tensor(rows, dtype=torch.float32, requires_grad=True)
     mask = np.array([[True] * 3, [False] * 3])
@@ -94,7 +99,7 @@ def test_a_fully_masked_unit_has_loss_and_gradient_exactly_zero(loss, pairing):
 def test_a_masked_pair_unit_is_exactly_zero():
     rows, endpoints, _ = random_units(6, units=3, k=1)
     embeddings = torch.tensor(rows, requires_grad=True)
-    losses = unit_losses(embeddings, endpoints, np.ones((3, 1), bool), loss="logistic", unit="pair")
+    losses = unit_losses(embeddings, endpoints, np.ones((3, 1), bool), loss="logistic")
     losses.sum().backward()
     assert torch.equal(losses, torch.zeros(3, dtype=torch.float64))
     assert not embeddings.grad.any()
@@ -124,7 +129,7 @@ def test_a_unit_does_not_depend_on_the_other_units(pairing):
     assert not torch.isclose(whole[1:], alone[1:]).any()
 
 
-def test_each_negative_is_scored_against_the_end_its_coin_chose():
+def test_each_negative_is_scored_against_the_endpoint_that_was_drawn_for_it():
     rows = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]])
     kind = {"loss": "hinge", "score": "dot", "temperature": 1.0, "margin": 1.0}
     assert unit_losses(rows, [[0]], [[False]], **kind).item() == 2.0
@@ -133,8 +138,8 @@ def test_each_negative_is_scored_against_the_end_its_coin_chose():
 
 def test_all_pairs_with_pair_clipping_are_refused_with_the_reason():
     with pytest.raises(ConfigError, match="belong to no pair unit"):
-        RelationLoss(loss="logistic", pairing="all").check_clipping("pair")
-    RelationLoss(loss="logistic", pairing="both").check_clipping("pair")
+        RelationLoss(loss="logistic", pairing="all").check_pairwise()
+    RelationLoss(loss="logistic", pairing="both").check_pairwise()
     with pytest.raises(ConfigError, match="`pairing` must be one of one, both, all"):
         RelationLoss(pairing="some")
 
@@ -157,11 +162,9 @@ def test_half_precision_embeddings_are_scored_in_single_precision():
 
 
 def test_infonce_with_pair_clipping_is_refused_with_the_reason():
-    rows, endpoints, mask = random_units(1, k=1)
     with pytest.raises(ConfigError, match="one softmax"):
-        unit_losses(torch.tensor(rows), endpoints, mask, loss="infonce", unit="pair")
-    RelationLoss(loss="logistic").check_clipping("pair")
-    RelationLoss(loss="infonce").check_clipping("tuple")
+        RelationLoss(loss="infonce").check_pairwise()
+    RelationLoss(loss="logistic").check_pairwise()
 
 
 @pytest.mark.parametrize(
@@ -189,10 +192,6 @@ def test_shapes_that_do_not_belong_together_are_refused():
         unit_losses(embeddings, endpoints, mask[:2])
     with pytest.raises(ConfigError, match="k >= 1"):
         unit_losses(embeddings[:, :2], endpoints[:, :0], mask[:, :0])
-    with pytest.raises(ConfigError, match="3 rows"):
-        unit_losses(embeddings, endpoints, mask, loss="logistic", unit="pair")
-    with pytest.raises(ConfigError, match="`unit`"):
-        unit_losses(embeddings, endpoints, mask, unit="batch")
 
 
 def test_settings_survive_json_and_unknown_names_are_refused():
