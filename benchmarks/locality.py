@@ -117,7 +117,7 @@ def opened(encoder: Encoder, data: Any, device: str, **settings: Any) -> tuple[P
         sizes="public",
     )
     encoder.to(device)
-    step = PrivateStep(encoder, capped, plan, TrainingConfig(device=device, **settings))
+    step = PrivateStep(encoder, capped, plan, TrainingConfig.make(device=device, **settings))
     started = time.perf_counter()
     step.open(Streams(bytes(range(32))))
     return step, time.perf_counter() - started

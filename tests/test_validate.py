@@ -167,6 +167,12 @@ def test_defaults_are_read_from_the_class_that_states_them():
     first = default_of(Settings, "options")
     first["changed"] = True
     assert default_of(Settings, "options") == {}
+
+    def train(model, *, rank=8): ...
+
+    assert default_of(train, "rank") == 8
+    with pytest.raises(AttributeError, match="train has no default for 'model'"):
+        default_of(train, "model")
     for name in ("needed", "absent"):
         with pytest.raises(AttributeError, match=name):
             default_of(Settings, name)

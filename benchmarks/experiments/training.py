@@ -246,7 +246,7 @@ def versions() -> dict[str, str]:
 
 
 def _config(cell: Cell, device: str) -> TrainingConfig:
-    return TrainingConfig(
+    return TrainingConfig.make(
         loss=cell.loss,
         temperature=cell.temperature,
         pairing=cell.pairing,
@@ -257,7 +257,7 @@ def _config(cell: Cell, device: str) -> TrainingConfig:
         clip=cell.method != "nonprivate",
         device=device,
         precision=cell.precision,
-        replay=cell.replay and device.startswith("cuda"),
+        cuda_graphs=cell.replay and device.startswith("cuda"),
     )
 
 

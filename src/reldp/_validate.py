@@ -17,9 +17,10 @@ reldp.errors.PlanError: `unit` must be one of entity, relation, got 'entitty'. D
 
 import math
 import operator
-from collections.abc import Collection
-from dataclasses import MISSING, fields
+from collections.abc import Callable, Collection
+from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
+from inspect import Parameter, signature
 from typing import Any, NoReturn
 
 from reldp.errors import ReldpError
@@ -197,20 +198,20 @@ def did_you_mean(value: object, known: Collection[str]) -> str:
     return f"Did you mean {near[0]}?" if near else ""
 
 
-def default_of(owner: type, name: str) -> Any:
-    """Return the default of a dataclass's field: the one place where it is stated.
+def default_of(owner: Callable[..., Any], name: str) -> Any:
+    """Return the default of a dataclass's field or of a function's argument: the one place that states it.
 
     >>> from reldp.plan import PrivacyPlan
-    >>> default_of(PrivacyPlan, "clip_norm")
-    1.0
+    >>> default_of(PrivacyPlan, "clip_norm"), default_of(PrivacyPlan.for_graph, "sizes")
+    (1.0, 'private')
     """
-    for field in fields(owner):
-        if field.name == name:
-            if field.default_factory is not MISSING:
-                return field.default_factory()
-            if field.default is not MISSING:
-                return field.default
-    raise AttributeError(f"{owner.__name__} has no default for {name!r}")
+    for item in fields(owner) if is_dataclass(owner) else ():
+        if item.name == name and item.default_factory is not MISSING:
+            return item.default_factory()
+    argument = signature(owner).parameters.get(name)
+    if argument is None or argument.default is Parameter.empty:
+        raise AttributeError(f"{owner.__qualname__} has no default for {name!r}")
+    return argument.default
 
 
 def is_finite_number(value: object) -> bool:

@@ -92,10 +92,11 @@ def test_the_settings_reach_the_step(monkeypatch):
         right(self, encoder, capped, plan, config, **given)
 
     monkeypatch.setattr(PrivateStep, "__init__", watched)
-    settings = StepSettings(noise="fast", precision="bfloat16", chunk_units=2)
+    settings = StepSettings(noise_generator="fast", precision="bfloat16", microbatch_units=2)
     run_job(replace(job_of(count=1), settings=settings))
     (config,) = seen
-    assert (config.noise, config.precision, config.chunk_units) == ("fast", "bfloat16", 2)
+    used = config.performance
+    assert (used.noise_generator, used.precision, used.microbatch_units) == ("fast", "bfloat16", 2)
 
 
 def test_outputs_by_hand():

@@ -81,17 +81,17 @@ def test_other_rules_pools_and_units_are_audited_too(changes):
 @pytest.mark.parametrize(
     "settings",
     [
-        StepSettings(noise="fast"),
+        StepSettings(noise_generator="fast"),
         StepSettings(precision="bfloat16"),
-        StepSettings(chunk_units=2),
-        StepSettings(chunk_units=1),
+        StepSettings(microbatch_units=2),
+        StepSettings(microbatch_units=1),
     ],
     ids=["fast", "bfloat16", "two", "one"],
 )
 def test_the_runs_settings_are_those_of_the_audit(settings):
     audit = audit_step(plan_of(), **QUICK, settings=settings, cases=["checks", "many others"])
     assert not audit.refuted, audit.verdict
-    assert audit.settings["chunk_units"] == settings.chunk_units
+    assert audit.settings["microbatch_units"] == settings.microbatch_units
 
 
 def test_the_release_of_sizes_is_no_part_of_what_steps_are_compared_with():

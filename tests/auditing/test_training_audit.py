@@ -63,7 +63,7 @@ def test_the_plan_of_the_copy_follows_from_bounds_and_not_from_exact_sizes():
 
         def train(with_canaries, copy):
             plans.append(copy)
-            check_fit(with_canaries, copy, TrainingConfig())
+            check_fit(with_canaries, copy, TrainingConfig.make())
             return untrained
 
         audit_training(

@@ -56,7 +56,7 @@ def test_the_printed_recipe_is_a_recipe_and_flags_go_before_it(tmp_path, graph, 
         )
     )
     run = str(tmp_path / "run")
-    flags = [*FLAGS[2:], "--set", "training.schedule=cosine", "--set", "encoder.hidden=[5]"]
+    flags = [*FLAGS[2:], "--set", "learning.schedule=cosine", "--set", "encoder.hidden=[5]"]
     assert main(["train", "--config", str(recipe), "-o", run, *flags]) == 0
     said = capsys.readouterr()
     assert "Proven" in said.out
@@ -233,7 +233,7 @@ def test_text_models_train_end_to_end_and_load_elsewhere(tmp_path, kind):
         (["GRAPH", "--device", "gpu"], "--device must be cpu, cuda or cuda:N"),
         (["GRAPH", "--target-epsilon", "0"], "and not both"),
         (["GRAPH", "--loss", "infonse"], "Did you mean infonce?"),
-        (["GRAPH", "--set", "training.lerning_rate=1"], "Did you mean learning_rate?"),
+        (["GRAPH", "--set", "learning.lerning_rate=1"], "Did you mean learning_rate?"),
         (["GRAPH", "--set", "nonsense"], "--set must be section.name=value"),
         (["GRAPH", "--set", "data.drop=3"], "--drop must be a list, got 3"),
         (["GRAPH", "--max-degree", "3"], "Use cap_degrees"),

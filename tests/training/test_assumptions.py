@@ -37,7 +37,7 @@ def prepared(features, relations, average):
     graph = EntityGraph.from_lists(list(range(len(features))), relations, features=values)
     capped = graph.promise_degrees(DEGREE)
     plan = small_plan(capped, noise_multiplier=0.0, clip_norm=CLIP, expected_batch_size=25)
-    step = PrivateStep(FeatureEncoder(6, dim=4), capped, plan, TrainingConfig())
+    step = PrivateStep(FeatureEncoder(6, dim=4), capped, plan, TrainingConfig.make())
     step.open(Streams(bytes(32)))
     return step
 

@@ -45,12 +45,12 @@ def test_what_no_list_holds_meets_other_noise_with_every_other_sum(
         drawn.setdefault(found.numpy().tobytes(), set()).add(total.numpy().tobytes())
         return found
 
-    folder = stopped(monkeypatch, tmp_path / "run", *small_parts(), at=4, noise=noise)
+    folder = stopped(monkeypatch, tmp_path / "run", *small_parts(), at=4, noise_generator=noise)
     monkeypatch.setattr(PrivateStep, "_draw_noise", watched)
-    resumed(copied(folder), noise=noise)
+    resumed(copied(folder), noise_generator=noise)
     alone = len(drawn)
     encoder, capped, plan = small_parts()
     change(monkeypatch, encoder)
-    resumed(folder, encoder, capped, plan, noise=noise)
+    resumed(folder, encoder, capped, plan, noise_generator=noise)
     assert len(drawn) >= alone + 7  # of eight steps, at most the first has the same sum
     assert all(len(sums) == 1 for sums in drawn.values())

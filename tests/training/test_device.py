@@ -23,7 +23,7 @@ pytestmark = [
 
 def gradient(parts, device):
     encoder, capped, plan = parts
-    step = PrivateStep(encoder.to(device), capped, plan, TrainingConfig(device=device))
+    step = PrivateStep(encoder.to(device), capped, plan, TrainingConfig.make(device=device))
     step.open(Streams(bytes(range(32))))
     step.run(step.draw(0, 0), 0, 0)
     step.close()
@@ -44,7 +44,7 @@ def test_a_text_model_trains_end_to_end(tmp_path, noise, precision):
     capped = EntityGraph.read(write_graph(tmp_path / "graph", 0)).promise_degrees(2)
     plan = small_plan(capped, num_negatives=2, expected_batch_size=6.0, num_steps=4)
     encoder = TextEncoder.load(write_model("bert", tmp_path / "model"), lora_rank=2)
-    settings = {"device": "cuda", "noise": noise, "precision": precision, "average": 0.9}
+    settings = {"device": "cuda", "noise_generator": noise, "precision": precision, "average": 0.9}
     result = Trainer(encoder, capped, plan, **settings).fit(tmp_path / "run")
     assert result.certificate.values["steps"]["counted"] == 4
     assert verify(tmp_path / "run")
@@ -75,7 +75,9 @@ def test_resuming_opens_a_branch_and_keeps_to_the_planned_steps(tmp_path, monkey
 def test_a_replayed_step_is_the_step(tmp_path, kind, precision, clip):
     """Eight steps of different batches: recordings are used again and read new weights."""
     eager = trained(tmp_path / "eager", kind, precision=precision, clip=clip)
-    replayed = trained(tmp_path / "replayed", kind, precision=precision, clip=clip, replay=True)
+    replayed = trained(
+        tmp_path / "replayed", kind, precision=precision, clip=clip, cuda_graphs=True
+    )
     difference = (eager - replayed).norm(dim=1) / eager.norm(dim=1)
     assert float(difference.max()) < (0.2 if precision == "bfloat16" else 1e-3)
     # The control: other batches and weights give other gradients.
@@ -86,14 +88,14 @@ def test_a_replayed_step_is_the_step(tmp_path, kind, precision, clip):
 def test_an_encoder_is_replayed_or_run_one_by_one(tmp_path):
     """Some releases of transformers build MPNet's position bias on the CPU."""
     eager = trained(tmp_path / "eager", "mpnet")
-    replayed = trained(tmp_path / "replayed", "mpnet", replay=True)
+    replayed = trained(tmp_path / "replayed", "mpnet", cuda_graphs=True)
     assert float(((eager - replayed).norm(dim=1) / eager.norm(dim=1)).max()) < 1e-3
 
 
 def trained(folder, kind, **settings):
     """Gradients of eight small steps, as rows."""
     encoder, capped, plan = text_parts(folder, kind, noise_multiplier=0.0)
-    config = TrainingConfig(device="cuda", **settings)
+    config = TrainingConfig.make(device="cuda", **settings)
     step = PrivateStep(encoder.to("cuda"), capped, plan, config)
     step.open(Streams(bytes(range(32))))
     found = []

@@ -16,13 +16,13 @@ MARKED = small_graph(protected=[i % 2 == 0 for i in range(300)]).promise_degrees
 
 def refusal(capped, plan, **settings):
     with pytest.raises(ConfigError) as caught:
-        check_fit(capped, plan, TrainingConfig(**settings))
+        check_fit(capped, plan, TrainingConfig.make(**settings))
     return str(caught.value)
 
 
 def test_public_sizes_are_exactly_the_graph_s():
     plan = small_plan(CAPPED)
-    check_fit(CAPPED, plan, TrainingConfig())
+    check_fit(CAPPED, plan, TrainingConfig.make())
     for name, wrong in (("num_entities", 299), ("num_relations", 601)):
         other = replace(plan, **{name: wrong}, pool_size=None, sample_rate=None)
         assert f"`{name}` of the plan must be the graph's {wrong + 1 - 2 * (wrong > 600)}" in (
@@ -31,9 +31,9 @@ def test_public_sizes_are_exactly_the_graph_s():
 
 
 def test_a_graph_within_its_bounds_fits():
-    check_fit(CAPPED, small_plan(CAPPED, **BOUNDS), TrainingConfig())
+    check_fit(CAPPED, small_plan(CAPPED, **BOUNDS), TrainingConfig.make())
     exact = {**BOUNDS, "min_entities": 300, "max_relations": 600}
-    check_fit(CAPPED, small_plan(CAPPED, **exact), TrainingConfig())
+    check_fit(CAPPED, small_plan(CAPPED, **exact), TrainingConfig.make())
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_pool_of_unprotected_entities_is_exact_or_a_lower_bound():
     assert public.pool_size == 150
     assert "`pool_size`" in refusal(MARKED, replace(public, pool_size=149))
     declared = small_plan(MARKED, **BOUNDS, **settings, pool_size=140)
-    check_fit(MARKED, declared, TrainingConfig())
+    check_fit(MARKED, declared, TrainingConfig.make())
     assert "150" not in refusal(MARKED, replace(declared, pool_size=151))
 
 

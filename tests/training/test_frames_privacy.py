@@ -77,7 +77,7 @@ def test_fillers_of_a_unit_that_is_not_finite_leave_no_trace_in_a_large_layer():
     )
     capped = graph.promise_degrees(2)
     parts = FeatureEncoder(96), capped, small_plan(capped, noise_multiplier=0.0)
-    step = PrivateStep(*parts, TrainingConfig(score="dot"))
+    step = PrivateStep(*parts, TrainingConfig.make(score="dot"))
     step.open(Streams(bytes(range(32))))
     batch = step.draw(1, 0)
     bad = batch.units.entities[0, 0]

@@ -60,7 +60,7 @@ class Running(nn.Module):
 def opened(wrap, **settings):
     encoder, capped, plan = small_parts()
     encoder.module = wrap(encoder.module)
-    step = PrivateStep(encoder, capped, plan, TrainingConfig(**settings))
+    step = PrivateStep(encoder, capped, plan, TrainingConfig.make(**settings))
     step.open(Streams(bytes(range(32))))
     return step
 
@@ -69,13 +69,13 @@ def opened(wrap, **settings):
 @pytest.mark.parametrize("detached", [False, True])
 def test_batch_statistics_below_the_first_trained_layer_are_refused(detached, units):
     with pytest.raises(InputError, match="keep units apart"):
-        opened(lambda module: Centered(module, detached), chunk_units=units)
+        opened(lambda module: Centered(module, detached), microbatch_units=units)
 
 
 @pytest.mark.parametrize("units", [None, 1])
 def test_a_module_with_a_state_is_refused(units):
     with pytest.raises(InputError, match=r"keep units apart|even for a unit alone"):
-        opened(Running, chunk_units=units)
+        opened(Running, microbatch_units=units)
 
 
 def test_no_private_row_is_touched_before_the_check(monkeypatch):
@@ -84,7 +84,7 @@ def test_no_private_row_is_touched_before_the_check(monkeypatch):
     seen = []
     embed = encoder.embed
     monkeypatch.setattr(encoder, "embed", lambda rows: seen.append(rows["features"]) or embed(rows))
-    PrivateStep(encoder, capped, plan, TrainingConfig()).open(Streams(bytes(32)))
+    PrivateStep(encoder, capped, plan, TrainingConfig.make()).open(Streams(bytes(32)))
     private = {tuple(row) for row in capped.graph.features.tolist()}
     assert len(seen) > 2
     assert not any(tuple(row) in private for rows in seen for row in rows.tolist())
@@ -115,7 +115,7 @@ def test_weights_are_put_back_and_zeros_do_not_hide_products():
         encoder.layers[1].weight.zero_()
     before = {name: p.detach().clone() for name, p in encoder.trainable().items()}
     _, capped, plan = small_parts()
-    step = PrivateStep(encoder, capped, plan, TrainingConfig())
+    step = PrivateStep(encoder, capped, plan, TrainingConfig.make())
     step.open(Streams(bytes(32)))
     assert all(torch.equal(p, before[name]) for name, p in encoder.trainable().items())
     assert step._shapes.layouts[1] != "single"  # gradients were shown although weights are zero
@@ -129,7 +129,7 @@ def test_the_layout_does_not_depend_on_the_weights(monkeypatch):
         with torch.no_grad():
             for parameter in encoder.trainable().values():
                 parameter.mul_(scale)
-        step = PrivateStep(encoder, capped, plan, TrainingConfig())
+        step = PrivateStep(encoder, capped, plan, TrainingConfig.make())
         embed = encoder.embed
         outputs = []
         monkeypatch.setattr(
@@ -164,7 +164,7 @@ def test_text_encoders_have_a_layout_for_every_length(tmp_path, kind, train):
     capped = graph.promise_degrees(2)
     encoder = TextEncoder.load(write_model(kind, tmp_path / "m"), train=train, max_length=16)
     plan = small_plan(capped, num_negatives=2, expected_batch_size=5.0)
-    step = PrivateStep(encoder, capped, plan, TrainingConfig())
+    step = PrivateStep(encoder, capped, plan, TrainingConfig.make())
     step.open(Streams(bytes(32)))
     assert sorted(step._shapes.layouts) == step._shapes.lengths()
 
@@ -175,7 +175,7 @@ def test_an_encoder_of_whole_numbers_must_say_what_public_rows_are():
             return {"features": super().rows(table, indices)["features"].round().long()}
 
     _, capped, plan = small_parts()
-    step = PrivateStep(Whole(6), capped, plan, TrainingConfig())
+    step = PrivateStep(Whole(6), capped, plan, TrainingConfig.make())
     with pytest.raises(Exception, match="`synthetic_rows` must be written"):
         step.open(Streams(np.zeros(32, np.uint8).tobytes()))
 
@@ -203,7 +203,7 @@ def where_large(x):
 )
 def test_modules_that_act_on_rows_that_stand_out_are_refused(what, units):
     with pytest.raises(InputError, match="keep units apart"):
-        opened(lambda inner: Shaped(inner, what), chunk_units=units)
+        opened(lambda inner: Shaped(inner, what), microbatch_units=units)
 
 
 def test_units_of_a_module_that_decides_by_values_are_run_alone():

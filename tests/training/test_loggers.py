@@ -38,7 +38,7 @@ def test_a_project_alone_gets_no_sensitive_value_and_no_time_of_a_step(tmp_path,
     """On 0.3.0 naming a project sent losses and batch sizes to it, each with its time."""
     from reldp.training.metrics import MetricsLog
 
-    with MetricsLog(RunFolder(tmp_path), TrainingConfig(wandb_project="p"), 0, 0) as log:
+    with MetricsLog(RunFolder(tmp_path), TrainingConfig.make(wandb_project="p"), 0, 0) as log:
         log.write(0, 0.1, REPORT, weights())
         log.write(1, 0.2, REPORT, weights())
         assert sent == []  # whatever it receives is stamped with the time
@@ -53,7 +53,7 @@ def test_a_project_alone_gets_no_sensitive_value_and_no_time_of_a_step(tmp_path,
 def test_asked_for_they_are_sent_at_once_under_marked_names_after_a_warning(tmp_path, sent, capsys):
     from reldp.training.metrics import MetricsLog
 
-    config = TrainingConfig(wandb_project="p", log_sensitive=True)
+    config = TrainingConfig.make(wandb_project="p", log_sensitive=True)
     with MetricsLog(RunFolder(tmp_path), config, 0, 0) as log:
         assert "'p', off this machine" in capsys.readouterr().err
         log.write(0, 0.1, REPORT, weights())
@@ -85,7 +85,7 @@ def test_tensorboard_events_carry_a_time_only_when_asked_for(tmp_path, monkeypat
     monkeypatch.setitem(
         sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=Writer)
     )
-    config = TrainingConfig(tensorboard=True, log_sensitive=sensitive)
+    config = TrainingConfig.make(tensorboard=True, log_sensitive=sensitive)
     (logger,) = make_loggers(RunFolder(tmp_path), config)
     assert (tmp_path / "tensorboard").stat().st_mode & 0o077 == 0  # for its owner only
     for line in LINES:
@@ -112,4 +112,4 @@ def test_a_logger_that_is_not_installed_is_named_before_training(
 ):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingDependency, match="must be installed"):
-        make_loggers(RunFolder(tmp_path), TrainingConfig(**settings))
+        make_loggers(RunFolder(tmp_path), TrainingConfig.make(**settings))

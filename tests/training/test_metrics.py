@@ -25,12 +25,12 @@ def weights(value=1.0):
     return {"w": torch.tensor([value])}
 
 
-SENSITIVE = TrainingConfig(log_sensitive=True)
+SENSITIVE = TrainingConfig.make(log_sensitive=True)
 
 
 def test_by_default_a_line_holds_nothing_that_depends_on_the_data_without_noise(tmp_path):
     run = RunFolder(tmp_path)
-    with MetricsLog(run, TrainingConfig(), 0, 0) as log:
+    with MetricsLog(run, TrainingConfig.make(), 0, 0) as log:
         log.write(0, 0.1, REPORT, weights())
     (line,) = run.read_lines(run.metrics)
     assert set(line) == {"step", "branch", "learning_rate", "weights"}
@@ -44,7 +44,7 @@ def test_what_is_written_does_not_depend_on_report_or_time(tmp_path, monkeypatch
         run.path.mkdir()
         clock = iter(float(index + 3 * tick) for tick in range(100))
         monkeypatch.setattr("reldp.training.metrics.time.perf_counter", lambda c=clock: next(c))
-        with MetricsLog(run, TrainingConfig(), 0, 0) as log:
+        with MetricsLog(run, TrainingConfig.make(), 0, 0) as log:
             log.write(0, 0.1, report, weights())
         files.append(run.metrics.read_bytes())
     assert files[0] == files[1]
@@ -69,26 +69,26 @@ def test_asked_for_sensitive_values_are_marked_and_what_is_no_number_is_left_out
 
 def test_a_resumed_log_drops_later_lines_and_a_torn_one(tmp_path):
     run = RunFolder(tmp_path)
-    with MetricsLog(run, TrainingConfig(), 0, 0) as log:
+    with MetricsLog(run, TrainingConfig.make(), 0, 0) as log:
         for step in range(5):
             log.write(step, 0.1, REPORT, weights(step))
     with run.metrics.open("a") as file:
         file.write('{"step": 5, "bra')
-    with MetricsLog(run, TrainingConfig(), 3, 0) as log:
+    with MetricsLog(run, TrainingConfig.make(), 3, 0) as log:
         assert [line["step"] for line in run.read_lines(run.metrics)] == [0, 1, 2]
         log.write(3, 0.1, REPORT, weights(3))
         with pytest.raises(ReplayDiffers):
             log.write(4, 0.1, REPORT, weights(4.5))
-    with MetricsLog(run, TrainingConfig(), 3, 1) as log:
+    with MetricsLog(run, TrainingConfig.make(), 3, 1) as log:
         log.write(3, 0.1, REPORT, weights(9))  # another branch owes nothing to this one
 
 
 def test_a_step_that_was_logged_is_compared_whatever_is_logged_now(tmp_path):
     run = RunFolder(tmp_path)
-    with MetricsLog(run, TrainingConfig(), 0, 0) as log:
+    with MetricsLog(run, TrainingConfig.make(), 0, 0) as log:
         log.write(3, 0.1, REPORT, weights(3))
     with (
-        MetricsLog(run, TrainingConfig(log_every=2), 0, 0) as log,
+        MetricsLog(run, TrainingConfig.make(log_every=2), 0, 0) as log,
         pytest.raises(ReplayDiffers),
     ):
         log.write(3, 0.1, REPORT, weights(4))
@@ -96,14 +96,14 @@ def test_a_step_that_was_logged_is_compared_whatever_is_logged_now(tmp_path):
 
 def test_weights_are_hashed_only_where_steps_repeat(tmp_path):
     run = RunFolder(tmp_path)
-    with MetricsLog(run, TrainingConfig(device="cuda"), 0, 0) as log:
+    with MetricsLog(run, TrainingConfig.make(device="cuda"), 0, 0) as log:
         log.write(0, 0.1, REPORT, weights())
     assert run.read_lines(run.metrics)[0]["weights"] == ""
 
 
 def test_lines_come_every_so_often(tmp_path):
     run = RunFolder(tmp_path)
-    with MetricsLog(run, TrainingConfig(log_every=3), 0, 0) as log:
+    with MetricsLog(run, TrainingConfig.make(log_every=3), 0, 0) as log:
         for step in range(7):
             log.write(step, 0.1, REPORT, weights())
     assert [line["step"] for line in run.read_lines(run.metrics)] == [0, 3, 6]

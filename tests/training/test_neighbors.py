@@ -72,7 +72,7 @@ def prepared(widths, kind, score, seed, device="cpu", negatives=3):
         clip_norm=CLIP,
     )
     encoder.to(device)
-    step = PrivateStep(encoder, capped, plan, TrainingConfig(score=score, device=device))
+    step = PrivateStep(encoder, capped, plan, TrainingConfig.make(score=score, device=device))
     step.open(Streams(bytes([seed]) * 32))
     rows = 2 + negatives
     entities = np.stack([generator.permutation(COUNT)[:rows] for _ in range(12)])
@@ -149,7 +149,7 @@ def test_padding_has_no_weight_whatever_the_clip_norm():
         plan = small_plan(
             capped, num_negatives=2, expected_batch_size=8.0, clip_norm=clip, noise_multiplier=0.5
         )
-        step = PrivateStep(FeatureEncoder(6), capped, plan, TrainingConfig())
+        step = PrivateStep(FeatureEncoder(6), capped, plan, TrainingConfig.make())
         step.open(Streams(bytes(32)))
         entities = np.array([[0, 1, 5, 9]])
         flags = np.zeros((1, 2))
@@ -178,7 +178,7 @@ def test_no_text_moves_another_in_a_model_that_looks_at_padding(tmp_path):
     capped = EntityGraph.from_lists(list(range(COUNT)), pairs, text=texts).promise_degrees(2)
     plan = small_plan(capped, num_negatives=3, expected_batch_size=4.0, noise_multiplier=1.0)
     encoder = TextEncoder.load(tmp_path, lora_rank=2, max_length=8, pooling="mean")
-    step = PrivateStep(encoder, capped, plan, TrainingConfig())
+    step = PrivateStep(encoder, capped, plan, TrainingConfig.make())
     step.open(Streams(bytes(32)))
     units = ClipUnits(
         entities=np.array([[0, 1, 2, 6, 7], [1, 0, 8, 2, 6], [5, 4, 3, 10, 9]]),  # the last is long

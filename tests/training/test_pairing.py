@@ -15,11 +15,11 @@ torch.set_num_threads(1)
 
 def test_pairs_are_chosen_by_the_plan_and_written_down(tmp_path):
     encoder, capped, plan = small_parts(num_steps=1)
-    assert Trainer(encoder, capped, plan).config.pairing == "all"
-    assert Trainer(encoder, capped, plan, pairing="both").config.pairing == "both"
-    assert Trainer(encoder, capped, plan, loss="hinge").config.pairing == "one"
+    assert Trainer(encoder, capped, plan).config.learning.pairing == "all"
+    assert Trainer(encoder, capped, plan, pairing="both").config.learning.pairing == "both"
+    assert Trainer(encoder, capped, plan, loss="hinge").config.learning.pairing == "one"
     pairwise = replace(plan, clipping="pair")
-    assert Trainer(encoder, capped, pairwise, loss="logistic").config.pairing == "one"
+    assert Trainer(encoder, capped, pairwise, loss="logistic").config.learning.pairing == "one"
     with pytest.raises(ConfigError, match="belong to no pair unit"):
         Trainer(encoder, capped, pairwise, loss="logistic", pairing="all")
     folder = Trainer(encoder, capped, plan).fit(tmp_path / "run").folder

@@ -14,7 +14,7 @@ from reldp.encoders.head import HeadEncoder
 from reldp.errors import ConfigError, PlanError, ReldpError
 from reldp.graph import EntityGraph, sizes
 from reldp.plan import PrivacyPlan
-from reldp.training.config import TrainingConfig
+from reldp.training.config import SETTINGS
 from reldp.training.identity import attention_of
 from reldp.training.recipe import Recipe
 from reldp.training.recipe_settings import SECTIONS
@@ -66,11 +66,11 @@ def test_every_example_in_the_template_is_valid_toml_of_its_kind():
 
 
 def test_settings_and_defaults_are_those_of_the_library():
-    training = {field.name: field for field in dataclasses.fields(TrainingConfig)}
-    assert set(SECTIONS["training"]) == set(training) - {"clip"}
-    config = TrainingConfig()
-    for name, setting in SECTIONS["training"].items():
-        assert setting.default == getattr(config, name), name
+    for section, kind in SETTINGS.items():
+        names = {field.name for field in dataclasses.fields(kind)}
+        assert set(SECTIONS[section]) == names - {"clip"}
+        for name, setting in SECTIONS[section].items():
+            assert setting.default == getattr(kind(), name), name
     plan = {field.name for field in dataclasses.fields(PrivacyPlan)}
     of_graph = {"num_entities", "num_relations", "max_degree", "pool_size"}
     of_graph |= {"sizes_epsilon", "sizes_delta"}
@@ -84,7 +84,7 @@ def test_settings_and_defaults_are_those_of_the_library():
     [
         ("[dat]\n", "Did you mean data?"),
         ("[privacy]\ntarget_epsilon = true", "must be a number"),
-        ("[training]\nlearning_rate = 'high'", "`learning_rate` must be a number"),
+        ("[learning]\nlearning_rate = 'high'", "`learning_rate` must be a number"),
         ("[data]\ndrop = 'x'", "`drop` must be a list"),
         ("[encoder]\nmodel = 3", "`model` must be text"),
         ("data = 3", "`data` must be a section"),
@@ -96,6 +96,17 @@ def test_settings_and_defaults_are_those_of_the_library():
 def test_mistakes_are_named(text, words):
     with pytest.raises(ConfigError, match=words.replace("?", r"\?")):
         Recipe.from_toml(text)
+
+
+def test_the_section_of_earlier_versions_is_answered_with_the_new_ones():
+    with pytest.raises(ConfigError, match=r"\[learning\], \[performance\], \[logging\]"):
+        Recipe.from_toml("[training]\nloss = 'hinge'\n")
+
+
+def test_a_section_that_is_a_value_is_refused_with_flags_too(tmp_path):
+    (tmp_path / "recipe.toml").write_text("data = 3\n")
+    with pytest.raises(ConfigError, match="`data` must be a section, got 3"):
+        Recipe.read(tmp_path / "recipe.toml", {"data": {"graph": "b"}})
 
 
 def test_files_are_read_and_flags_go_before_them(tmp_path):
@@ -117,7 +128,7 @@ def test_noise_is_given_or_calibrated_and_never_both(graph):
 def test_no_privacy_goes_before_a_target(graph):
     made = recipe(graph, privacy={"enabled": False, "target_epsilon": 4.0}).trainer()
     assert made.plan.noise_multiplier == 0
-    assert not made.config.clip
+    assert not made.config.learning.clip
 
 
 def test_without_privacy_sizes_are_exact_and_nothing_is_released(graph, monkeypatch):
@@ -206,7 +217,7 @@ def test_without_a_model_texts_are_encoded_by_minilm_and_features_by_an_mlp(grap
 
 
 def test_a_recipe_trains(graph, tmp_path):
-    made = recipe(graph, training={"optimizer_options": {"weight_decay": 0.1}}).trainer()
+    made = recipe(graph, learning={"optimizer_options": {"weight_decay": 0.1}}).trainer()
     result = made.fit(tmp_path / "run")
     assert result.certificate.values["training"]["optimizer_options"] == {"weight_decay": 0.1}
     json.dumps(made.config.to_dict())
@@ -214,4 +225,4 @@ def test_a_recipe_trains(graph, tmp_path):
 
 def test_the_old_name_of_a_setting_is_refused_with_the_new_one():
     with pytest.raises(ConfigError, match="`log_private` must be written log_sensitive"):
-        Recipe.from_toml("[training]\nlog_private = true\n")
+        Recipe.from_toml("[logging]\nlog_private = true\n")

@@ -2,6 +2,8 @@
 
 import pytest
 
+from reldp._validate import default_of
+from reldp.encoders import FeatureEncoder, TextEncoder
 from reldp.errors import ConfigError
 from reldp.training.recipe_settings import SECTIONS, Setting
 
@@ -21,7 +23,7 @@ from reldp.training.recipe_settings import SECTIONS, Setting
     ],
 )
 def test_a_value_of_another_kind_is_refused(kind, good, bad):
-    setting = Setting(kind, None, "")
+    setting = Setting(kind, "")
     setting.check("name", good)
     with pytest.raises(ConfigError, match=f"`name` must be (a )?{kind}, got"):
         setting.check("name", bad)
@@ -32,3 +34,22 @@ def test_every_setting_says_what_it_is_in_lines_that_fit():
         for setting in settings.values():
             assert setting.about.endswith(".")
             assert all(len(line) <= 96 for line in setting.lines())
+
+
+def test_defaults_of_encoders_are_those_of_the_encoders():
+    section = SECTIONS["encoder"]
+    of_features = ("hidden", "dim", "activation", "seed")
+    for name in of_features:
+        default = default_of(FeatureEncoder, name)
+        assert section[name].default == (list(default) if name == "hidden" else default), name
+    for name in set(section) - {"model", "hidden", "dim", "activation"}:
+        assert section[name].default == default_of(TextEncoder.load, name), name
+
+
+def test_every_choice_is_named_in_its_description():
+    for settings in SECTIONS.values():
+        for setting in settings.values():
+            assert all(choice in " ".join(setting.lines()) for choice in setting.choices)
+            assert (
+                setting.default is None or not setting.choices or setting.default in setting.choices
+            )

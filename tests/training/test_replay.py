@@ -12,7 +12,7 @@ from reldp.encoders import TextEncoder
 from reldp.graph import EntityGraph
 from reldp.noise import Streams
 from reldp.training.changes import why_new_branch
-from reldp.training.config import PERFORMANCE, TrainingConfig
+from reldp.training.config import PerformanceSettings, TrainingConfig
 from reldp.training.frames import Frame, Shapes, Summed
 from reldp.training.replay import Replay, ReplayWarning
 from reldp.training.session import RunFacts
@@ -27,7 +27,7 @@ NAMES = ("total", "norms", "losses", "factors")
 
 
 def opened(parts, **settings):
-    step = PrivateStep(*parts, TrainingConfig(**settings))
+    step = PrivateStep(*parts, TrainingConfig.make(**settings))
     step.open(Streams(bytes(range(32))))
     return step
 
@@ -166,9 +166,11 @@ def test_shapes_by_company_would_let_one_unit_move_the_others(tmp_path):
 @pytest.mark.parametrize("clipping", ["tuple", "pair", "frequency"])
 def test_frames_of_any_size_give_the_same_sum(noise_by_address, clipping):
     parts = {"clipping": clipping, "clip_norm": 0.05}
-    alone, met = gradients(opened(small_parts(**parts), loss="logistic", chunk_units=1))
+    alone, met = gradients(opened(small_parts(**parts), loss="logistic", microbatch_units=1))
     for units in (None, 3, 1000):
-        same, again = gradients(opened(small_parts(**parts), loss="logistic", chunk_units=units))
+        same, again = gradients(
+            opened(small_parts(**parts), loss="logistic", microbatch_units=units)
+        )
         assert torch.allclose(same, alone, atol=1e-6)
         for one, other in zip(met, again, strict=True):
             assert one.num_tuples == other.num_tuples
@@ -185,13 +187,13 @@ def test_texts_are_padded_without_a_trace(tmp_path, kind, train):
 
     def step(units):
         own = TextEncoder.load(tmp_path / "model", train=train, lora_rank=2)
-        return shaken(opened((own, capped, plan), chunk_units=units))
+        return shaken(opened((own, capped, plan), microbatch_units=units))
 
     assert torch.allclose(gradients(step(None))[0], gradients(step(1))[0], atol=2e-6)
 
 
 def test_without_clipping_frames_leave_no_trace_either():
-    settings = {"clip": False, "chunk_units": 1}
+    settings = {"clip": False, "microbatch_units": 1}
     alone, _ = gradients(opened(small_parts(noise_multiplier=0.0), **settings))
     same, reports = gradients(opened(small_parts(noise_multiplier=0.0), clip=False))
     assert torch.allclose(same, alone, atol=1e-6)
@@ -239,7 +241,7 @@ def test_empty_and_overflowing_batches_are_noise_alone():
 
 
 def test_a_sum_of_many_frames_is_added_up_in_double_precision():
-    step = opened(small_parts(noise_multiplier=0.0, clip_norm=CLIP), chunk_units=3)
+    step = opened(small_parts(noise_multiplier=0.0, clip_norm=CLIP), microbatch_units=3)
     batch = step.draw(1, 0)
     count = batch.units.num_units
     cuts = np.split(np.arange(count), range(2, count, 2))  # the third of a frame fills up
@@ -275,8 +277,8 @@ def recording(step):
 
 
 def test_recorded_steps_are_the_steps_and_recorded_once_per_shape():
-    plain, _ = gradients(opened(small_parts(), chunk_units=3), range(5))
-    step, made = recording(opened(small_parts(), chunk_units=3))
+    plain, _ = gradients(opened(small_parts(), microbatch_units=3), range(5))
+    step, made = recording(opened(small_parts(), microbatch_units=3))
     same, _ = gradients(step, range(5))
     assert torch.equal(same, plain)
     assert len(made) == 1
@@ -320,13 +322,13 @@ def test_memory_that_runs_out_is_not_taken_for_an_encoder_that_cannot_be_recorde
 
 def test_a_run_that_is_replayed_otherwise_is_not_taken_to_repeat():
     """Bits differ between a replayed sum and a plain one, so the same noise must not meet both."""
-    assert "replay" in PERFORMANCE
+    assert "cuda_graphs" in PerformanceSettings.__dataclass_fields__
     encoder, capped, plan = small_parts()
     facts = RunFacts(
         encoder=encoder,
         capped=capped,
         plan=plan,
-        config=TrainingConfig(),
+        config=TrainingConfig.make(),
         threads=1,
         make_table=lambda: encoder.table(capped),
     )
@@ -336,5 +338,5 @@ def test_a_run_that_is_replayed_otherwise_is_not_taken_to_repeat():
         return LedgerRecord.check([start], "")
 
     assert why_new_branch(facts, record(facts.machine)) is None
-    was = facts.machine | {"replay": True}
-    assert why_new_branch(facts, record(was)) == "replay was True, is False"
+    was = facts.machine | {"cuda_graphs": True}
+    assert why_new_branch(facts, record(was)) == "cuda_graphs was True, is False"

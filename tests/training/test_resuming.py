@@ -80,7 +80,7 @@ def test_where_replay_differs_a_new_branch_is_opened_and_abandoned_steps_stay_co
     monkeypatch.setattr(trainer_module._Loop, "_take", dying)
     with pytest.raises(MemoryError):
         Trainer(*small_parts(), **settings).fit(tmp_path / "run")
-    other = {**settings, "chunk_units": 7}  # other sums of floats
+    other = {**settings, "microbatch_units": 7}  # other sums of floats
     result = Trainer(*small_parts(), **other).fit(tmp_path / "run")
     steps = result.certificate.values["steps"]
     assert steps == {
@@ -176,7 +176,9 @@ def test_going_back_to_the_first_machine_opens_a_branch_again(tmp_path, monkeypa
     for moment, chunk in (((0, 5), None), ((1, 5), 7)):
         monkeypatch.setattr(trainer_module._Loop, "_take", dying(moment))
         with pytest.raises(MemoryError):
-            Trainer(*small_parts(), checkpoint_every=2, chunk_units=chunk).fit(tmp_path / "run")
+            Trainer(*small_parts(), checkpoint_every=2, microbatch_units=chunk).fit(
+                tmp_path / "run"
+            )
     monkeypatch.setattr(trainer_module._Loop, "_take", take)
     result = Trainer(*small_parts(), checkpoint_every=2).fit(tmp_path / "run")
     assert result.certificate.values["steps"]["branches"] == 3

@@ -18,7 +18,7 @@ torch.set_num_threads(1)
 
 def facts(threads=1, **settings):
     encoder, capped, plan = small_parts()
-    config = TrainingConfig(**settings)
+    config = TrainingConfig.make(**settings)
     return RunFacts(
         encoder=encoder,
         capped=capped,
@@ -96,7 +96,7 @@ def test_two_copies_of_a_run_resumed_elsewhere_draw_different_noise(tmp_path):
 def test_when_every_step_is_counted_a_new_branch_has_none_left(tmp_path):
     with opened(tmp_path) as session:
         session.ledger.reserve(0, 12)
-    with opened(tmp_path, facts(chunk_units=3)) as session:
+    with opened(tmp_path, facts(microbatch_units=3)) as session:
         assert session.ledger.branch == 1
         assert session.stop == session.checkpoint.step == 0
 

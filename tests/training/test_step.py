@@ -19,7 +19,7 @@ KEY = bytes(range(32))
 
 
 def prepared(parts, **settings):
-    step = PrivateStep(*parts, TrainingConfig(**settings))
+    step = PrivateStep(*parts, TrainingConfig.make(**settings))
     step.open(Streams(KEY))
     return step
 
@@ -33,7 +33,9 @@ def gradient(step, number=0, branch=0):
 def test_chunks_of_any_size_give_the_same_gradient(noise_by_address):
     whole = gradient(prepared(small_parts()))
     for size in (1, 3, 1000):
-        assert torch.allclose(gradient(prepared(small_parts(), chunk_units=size)), whole, atol=1e-6)
+        assert torch.allclose(
+            gradient(prepared(small_parts(), microbatch_units=size)), whole, atol=1e-6
+        )
 
 
 @pytest.mark.parametrize("clipping", ["tuple", "pair", "frequency"])
@@ -75,7 +77,7 @@ def test_branches_and_steps_have_their_own_noise_and_batches():
 def test_another_sum_has_other_noise_at_the_same_address():
     """Subtracting the results of two runs with one key must never leave their sums alone."""
     for noise in ("secure", "fast"):
-        step = prepared(small_parts(), noise=noise)
+        step = prepared(small_parts(), noise_generator=noise)
         one, two = (torch.zeros(1000, dtype=torch.float64) for _ in range(2))
         two[7] = 2.0**-30
         drawn, again, other = (step._draw_noise(3, 0, total) for total in (one, one.clone(), two))
@@ -86,8 +88,8 @@ def test_another_sum_has_other_noise_at_the_same_address():
 
 
 def test_fast_noise_depends_on_nothing_that_was_drawn_before():
-    fast = prepared(small_parts(), noise="fast")
-    again = prepared(small_parts(), noise="fast")
+    fast = prepared(small_parts(), noise_generator="fast")
+    again = prepared(small_parts(), noise_generator="fast")
     gradient(again, 5)
     assert torch.equal(gradient(fast, 2), gradient(again, 2))
     assert not torch.equal(gradient(fast, 2), gradient(prepared(small_parts()), 2))
@@ -132,7 +134,7 @@ def test_texts_are_packed_by_length_and_the_gradient_is_the_same(tmp_path):
     units = packed.draw(0, 0).units
     longest = packed._table.lengths[units.entities].max(axis=1)
     assert (np.diff(longest) <= 0).all()
-    single = prepared((encoder(), capped, plan), chunk_units=1)
+    single = prepared((encoder(), capped, plan), microbatch_units=1)
     assert torch.allclose(gradient(packed), gradient(single), atol=1e-6)
 
 
@@ -143,7 +145,7 @@ def test_an_encoder_with_nothing_to_train_is_refused(tmp_path):
     capped = graph.promise_degrees(2)
     plan = small_plan(capped, num_negatives=1, expected_batch_size=0.001)
     with pytest.raises(ConfigError, match="something to train"):
-        PrivateStep(frozen, capped, plan, TrainingConfig())
+        PrivateStep(frozen, capped, plan, TrainingConfig.make())
 
 
 def test_a_pool_of_another_size_is_refused():
@@ -151,7 +153,7 @@ def test_a_pool_of_another_size_is_refused():
     plan = small_plan(capped, negatives="public", pool_size=200)
     pool = np.zeros((190, 6), dtype=np.float32)
     with pytest.raises(ConfigError, match="200 public entities, got 190"):
-        PrivateStep(small_encoder(), capped, plan, TrainingConfig(), pool=pool)
+        PrivateStep(small_encoder(), capped, plan, TrainingConfig.make(), pool=pool)
 
 
 def test_thresholds_are_lowered_only_for_sums_that_are_not_exact():

@@ -278,7 +278,7 @@ def test_pools_without_protected_entities_and_the_pair_rule(tmp_path):
 
 
 def test_fast_noise_is_named_in_the_certificate(tmp_path):
-    result = Trainer(*small_parts(), noise="fast").fit(tmp_path / "run")
+    result = Trainer(*small_parts(), noise_generator="fast").fit(tmp_path / "run")
     assert result.certificate.values["noise"]["source"] == "fast"
     assert any("Philox" in line for line in result.certificate.values["assumptions"])
 
@@ -324,9 +324,16 @@ def test_no_training_setting_changes_epsilon(tmp_path):
     """Epsilon comes from the plan and the counted steps alone."""
     epsilons = set()
     for index, settings in enumerate(
-        [{}, {"chunk_units": 3}, {"threads": 2}, {"average": 0.9}, {"precision": "bfloat16"}]
+        [
+            {},
+            {"microbatch_units": 3},
+            {"threads": 2},
+            {"average": 0.9},
+            {"precision": "bfloat16"},
+            {"noise_generator": "fast"},
+        ]
     ):
         result = Trainer(*small_parts(), **settings).fit(tmp_path / str(index))
         epsilons.add(result.certificate.epsilon)
     assert len(epsilons) == 1
-    assert TrainingConfig().clip
+    assert TrainingConfig().learning.clip

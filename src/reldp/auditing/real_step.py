@@ -47,15 +47,15 @@ class StepSettings:
     """Settings of a run that decide which code its steps take.
 
     Attributes:
-        noise: ``"secure"`` or ``"fast"``.
+        noise_generator: ``"secure"`` or ``"fast"``.
         precision: ``"float32"`` or ``"bfloat16"``.
-        chunk_units: Clip units of a microbatch, if they were given.
+        microbatch_units: Clip units of a microbatch, if they were given.
         device: Where steps run.
     """
 
-    noise: str = "secure"
+    noise_generator: str = "secure"
     precision: str = "float32"
-    chunk_units: int | None = None
+    microbatch_units: int | None = None
     device: str = "cpu"
 
 
@@ -136,11 +136,11 @@ def _training_config(settings: StepSettings) -> Any:
     from reldp.auditing.probe import LOSS
     from reldp.training.config import TrainingConfig
 
-    return TrainingConfig(
+    return TrainingConfig.make(
         **LOSS,
-        noise=settings.noise,
+        noise_generator=settings.noise_generator,
         precision=settings.precision,
-        chunk_units=settings.chunk_units,
+        microbatch_units=settings.microbatch_units,
         device=settings.device,
     )
 

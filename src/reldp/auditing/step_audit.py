@@ -172,7 +172,7 @@ def _jobs(
 def _addresses(plan: PrivacyPlan, settings: StepSettings, trials: int) -> int:
     """How many steps' noise is compared: all of the run's, within limits."""
     least = _ADDRESSES * trials
-    if settings.noise == "fast" and trials >= _MANY_TRIALS:
+    if settings.noise_generator == "fast" and trials >= _MANY_TRIALS:
         least = _FAST_ADDRESSES
     return min(max(plan.num_steps, least), _FAST_ADDRESSES)
 

@@ -8,6 +8,7 @@ certificate; the training audit apart, which comes from a second run on the priv
 
 import tempfile
 import warnings
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -328,7 +329,7 @@ def _training(
 
         def train(with_canaries: Any, copy: "PrivacyPlan") -> Any:
             encoder = _encoder(start["encoder"], model)
-            trainer = Trainer(encoder, with_canaries, copy, **_settings(start["training"]))
+            trainer = Trainer(encoder, with_canaries, copy, **_settings(start))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", PoorPlanWarning)  # the run itself was warned
                 return trainer.fit(Path(home) / "run").encoder.encode_graph
@@ -343,12 +344,13 @@ def _training(
         )
 
 
-def _settings(training: dict[str, Any]) -> dict[str, Any]:
-    """How the run learned, for a copy that logs nothing.
+def _settings(start: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how the run learned, for a copy that logs nothing.
 
-    A ledger that says nothing about pairs is of a version that compared a negative with one end.
+    A ledger that says nothing about pairs is of a version that compared a negative with one endpoint.
     """
-    return {"pairing": "one", **training, "log_sensitive": False}
+    performance = {"noise_generator": start["machine"]["noise_generator"]}
+    return {"pairing": "one", **start["training"], **performance, "log_sensitive": False}
 
 
 def _encoder(described: dict[str, Any], model: str | None) -> "Encoder":

@@ -206,7 +206,7 @@ def _encoder_line(recipe: "Recipe", trainer: "Trainer") -> str:
     reason = (
         "" if recipe.values["encoder"]["model"] else " (the default, since --model is not given)"
     )
-    return f"training {encoder}{reason} on {trainer.config.device}."
+    return f"training {encoder}{reason} on {trainer.config.performance.device}."
 
 
 def _given(

@@ -5,7 +5,7 @@
 
 Names are imported on first use, so that settings can be read without torch.
 
->>> TrainingConfig().optimizer
+>>> TrainingConfig().learning.optimizer
 'adam'
 """
 

@@ -58,7 +58,7 @@ def refuse_changes(run: "RunFolder", facts: "RunFacts", record: "LedgerRecord") 
 
 def why_new_branch(facts: "RunFacts", record: "LedgerRecord") -> str | None:
     """Return why repeated steps would not have the same bits, or None if they will."""
-    if not is_repeatable(facts.config.device):
+    if not is_repeatable(facts.config.performance.device):
         return "steps on this device do not repeat bit for bit"
     return "; ".join(_machine_changes(facts, newest_branch(record))) or None
 
@@ -134,7 +134,7 @@ def _comparable_hashes(facts: "RunFacts", bits: list[str]) -> Iterator[str]:
     # Other versions of libraries may name parts of a module differently.
     if not any(change.startswith("versions.") for change in bits):
         yield "encoder_sha256"
-    if not bits and is_repeatable(facts.config.device):
+    if not bits and is_repeatable(facts.config.performance.device):
         yield "outputs_sha256"
 
 

@@ -1,89 +1,78 @@
-"""TrainingConfig: how a plan is executed. Nothing in it can change epsilon.
+"""Settings of a training run besides the privacy plan: learning, performance and logging, one class each.
 
-Everything that decides the guarantee is in `reldp.PrivacyPlan`; what is here decides how well and
-how fast the encoder learns. Fields fall into three groups, which differ in what a resumed run may
-change (theory.md section 6):
+Everything that decides the guarantee is in `reldp.PrivacyPlan`. No setting here changes epsilon or the plan. The
+three classes differ in what a resumed run may change (docs/theory.md section 6):
 
-* *learning* settings decide what is computed: a change is refused;
-* *performance* settings decide how it is computed, so bits may differ: a change opens a new branch;
-* the others, such as how often to log, may change freely.
+* `LearningSettings` decide what is computed: a change is refused;
+* `PerformanceSettings` decide how it is computed, so bits may differ: a change opens a new branch. The one
+  exception is the noise generator, which the certificate names: a change of it is refused;
+* `LoggingSettings` decide what is written and how often: they may change freely.
 
-Public: `TrainingConfig`, `LEARNING`, `PERFORMANCE`; inside the package `refuse_old_names`.
+`TrainingConfig` joins the three. `TrainingConfig.make` takes their fields by name, in any order.
 
->>> TrainingConfig(learning_rate=1e-3, schedule="cosine").optimizer
-'adam'
->>> TrainingConfig.make({"learnin_rate": 1e-3})
+Public: `LearningSettings`, `PerformanceSettings`, `LoggingSettings`, `TrainingConfig`; inside the package
+`SETTINGS` and `refuse_old_names`.
+
+>>> config = TrainingConfig.make(learning_rate=0.002, schedule="cosine", threads=2)
+>>> config.learning.schedule, config.performance.threads, config.logging.checkpoint_every
+('cosine', 2, 100)
+>>> TrainingConfig.make(learnin_rate=0.001)
 Traceback (most recent call last):
 reldp.errors.ConfigError: `learnin_rate` must be a training setting. Did you mean learning_rate?
 """
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from difflib import get_close_matches
 from typing import Any
 
+from reldp._validate import (
+    DEVICES,
+    LOSSES,
+    NOISE_GENERATORS,
+    PAIRINGS,
+    PRECISIONS,
+    SCHEDULES,
+    SCORES,
+    check,
+    check_choice,
+    check_flag,
+    check_integer,
+    check_name,
+    check_number,
+    check_text,
+)
 from reldp.errors import ConfigError
 
-__all__ = ["LEARNING", "PERFORMANCE", "TrainingConfig", "refuse_old_names"]
-
-LEARNING = (
-    "loss",
-    "score",
-    "temperature",
-    "margin",
-    "pairing",
-    "optimizer",
-    "optimizer_options",
-    "learning_rate",
-    "schedule",
-    "warmup_steps",
-    "average",
-    "clip",
-    "noise",
-)
-PERFORMANCE = ("chunk_units", "device", "precision", "replay", "threads")
-
-SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt")
-PRECISIONS = ("float32", "bfloat16")
-NOISES = ("secure", "fast")
+__all__ = [
+    "SETTINGS",
+    "LearningSettings",
+    "LoggingSettings",
+    "PerformanceSettings",
+    "TrainingConfig",
+    "refuse_old_names",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
-    """Settings of the training loop.
+class LearningSettings:
+    """What a run computes, besides the plan.
 
     Attributes:
-        loss: ``"infonce"``, ``"hinge"`` or ``"logistic"``; see `reldp.encoders.RelationLoss`.
-        score: ``"cosine"`` or ``"dot"``.
-        temperature: Scores are divided by it.
-        margin: Of the hinge loss.
-        pairing: ``"one"``, ``"both"`` or ``"all"``: which pairs of a tuple the positive is
-            compared with. Unless given, all for InfoNCE on negatives of the graph, else one.
-        optimizer: Name of any optimizer in ``torch.optim``, such as ``"adam"`` or ``"sgd"``.
-        optimizer_options: Its further arguments, such as ``{"weight_decay": 0.01}``.
-        learning_rate: Of the optimizer, before the schedule.
+        loss: ``"infonce"``, ``"hinge"`` or ``"logistic"``.
+        score: Similarity of two embeddings: ``"cosine"`` or ``"dot"``.
+        temperature: Every score is divided by it.
+        margin: Margin of the hinge loss.
+        pairing: Pairs of a tuple that the positive is compared with: ``"one"``, ``"both"`` or ``"all"``. None takes
+            all for InfoNCE on negatives of the graph, and one otherwise.
+        optimizer: Name of an optimizer in ``torch.optim``, such as ``"adam"`` or ``"sgd"``.
+        optimizer_options: Further arguments of the optimizer, such as ``{"weight_decay": 0.01}``.
+        learning_rate: Learning rate before the schedule.
         schedule: ``"constant"``, ``"linear"``, ``"cosine"`` or ``"inverse_sqrt"``.
         warmup_steps: Steps over which the learning rate rises from 0.
-        average: Decay of an exponential average of the weights, which is then what is released;
-            None releases the last weights. Averaging released weights costs no privacy.
-        clip: Whether gradients are clipped; may be False only without noise, for comparison.
-        noise: ``"secure"`` (cryptographic, correctly rounded), or ``"fast"`` (Philox).
-        chunk_units: Clip units in one forward; chosen by their length unless given.
-        device: ``"cpu"`` or ``"cuda"``.
-        precision: ``"float32"``, or ``"bfloat16"`` activations; clipping is always float32.
-        replay: Whether steps are recorded once and replayed (CUDA graphs): several times faster
-            where a GPU waits for launches, as it does with small encoders. On a GPU only.
-        threads: Of the CPU; as many as torch has unless given.
-        checkpoint_every: Steps between checkpoints.
-        progress: Whether to show a progress bar; on a terminal unless given.
-        log_sensitive: Whether sensitive values (losses, batch sizes, norms, times) are written to
-            metrics.jsonl and to every other logger that is on. No guarantee covers them.
-        log_every: Steps between lines of metrics.
-        tensorboard: Whether to write TensorBoard events as well.
-        wandb_project: Weights & Biases project to log to as well. Without `log_sensitive` it gets
-            learning rates only, when training stops.
+        average: Decay of an exponential average of the weights, which is then released; None releases the last
+            weights. Averaging noisy weights is post-processing and costs no privacy.
+        clip: Whether gradients are clipped. May be False only without noise, for comparison.
     """
 
     loss: str = "infonce"
@@ -98,12 +87,84 @@ class TrainingConfig:
     warmup_steps: int = 0
     average: float | None = None
     clip: bool = True
-    noise: str = "secure"
-    chunk_units: int | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("loss", self.loss, LOSSES, error=ConfigError)
+        check_choice("score", self.score, SCORES, error=ConfigError)
+        for name in ("temperature", "margin", "learning_rate"):
+            check_number(name, getattr(self, name), above=0, error=ConfigError)
+        if self.pairing is not None:
+            check_choice("pairing", self.pairing, PAIRINGS, error=ConfigError)
+        check_text("optimizer", self.optimizer, error=ConfigError)
+        check_choice("schedule", self.schedule, SCHEDULES, error=ConfigError)
+        check_integer("warmup_steps", self.warmup_steps, error=ConfigError)
+        if self.average is not None:
+            check_number("average", self.average, above=0, below=1, error=ConfigError)
+        check_flag("clip", self.clip, error=ConfigError)
+        self._check_options()
+
+    def _check_options(self) -> None:
+        """Copy the optimizer's options, which must be plain values."""
+        name, options = "optimizer_options", self.optimizer_options
+        check(isinstance(options, Mapping), name, "a table of options", options, error=ConfigError)
+        check("lr" not in options, name, "without lr", "lr", error=ConfigError, fix=_USE_RATE)
+        # A resumed run compares them with those in the ledger.
+        plain = _is_json(options)
+        check(plain, name, "finite numbers and texts", options, error=ConfigError)
+        object.__setattr__(self, name, dict(options))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerformanceSettings:
+    """How a run computes: speed, memory and rounding, never epsilon.
+
+    Attributes:
+        noise_generator: ``"secure"`` (cryptographic, correctly rounded), or ``"fast"`` (Philox).
+        microbatch_units: Clip units in one forward pass; None chooses by their length.
+        device: ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+        precision: ``"float32"``, or ``"bfloat16"`` activations; clipping is always in float32.
+        cuda_graphs: Whether steps are captured as CUDA graphs and replayed: several times faster where a GPU waits
+            for kernel launches, as it does with small encoders. On a GPU only.
+        threads: Number of CPU threads; None takes as many as torch has.
+    """
+
+    noise_generator: str = "secure"
+    microbatch_units: int | None = None
     device: str = "cpu"
     precision: str = "float32"
-    replay: bool = False
+    cuda_graphs: bool = False
     threads: int | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("noise_generator", self.noise_generator, NOISE_GENERATORS, error=ConfigError)
+        check_choice("precision", self.precision, PRECISIONS, error=ConfigError)
+        for name in ("microbatch_units", "threads"):
+            if getattr(self, name) is not None:
+                check_integer(name, getattr(self, name), low=1, error=ConfigError)
+        device = str(self.device)
+        kind = device.partition(":")[0]
+        check(kind in DEVICES, "device", "cpu, cuda or cuda:N", device, error=ConfigError)
+        object.__setattr__(self, "device", device)
+        check_flag("cuda_graphs", self.cuda_graphs, error=ConfigError)
+        on_gpu = kind == "cuda" or not self.cuda_graphs
+        check(on_gpu, "cuda_graphs", "false on a CPU", True, error=ConfigError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoggingSettings:
+    """What a run writes besides the model, and how often.
+
+    Attributes:
+        checkpoint_every: Steps between checkpoints.
+        progress: Whether to show a progress bar; None shows it on a terminal.
+        log_sensitive: Whether sensitive values (losses, batch sizes, norms, times) are written to metrics.jsonl and
+            to every other logger that is on. No guarantee covers them.
+        log_every: Steps between lines of metrics.
+        tensorboard: Whether to write TensorBoard events as well.
+        wandb_project: Weights & Biases project to log to as well. Without `log_sensitive` it receives learning
+            rates only, when training stops.
+    """
+
     checkpoint_every: int = 100
     progress: bool | None = None
     log_sensitive: bool = False
@@ -112,88 +173,79 @@ class TrainingConfig:
     wandb_project: str | None = None
 
     def __post_init__(self) -> None:
-        rate = self.learning_rate
-        _require(_is_number(rate) and rate > 0, "learning_rate", "a finite number above 0", rate)
         for name in ("checkpoint_every", "log_every"):
-            _require_count(name, getattr(self, name), 1)
-        _require_count("warmup_steps", self.warmup_steps, 0)
-        for name in ("chunk_units", "threads"):
-            if getattr(self, name) is not None:
-                _require_count(name, getattr(self, name), 1)
-        average = self.average
-        known = average is None or (_is_number(average) and 0 < average < 1)
-        _require(known, "average", "a number strictly between 0 and 1", average)
-        _require_one_of("schedule", self.schedule, SCHEDULES)
-        _require_one_of("precision", self.precision, PRECISIONS)
-        _require_one_of("noise", self.noise, NOISES)
-        for name in ("clip", "log_sensitive", "replay", "tensorboard"):
-            _require(isinstance(getattr(self, name), bool), name, "true or false", None)
-        _require(isinstance(self.optimizer, str), "optimizer", "a name", self.optimizer)
-        options = self.optimizer_options
-        _require(isinstance(options, Mapping), "optimizer_options", "a table of options", options)
-        _require("lr" not in options, "optimizer_options", "without lr", "lr")
-        _require(_is_plain(options), "optimizer_options", "finite numbers and texts", "others")
-        object.__setattr__(self, "optimizer_options", dict(options))
-        device = str(self.device)
-        kind = device.partition(":")[0]
-        _require(kind in ("cpu", "cuda"), "device", "cpu, cuda or cuda:N", device)
-        object.__setattr__(self, "device", device)
-        _require(kind == "cuda" or not self.replay, "replay", "false on a CPU", True)
+            check_integer(name, getattr(self, name), low=1, error=ConfigError)
+        for name in ("log_sensitive", "tensorboard"):
+            check_flag(name, getattr(self, name), error=ConfigError)
+        if self.progress is not None:
+            check_flag("progress", self.progress, error=ConfigError)
+        if self.wandb_project is not None:
+            check_text("wandb_project", self.wandb_project, error=ConfigError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """All settings of a run besides the plan; `make` takes them by name.
+
+    Attributes:
+        learning: What is computed.
+        performance: How it is computed.
+        logging: What is written, and how often.
+    """
+
+    learning: LearningSettings = field(default_factory=LearningSettings)
+    performance: PerformanceSettings = field(default_factory=PerformanceSettings)
+    logging: LoggingSettings = field(default_factory=LoggingSettings)
 
     @classmethod
-    def make(cls, settings: Mapping[str, Any]) -> "TrainingConfig":
-        """The configuration of some settings; a misspelled name is refused with the nearest one."""
-        known = [item.name for item in fields(cls)]
+    def make(cls, **settings: Any) -> "TrainingConfig":
+        """Return the configuration with some settings, by the names that the three classes give them.
+
+        Raises:
+            ConfigError: A name is unknown (the message has the nearest one), or a value breaks its rule.
+        """
         refuse_old_names(settings)
-        for name in settings:
-            if name not in known:
-                near = get_close_matches(name, known, n=1)
-                hint = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(known)}."
-                raise ConfigError(f"`{name}` must be a training setting.{hint}")
-        return cls(**settings)
+        parts: dict[str, dict[str, Any]] = {part: {} for part in SETTINGS}
+        for name, value in settings.items():
+            check_name(name, _PART_OF, "a training setting", error=ConfigError)
+            parts[_PART_OF[name]][name] = value
+        return cls(**{part: SETTINGS[part](**values) for part, values in parts.items()})
 
     def to_dict(self) -> dict[str, Any]:
-        """All settings as plain JSON values."""
-        return asdict(self)
+        """Return all settings by name, as plain JSON values."""
+        return {name: value for part in asdict(self).values() for name, value in part.items()}
 
-    def part(self, names: tuple[str, ...]) -> dict[str, Any]:
-        """Some settings, by name: see `LEARNING` and `PERFORMANCE`."""
-        values = self.to_dict()
-        return {name: values[name] for name in names}
+
+SETTINGS: Mapping[str, type] = {
+    "learning": LearningSettings,
+    "performance": PerformanceSettings,
+    "logging": LoggingSettings,
+}
+"""The classes of settings, by the part of `TrainingConfig` and the section of a recipe."""
+
+_PART_OF = {item.name: part for part, kind in SETTINGS.items() for item in fields(kind)}
+_USE_RATE = "Use learning_rate."
+_OLD_NAMES = {
+    "chunk_units": "microbatch_units",
+    "log_private": "log_sensitive",
+    "noise": "noise_generator",
+    "replay": "cuda_graphs",
+}
 
 
 def refuse_old_names(settings: Iterable[str]) -> None:
-    """Name the setting that took the place of one of an earlier version."""
-    if "log_private" in settings:
-        raise ConfigError(
-            "`log_private` must be written log_sensitive: the setting was renamed, and is off unless "
-            "asked for. It writes down losses, batch sizes, norms and times, which are sensitive."
-        )
+    """Raise an error that names the setting which took the place of one of an earlier version."""
+    for name in settings:
+        if name in _OLD_NAMES:
+            raise ConfigError(
+                f"`{name}` must be written {_OLD_NAMES[name]}: the setting was renamed."
+            )
 
 
-def _is_number(value: object) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value)  # type: ignore[arg-type]  # a number by now
-
-
-def _is_plain(options: Mapping[str, Any]) -> bool:
-    """Whether options can be written down, so that a resumed run is known to have the same."""
+def _is_json(options: Mapping[str, Any]) -> bool:
+    """Whether JSON can hold the options."""
     try:
         json.dumps(dict(options), allow_nan=False)
     except (TypeError, ValueError):
         return False
     return True
-
-
-def _require(condition: bool, name: str, rule: str, value: object) -> None:
-    if not condition:
-        raise ConfigError(f"`{name}` must be {rule}, got {value!r}.")
-
-
-def _require_count(name: str, value: object, least: int) -> None:
-    whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
-    _require(whole, name, f"a whole number, at least {least}", value)
-
-
-def _require_one_of(name: str, value: object, known: tuple[str, ...]) -> None:
-    _require(value in known, name, f"one of {', '.join(known)}", value)

@@ -47,7 +47,7 @@ def check_fit(capped: CappedGraph, plan: PrivacyPlan, config: TrainingConfig) ->
     loss = relation_loss(config, plan)
     if plan.clipping.splits_tuples:
         loss.check_pairwise()
-    optimizer_class(config.optimizer)
+    optimizer_class(config.learning.optimizer)
 
 
 def _check_exact_sizes(capped: CappedGraph, plan: PrivacyPlan) -> None:
@@ -92,7 +92,7 @@ def _check_noise(plan: PrivacyPlan, config: TrainingConfig) -> None:
     """Noise that can be added, to something that can be learned from."""
     if plan.num_negatives < 1:
         raise ConfigError("`num_negatives` must be at least 1 to learn from, got 0.")
-    if not config.clip and plan.noise_multiplier > 0:
+    if not config.learning.clip and plan.noise_multiplier > 0:
         raise ConfigError(
             "`clip` must be true when there is noise, got false. Without clipping, noise promises "
             "nothing; use noise_multiplier 0 for a run without privacy."

@@ -44,11 +44,11 @@ class Logger(Protocol):
 def make_loggers(run: "RunFolder", config: "TrainingConfig") -> list[Logger]:
     """Return the loggers that a configuration asks for."""
     loggers: list[Logger] = []
-    if config.tensorboard:
-        loggers.append(_TensorBoard(run, config.log_sensitive))
-    if config.wandb_project is not None:
-        kind = _WandbAtOnce if config.log_sensitive else _WandbAtTheEnd
-        loggers.append(kind(config.wandb_project, run.path.name))
+    if config.logging.tensorboard:
+        loggers.append(_TensorBoard(run, config.logging.log_sensitive))
+    if config.logging.wandb_project is not None:
+        kind = _WandbAtOnce if config.logging.log_sensitive else _WandbAtTheEnd
+        loggers.append(kind(config.logging.wandb_project, run.path.name))
     return loggers
 
 

@@ -52,7 +52,7 @@ class MetricsLog:
         """Opens the log of a run that goes on with a step; later lines are dropped."""
         self._path, self._config, self._branch = run.metrics, config, branch
         self._others = make_loggers(run, config)
-        if config.log_sensitive:
+        if config.logging.log_sensitive:
             _warn(config)
         found = run.read_lines(run.metrics)
         kept = [line for line in found if line["step"] < first_step]
@@ -72,10 +72,10 @@ class MetricsLog:
         Raises:
             ReplayDiffers: The step ran before and left other weights.
         """
-        if step % self._config.log_every and step not in self._before:
+        if step % self._config.logging.log_every and step not in self._before:
             return
         # Elsewhere no step is ever repeated in its branch, and copying the weights costs time.
-        digest = state_hash(weights)[:16] if is_repeatable(self._config.device) else ""
+        digest = state_hash(weights)[:16] if is_repeatable(self._config.performance.device) else ""
         if self._before.get(step, digest) != digest:
             raise ReplayDiffers
         line: dict[str, Any] = {
@@ -84,7 +84,7 @@ class MetricsLog:
             "learning_rate": rate,
             "weights": digest,
         }
-        if self._config.log_sensitive:
+        if self._config.logging.log_sensitive:
             line[SENSITIVE] = self._sensitive(report)
         with disk_errors(self._path):
             self._file.write(json.dumps(line) + "\n")
@@ -112,9 +112,11 @@ class MetricsLog:
 
 def _warn(config: "TrainingConfig") -> None:
     """Says where sensitive values go, before the first of them does."""
-    places = ["metrics.jsonl", *(["TensorBoard"] if config.tensorboard else [])]
-    if config.wandb_project is not None:
-        places.append(f"the Weights & Biases project {config.wandb_project!r}, off this machine")
+    places = ["metrics.jsonl", *(["TensorBoard"] if config.logging.tensorboard else [])]
+    if config.logging.wandb_project is not None:
+        places.append(
+            f"the Weights & Biases project {config.logging.wandb_project!r}, off this machine"
+        )
     print(f"Warning: {WARNING}. They go to {', '.join(places)}.", file=sys.stderr, flush=True)
 
 

@@ -1,14 +1,16 @@
-r"""A run written down: graph, encoder, privacy and training in one TOML file.
+r"""A run as one TOML file: graph, encoder, privacy plan and training settings.
 
-    [data]      which graph, how its degrees are bounded
-    [encoder]   which model, what of it is trained
-    [privacy]   fields of `PrivacyPlan`, with target_epsilon instead of noise_multiplier if wanted
-    [training]  fields of `TrainingConfig`
+    [data]         the graph, and how its degrees are bounded
+    [encoder]      the model, and which of its weights are trained
+    [privacy]      fields of `PrivacyPlan`, with target_epsilon in place of noise_multiplier if wanted
+    [learning]     fields of `LearningSettings`
+    [performance]  fields of `PerformanceSettings`
+    [logging]      fields of `LoggingSettings`
 
 ``reldp train`` reads such a file; its flags set the same values. Every name is checked: a misspelled
-one is refused with the nearest, never ignored. `Recipe.template` is the whole file with comments.
+one is refused with the nearest one, never ignored. `Recipe.template` is a whole file with comments.
 
-Public inside the package: `Recipe`.
+Inside the package: `Recipe`.
 
 >>> recipe = Recipe.from_toml('[data]\ngraph = "wordnet-nouns"\n[privacy]\ntarget_epsilon = 4')
 >>> recipe.values["privacy"]["target_epsilon"], recipe.values["data"]["max_degree"]
@@ -23,12 +25,12 @@ import tomllib
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reldp._validate import check_name
 from reldp.errors import ConfigError
-from reldp.training.config import refuse_old_names
+from reldp.training.config import SETTINGS, TrainingConfig, refuse_old_names
 from reldp.training.recipe_settings import SECTIONS
 
 if TYPE_CHECKING:
@@ -64,49 +66,52 @@ class Recipe:
     """Checked settings of a run.
 
     Attributes:
-        values: Settings by section and name; None where a default is found later.
+        values: Settings by section and name; None where the default depends on the data or the model.
     """
 
     values: Mapping[str, Mapping[str, Any]]
 
     @classmethod
     def from_values(cls, given: Mapping[str, Mapping[str, Any]]) -> "Recipe":
-        """The recipe of some settings, the others being defaults."""
+        """Return the recipe with some settings by section and name, and defaults for the others."""
+        _refuse_old_section(given)
         values = {
             section: {name: deepcopy(setting.default) for name, setting in settings.items()}
             for section, settings in SECTIONS.items()
         }
         for section, settings in given.items():
-            _require_name(section, SECTIONS, "a section of the recipe")
+            check_name(section, SECTIONS, "a section of the recipe", error=ConfigError)
             if not isinstance(settings, Mapping):
                 raise ConfigError(f"`{section}` must be a section, got {settings!r}.")
             refuse_old_names(settings)
             for name, value in settings.items():
-                _require_name(name, SECTIONS[section], f"a setting of [{section}]")
+                check_name(name, SECTIONS[section], f"a setting of [{section}]", error=ConfigError)
                 SECTIONS[section][name].check(name, value)
                 values[section][name] = value
         return cls(values)
 
     @classmethod
     def from_toml(cls, text: str) -> "Recipe":
-        """The recipe of a TOML file's text."""
+        """Return the recipe that a TOML text describes."""
         return cls.from_values(_parsed(text))
 
     @classmethod
     def read(cls, path: str | Path, changes: Mapping[str, Mapping[str, Any]]) -> "Recipe":
-        """The recipe of a TOML file, with some settings changed."""
+        """Return the recipe of a TOML file, with some settings changed."""
         try:
             given = _parsed(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             raise ConfigError(f"The recipe {str(path)!r} could not be read: {reason}.") from None
         for section, settings in changes.items():
-            given[section] = {**given.get(section, {}), **settings}
+            written = given.get(section, {})
+            if isinstance(written, Mapping):  # anything else is refused with its value
+                given[section] = {**written, **settings}
         return cls.from_values(given)
 
     @staticmethod
     def template() -> str:
-        """A TOML file with every setting, its default and what it is."""
+        """Return a TOML file with every setting, its default and what it does."""
         parts = []
         for section, settings in SECTIONS.items():
             lines = [f"[{section}]"]
@@ -119,21 +124,25 @@ class Recipe:
         return "\n\n".join(parts) + "\n"
 
     def trainer(self, *, show_ids: bool = False, resumed: bool = False) -> "Trainer":
-        """Everything loaded and checked, ready to fit.
+        """Load and check everything; return a trainer that is ready to fit.
 
         Args:
-            show_ids: Whether errors about the graph may show ids.
-            resumed: Whether a run goes on, whose private sizes have been released before.
+            show_ids: Whether errors about the graph may show ids, which are sensitive.
+            resumed: Whether a run is resumed, whose private sizes have been released before.
         """
-        from reldp.training.config import TrainingConfig
         from reldp.training.trainer import Trainer
 
-        settings = {k: v for k, v in self.values["training"].items() if v is not None}
+        settings = {
+            name: value
+            for section in SETTINGS
+            for name, value in self.values[section].items()
+            if value is not None
+        }
         if not self.values["privacy"]["enabled"]:
             settings["clip"] = False
-        # Whatever is wrong should be found before sizes are released: that costs epsilon.
+        # Mistakes must be found before sizes are released, because the release costs epsilon.
         self._target()
-        TrainingConfig.make(settings)
+        TrainingConfig.make(**settings)
         capped = self.capped(show_ids=show_ids)
         encoder, pool = self.encoder(capped), self._pool(show_ids)
         if resumed:
@@ -142,7 +151,7 @@ class Recipe:
         return Trainer(encoder, capped, plan, pool=pool, **settings)
 
     def capped(self, *, show_ids: bool = False) -> "CappedGraph":
-        """The training graph, its degrees bounded; errors show ids only where asked to."""
+        """Return the training graph with bounded degrees; errors show ids only on request."""
         from reldp.graph.bundled import open_graph
 
         data = self.values["data"]
@@ -174,7 +183,7 @@ class Recipe:
         return None if target is None else float(target)
 
     def size_cost(self, capped: "CappedGraph", plan: "PrivacyPlan") -> str:
-        """What private sizes cost the plan, in one sentence; empty where they are not private."""
+        """Return one sentence on the epsilon of private sizes; empty for other sizes."""
         from reldp.training.size_cost import size_cost
 
         if plan.sizes != "private":
@@ -182,7 +191,7 @@ class Recipe:
         return size_cost(plan, self.bounds(capped), self._target())
 
     def bounds(self, capped: "CappedGraph") -> "SizeBounds":
-        """What the plan may know about the graph's sizes; private ones are drawn once and stored."""
+        """Return what the plan may know about the graph's sizes; private ones are drawn once and stored."""
         from reldp.graph.sizes import bounds_for
 
         privacy = self.values["privacy"]
@@ -196,22 +205,22 @@ class Recipe:
         )
 
     def _sizes(self) -> dict[str, Any]:
-        """The mode of sizes and its bounds; a run without privacy hides nothing, so it has none."""
+        """The mode of sizes and its bounds; a run without privacy uses exact sizes."""
         privacy = self.values["privacy"]
         if not privacy["enabled"]:
             return {"sizes": "public"}
         return {name: privacy[name] for name in _SIZES}
 
     def _require_release(self, capped: "CappedGraph") -> None:
-        """Refuses to release private sizes a second time for a run that has them."""
+        """Refuse to release private sizes a second time for a run that has them."""
         from reldp.graph.size_store import FILE_NAME
         from reldp.graph.sizes import has_release
 
         if self._sizes()["sizes"] == "private" and not has_release(capped, self._folder()):
             raise ConfigError(
-                "`sizes` of a run that goes on must be those that it was started with, got none for "
-                f"this graph here. Copy {FILE_NAME} into the graph's folder; sizes that are drawn "
-                "again cost epsilon again."
+                "`sizes` of a resumed run must be those that it was started with, got none for this "
+                f"graph here. Copy {FILE_NAME} into the graph's folder; releasing sizes again "
+                "costs epsilon again."
             )
 
     def _pool_size(self, pool: Any) -> int | None:
@@ -229,12 +238,12 @@ class Recipe:
         return least
 
     def _folder(self) -> Path | None:
-        """The graph's folder, where private sizes are kept; bundled graphs have none."""
+        """The graph's folder, where private sizes are stored; None for bundled graphs."""
         place = Path(self.values["data"]["graph"] or "")
         return place if place.is_dir() else None
 
     def plan(self, capped: "CappedGraph", pool: Any = None) -> "PrivacyPlan":
-        """The plan for the graph; settings that were left out follow from the bounds on its sizes."""
+        """Return the plan for the graph; missing settings follow from the bounds on its sizes."""
         from reldp.graph.inspection import suggest_settings
         from reldp.plan import PrivacyPlan
 
@@ -249,11 +258,11 @@ class Recipe:
         if pool_size is not None:
             given["pool_size"] = pool_size
         if {"num_negatives", "num_steps"} - set(given) or not _has_rate(given):
-            found = suggest_settings(capped.max_degree, self.bounds(capped).max_relations)
-            given.setdefault("num_negatives", found.num_negatives)
-            given.setdefault("num_steps", found.num_steps)
+            suggested = suggest_settings(capped.max_degree, self.bounds(capped).max_relations)
+            given.setdefault("num_negatives", suggested.num_negatives)
+            given.setdefault("num_steps", suggested.num_steps)
             if not _has_rate(given):
-                given["expected_batch_size"] = float(found.expected_batch_size)
+                given["expected_batch_size"] = float(suggested.expected_batch_size)
         return PrivacyPlan.for_graph(
             capped, target_epsilon=target, sizes_folder=self._folder(), **self._sizes(), **given
         )
@@ -279,23 +288,28 @@ def _parsed(text: str) -> dict[str, dict[str, Any]]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"The recipe must be TOML: {error}.") from None
-    except (ValueError, RecursionError):  # thousands of digits, thousands of brackets
-        raise ConfigError("The recipe must be TOML, got numbers or lists without end.") from None
+    except (ValueError, RecursionError):  # thousands of digits or brackets
+        raise ConfigError(
+            "The recipe must be TOML, got a number or a list that is too long."
+        ) from None
 
 
 def _has_rate(given: Mapping[str, Any]) -> bool:
     return "sample_rate" in given or "expected_batch_size" in given
 
 
-def _require_name(name: str, known: Mapping[str, Any], what: str) -> None:
-    if name not in known:
-        near = get_close_matches(name, known, n=1)
-        hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}."
-        raise ConfigError(f"`{name}` must be {what}. {hint}")
+def _refuse_old_section(given: Mapping[str, Any]) -> None:
+    """Name the sections that took the place of [training] in earlier versions."""
+    if "training" in given:
+        sections = ", ".join(f"[{section}]" for section in SETTINGS)
+        raise ConfigError(
+            f"`training` must be split into the sections {sections}. "
+            "Run reldp train --print-config to see which setting belongs where."
+        )
 
 
 def _toml(value: Any) -> str:
-    """A plain value as TOML writes it."""
+    """Return a plain value as TOML writes it."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{k} = {_toml(v)}" for k, v in value.items()) + " }"
     return json.dumps(value)

@@ -1,21 +1,42 @@
-"""Every setting of a recipe: its default, its kind, and what it is, in one table.
+"""Every setting of a recipe: its kind, what it does, and its default.
 
-The sections ``[privacy]`` and ``[training]`` hold the fields of `PrivacyPlan` and `TrainingConfig`,
-whose own rules apply on top of the kinds that are checked here.
+``[privacy]`` takes its defaults from `PrivacyPlan`, and ``[learning]``, ``[performance]`` and ``[logging]`` from the
+classes of `reldp.training.config`. Those classes also check values; only kinds are checked here.
 
-Private to the package: `SECTIONS`, `Setting`.
+Inside the package: `SECTIONS`, `Setting`.
 
+>>> SECTIONS["learning"]["loss"].default, SECTIONS["privacy"]["clip_norm"].default
+('infonce', 1.0)
 >>> SECTIONS["privacy"]["target_epsilon"].check("target_epsilon", "four")
 Traceback (most recent call last):
 reldp.errors.ConfigError: `target_epsilon` must be a number, got 'four'.
 """
 
 import textwrap
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+from reldp._validate import (
+    ACTIVATIONS,
+    ANALYSES,
+    CLIPPING_RULES,
+    LOSSES,
+    NEGATIVE_POOLS,
+    NOISE_GENERATORS,
+    PAIRINGS,
+    POOLINGS,
+    PRECISIONS,
+    SCHEDULES,
+    SCORES,
+    SIZES,
+    UNITS,
+    default_of,
+    refuse,
+)
 from reldp.errors import ConfigError
+from reldp.plan import PrivacyPlan
+from reldp.training.config import LearningSettings, LoggingSettings, PerformanceSettings
 
 __all__ = ["SECTIONS", "Setting"]
 
@@ -36,230 +57,283 @@ class Setting:
 
     Attributes:
         kind: One of the words of `_KINDS`.
-        default: What holds if nothing is said; None if it is found from the data or the model.
-        about: What it is, for people.
-        example: How it is written in TOML, where there is no default to show.
+        about: What it does, in sentences.
+        example: How to write it in TOML, where there is no default to show.
+        choices: The values that are allowed, where there are only a few.
+        default: The value that holds if none is given; None if it follows from the data or the model.
     """
 
     kind: str
-    default: Any
     about: str
     example: str = ""
+    choices: tuple[str, ...] = ()
+    default: Any = None
 
     def lines(self) -> list[str]:
-        """What it is, in lines of a comment."""
-        return textwrap.wrap(self.about, 96)
+        """Return the description as lines of a comment."""
+        choices = f" One of {', '.join(self.choices)}." if self.choices else ""
+        return textwrap.wrap(self.about + choices, 96)
 
     def check(self, name: str, value: Any) -> None:
-        """Refuses a value of another kind; the value's own rules are checked by its owner."""
+        """Refuse a value of another kind; the class that the setting belongs to checks its range."""
         fits = isinstance(value, _KINDS[self.kind])
         if isinstance(value, bool) and self.kind != "true or false":
             fits = False
         if not fits:
-            article = "" if self.kind == "true or false" or self.kind == "text" else "a "
-            raise ConfigError(f"`{name}` must be {article}{self.kind}, got {value!r}.")
+            article = "" if self.kind in ("true or false", "text") else "a "
+            refuse(name, f"{article}{self.kind}", value, error=ConfigError)
 
+
+def _with_defaults(
+    owner: Callable[..., Any], settings: Mapping[str, Setting]
+) -> dict[str, Setting]:
+    """Return the settings with the defaults of a class or function."""
+    filled = {}
+    for name, setting in settings.items():
+        default = default_of(owner, name)
+        # As TOML reads it: a tuple there is a list here.
+        value = list(default) if isinstance(default, tuple) else default
+        filled[name] = replace(setting, default=value)
+    return filled
+
+
+_DATA = {
+    "graph": Setting(
+        "text",
+        "Graph folder, or a bundled graph: wordnet-nouns, wordnet-verbs, wordnet-adjectives.",
+        '"path/to/graph"',
+    ),
+    "max_degree": Setting(
+        "whole number",
+        "Largest number of relations that a protected entity keeps. The others are dropped.",
+        default=5,
+    ),
+    "promise_degrees": Setting(
+        "true or false",
+        "Take max_degree as a fact about the data: no relation is dropped, and a graph with a larger "
+        "degree is refused.",
+        default=False,
+    ),
+    "cap_seed": Setting(
+        "whole number", "Seed of the choice of relations that are dropped.", default=0
+    ),
+    "drop": Setting(
+        "list",
+        "Kinds of damage to drop and count instead of refusing the graph, such as duplicate_relations.",
+        default=[],
+    ),
+    "public_pool": Setting(
+        "text",
+        'Graph of public entities to draw negatives from. Needs negatives = "public" in [privacy].',
+        '"path/to/public/graph"',
+    ),
+}
+
+# The encoders load torch, and help pages must not wait for that: a test compares these defaults with theirs.
+_ENCODER = {
+    "model": Setting(
+        "text",
+        "Folder or hub name of a text model (default: MiniLM for a graph of texts, and an MLP for a "
+        "graph with features).",
+        '"sentence-transformers/all-MiniLM-L6-v2"',
+    ),
+    "train": Setting(
+        "text",
+        "Weights of a text model to train: lora, full, last:N (layers), or head (a layer on frozen "
+        "embeddings, thousands of steps a minute).",
+        default="lora",
+    ),
+    "lora_rank": Setting("whole number", "Rank of the adapters.", default=8),
+    "lora_alpha": Setting("number", "Scale of the adapters (default: twice the rank).", "16.0"),
+    "lora_targets": Setting(
+        "list or text",
+        'Linear layers with adapters: a list of names, "all-linear", or "query-value" (faster). The '
+        "default is attention and feed-forward, or query and value where layers have more than these.",
+        '"query-value"',
+    ),
+    "lora_layers": Setting(
+        "whole number", "Number of layers with adapters, from the last (default: all).", "3"
+    ),
+    "pooling": Setting(
+        "text",
+        "How token vectors become one vector (default: as the model was trained).",
+        '"mean"',
+        POOLINGS,
+    ),
+    "normalize": Setting(
+        "true or false",
+        "Scale embeddings to length 1 (default: as the model was trained).",
+        "true",
+    ),
+    "max_length": Setting(
+        "whole number", "Tokens after which a text is cut (default: the model's limit).", "64"
+    ),
+    "dtype": Setting(
+        "text", "Number format of the frozen weights.", choices=PRECISIONS, default="float32"
+    ),
+    "attention": Setting(
+        "text",
+        "Attention implementation of a text model: short (at most 64 tokens; fast on a GPU), or a name "
+        "that transformers knows (default: chosen by transformers).",
+        '"short"',
+    ),
+    "gguf_file": Setting("text", "GGUF file inside the model's folder.", '"model.gguf"'),
+    "revision": Setting("text", "Revision of a hub model.", '"main"'),
+    "seed": Setting("whole number", "Seed of the new weights, which are public.", default=0),
+    "hidden": Setting(
+        "list", "Widths of hidden layers, for a head or for an encoder of features.", default=[]
+    ),
+    "dim": Setting(
+        "whole number", "Length of an embedding, for a head or for an encoder of features.", "128"
+    ),
+    "activation": Setting(
+        "text",
+        "Function between the layers of an encoder of features.",
+        choices=ACTIVATIONS,
+        default="relu",
+    ),
+}
+# What a recipe asks for besides the fields of a plan.
+_TARGET = {
+    "enabled": Setting(
+        "true or false",
+        "false trains without clipping and noise: epsilon is infinite.",
+        default=True,
+    ),
+    "target_epsilon": Setting(
+        "number", "Epsilon that the noise is calibrated to. Smaller is more private.", "4.0"
+    ),
+    "noise_multiplier": Setting(
+        "number",
+        "Standard deviation of the noise, divided by the clip norm; instead of target_epsilon.",
+        "1.0",
+    ),
+    "delta": Setting(
+        "number", "Delta (default: a tenth of 1/entities, or of their lower bound).", "1e-6"
+    ),
+}
+_SIZES = {
+    "sizes": Setting(
+        "text",
+        "What a plan knows about the numbers of entities and relations: private (noisy bounds, "
+        "released once per graph for a little epsilon, which is included), declared (bounds that you "
+        "know without looking at the data), or public (the exact numbers, which the certificate then "
+        "prints).",
+        choices=SIZES,
+    ),
+    "min_entities": Setting(
+        "whole number", "For declared sizes: lower bound on the number of entities.", "10000"
+    ),
+    "max_relations": Setting(
+        "whole number",
+        "For declared sizes: upper bound on the number of relations after capping.",
+        "50000",
+    ),
+}
+_STEPS = {
+    "min_unprotected": Setting(
+        "whole number",
+        "For declared sizes and unprotected negatives: lower bound on the number of unprotected "
+        "entities.",
+        "1000",
+    ),
+    "num_steps": Setting(
+        "whole number", "Number of steps (default: suggested for the graph).", "1000"
+    ),
+    "expected_batch_size": Setting(
+        "number", "Expected relations per batch (default: suggested for the graph).", "256"
+    ),
+    "sample_rate": Setting(
+        "number",
+        "Probability that a relation enters a batch; instead of expected_batch_size.",
+        "0.001",
+    ),
+    "num_negatives": Setting(
+        "whole number", "Negatives per relation (default: suggested for the graph).", "4"
+    ),
+}
+_MECHANISM = {
+    "clip_norm": Setting("number", "Largest gradient norm of one tuple. Does not change epsilon."),
+    "clipping": Setting(
+        "text",
+        "Clipping rule. The claim of the frequency rule is false in the worst case.",
+        choices=CLIPPING_RULES,
+    ),
+    "negatives": Setting("text", "Entities that negatives are drawn from.", choices=NEGATIVE_POOLS),
+    "unit": Setting("text", "What is protected; the relation level is weaker.", choices=UNITS),
+    "analysis": Setting("text", "Proof that gives epsilon; best is the smaller.", choices=ANALYSES),
+}
+
+_LEARNING = {
+    "loss": Setting(
+        "text", "Loss of a tuple. Pair clipping needs hinge or logistic.", choices=LOSSES
+    ),
+    "score": Setting("text", "Similarity of two embeddings.", choices=SCORES),
+    "temperature": Setting("number", "Divisor of every score."),
+    "margin": Setting("number", "Margin of the hinge loss."),
+    "pairing": Setting(
+        "text",
+        "Pairs that a relation is compared with: one per negative, both endpoints per negative, or all "
+        "pairs of a tuple. The default is all for infonce, and one for other losses and for public "
+        "negatives.",
+        '"all"',
+        PAIRINGS,
+    ),
+    "optimizer": Setting("text", "Name of an optimizer in torch.optim."),
+    "optimizer_options": Setting(
+        "table", "Options of the optimizer, such as { weight_decay = 0.01 }."
+    ),
+    "learning_rate": Setting("number", "Learning rate before the schedule."),
+    "schedule": Setting("text", "Schedule of the learning rate.", choices=SCHEDULES),
+    "warmup_steps": Setting("whole number", "Steps over which the learning rate rises from 0."),
+    "average": Setting(
+        "number",
+        "Decay of an average of the weights, which is then released (default: no average).",
+        "0.99",
+    ),
+}
+
+_PERFORMANCE = {
+    "noise_generator": Setting(
+        "text",
+        "Generator of the noise: secure (cryptographic, correctly rounded) or fast (Philox).",
+        choices=NOISE_GENERATORS,
+    ),
+    "microbatch_units": Setting(
+        "whole number", "Clip units in one forward pass (default: chosen by their length).", "32"
+    ),
+    "device": Setting("text", "cpu, cuda or cuda:N."),
+    "precision": Setting("text", "Number format of activations.", choices=PRECISIONS),
+    "cuda_graphs": Setting(
+        "true or false",
+        "Capture steps as CUDA graphs: several times faster with small encoders on a GPU.",
+    ),
+    "threads": Setting("whole number", "Number of CPU threads (default: all).", "2"),
+}
+
+_LOGGING = {
+    "checkpoint_every": Setting("whole number", "Steps between checkpoints."),
+    "progress": Setting("true or false", "Show a progress bar (default: on a terminal).", "true"),
+    "log_sensitive": Setting(
+        "true or false",
+        "Log losses, batch sizes, norms and times. They are sensitive: no guarantee covers them, and "
+        "they are sent to every logger.",
+    ),
+    "log_every": Setting("whole number", "Steps between lines of metrics."),
+    "tensorboard": Setting("true or false", "Write TensorBoard events too."),
+    "wandb_project": Setting("text", "Weights & Biases project to log to.", '"reldp"'),
+}
 
 SECTIONS: Mapping[str, Mapping[str, Setting]] = {
-    "data": {
-        "graph": Setting(
-            "text",
-            None,
-            "Graph folder, or a bundled graph: wordnet-nouns, wordnet-verbs, wordnet-adjectives.",
-            '"path/to/graph"',
-        ),
-        "max_degree": Setting(
-            "whole number", 5, "Most relations that a protected entity keeps; the rest is dropped."
-        ),
-        "promise_degrees": Setting(
-            "true or false",
-            False,
-            "Take max_degree as a fact about the data: nothing is dropped, and the graph is "
-            "refused if it is not true.",
-        ),
-        "cap_seed": Setting("whole number", 0, "Decides which relations are dropped."),
-        "drop": Setting(
-            "list",
-            [],
-            "Kinds of damage to drop and count instead of refusing, such as duplicate_relations.",
-        ),
-        "public_pool": Setting(
-            "text",
-            None,
-            "Graph of public entities that negatives come from; needs negatives = "
-            '"public" in [privacy].',
-            '"path/to/public/graph"',
-        ),
-    },
-    "encoder": {
-        "model": Setting(
-            "text",
-            None,
-            "Folder or hub name of a text model; leave it out for a graph with features.",
-            '"sentence-transformers/all-MiniLM-L6-v2"',
-        ),
-        "train": Setting(
-            "text",
-            "lora",
-            "What of a text model is trained: lora, full, last:N (layers), or head (a layer on "
-            "frozen embeddings, thousands of steps a minute).",
-        ),
-        "lora_rank": Setting("whole number", 8, "Rank of the adapters."),
-        "lora_alpha": Setting(
-            "number", None, "Scale of the adapters; twice the rank if left out.", "16.0"
-        ),
-        "lora_targets": Setting(
-            "list or text",
-            None,
-            'Linear layers with adapters by name, "all-linear", or "query-value" (cheaper); attention '
-            "and feed-forward if left out, query and value where layers have more than these.",
-            '"query-value"',
-        ),
-        "lora_layers": Setting(
-            "whole number", None, "Adapters in the last so many layers only.", "3"
-        ),
-        "pooling": Setting(
-            "text", None, "mean, cls or last; the model's own if left out.", '"mean"'
-        ),
-        "normalize": Setting(
-            "true or false",
-            None,
-            "Embeddings of length 1; the model's own choice if left out.",
-            "true",
-        ),
-        "max_length": Setting(
-            "whole number", None, "Longer texts are cut; the model's own if left out.", "64"
-        ),
-        "dtype": Setting("text", "float32", "Of the frozen weights: float32 or bfloat16."),
-        "attention": Setting(
-            "text",
-            None,
-            "Attention implementation of a text model: short (at most 64 tokens; fast on a GPU), or a "
-            "name that transformers knows. Chosen by transformers if left out.",
-            '"short"',
-        ),
-        "gguf_file": Setting("text", None, "GGUF file inside the model's folder.", '"model.gguf"'),
-        "revision": Setting("text", None, "Revision of a hub model.", '"main"'),
-        "hidden": Setting(
-            "list", [], "Widths of hidden layers, of a head or of an encoder of features."
-        ),
-        "dim": Setting(
-            "whole number", None, "Length of an embedding, of a head or of features.", "128"
-        ),
-        "activation": Setting(
-            "text", "relu", "Between the layers of an encoder of features: relu, tanh or gelu."
-        ),
-        "seed": Setting("whole number", 0, "Of the new weights, which are public."),
-    },
+    "data": _DATA,
+    "encoder": _ENCODER,
     "privacy": {
-        "enabled": Setting(
-            "true or false", True, "false trains without clipping and noise: epsilon is infinite."
-        ),
-        "target_epsilon": Setting(
-            "number",
-            None,
-            "Epsilon that the noise is calibrated to; smaller is more private.",
-            "4.0",
-        ),
-        "noise_multiplier": Setting(
-            "number", None, "Or the noise itself, divided by the clip norm.", "1.0"
-        ),
-        "delta": Setting(
-            "number", None, "A tenth of 1/entities (their lower bound) if left out.", "1e-6"
-        ),
-        "sizes": Setting(
-            "text",
-            "private",
-            "What a plan knows about the numbers of entities and relations: private (noisy bounds, "
-            "released once per graph for a little epsilon, which is included), declared (bounds of "
-            "yours, known without looking at the data), or public (the exact numbers, which the "
-            "certificate then prints).",
-        ),
-        "min_entities": Setting(
-            "whole number", None, "For declared sizes: the graph has at least so many.", "10000"
-        ),
-        "max_relations": Setting(
-            "whole number",
-            None,
-            "For declared sizes: the graph has at most so many, after capping.",
-            "50000",
-        ),
-        "min_unprotected": Setting(
-            "whole number",
-            None,
-            "For declared sizes and unprotected negatives: at least so many entities are unprotected.",
-            "1000",
-        ),
-        "num_steps": Setting(
-            "whole number", None, "Steps; suggested for the graph if left out.", "1000"
-        ),
-        "expected_batch_size": Setting(
-            "number", None, "Relations per batch; suggested for the graph if left out.", "256"
-        ),
-        "sample_rate": Setting("number", None, "Or the rate that relations enter at.", "0.001"),
-        "num_negatives": Setting(
-            "whole number", None, "Negatives per relation; suggested if left out.", "4"
-        ),
-        "clip_norm": Setting(
-            "number", 1.0, "Largest gradient norm of one tuple; does not change epsilon."
-        ),
-        "clipping": Setting(
-            "text", "tuple", "tuple, pair, or frequency (whose promise is false in the worst case)."
-        ),
-        "negatives": Setting(
-            "text", "entities", "Where negatives come from: entities, unprotected or public."
-        ),
-        "unit": Setting("text", "entity", "Who is protected: entity, or relation (weaker)."),
-        "analysis": Setting("text", "best", "best, anchored or replacement."),
+        **_TARGET,
+        **_with_defaults(PrivacyPlan.for_graph, _SIZES),
+        **_STEPS,
+        **_with_defaults(PrivacyPlan, _MECHANISM),
     },
-    "training": {
-        "loss": Setting(
-            "text", "infonce", "infonce, hinge or logistic; pair clipping needs a sum."
-        ),
-        "score": Setting("text", "cosine", "cosine or dot."),
-        "temperature": Setting("number", 0.05, "Scores are divided by it."),
-        "margin": Setting("number", 1.0, "Of the hinge loss."),
-        "pairing": Setting(
-            "text",
-            None,
-            "Pairs that a relation is compared with: one per negative, both ends, or all of a tuple; "
-            "if left out, all for infonce and one for other losses and public negatives.",
-            '"all"',
-        ),
-        "optimizer": Setting("text", "adam", "Any optimizer of torch.optim by name."),
-        "optimizer_options": Setting("table", {}, "Its options, such as { weight_decay = 0.01 }."),
-        "learning_rate": Setting("number", 1e-3, "Before the schedule."),
-        "schedule": Setting("text", "constant", "constant, linear, cosine or inverse_sqrt."),
-        "warmup_steps": Setting("whole number", 0, "Steps over which the learning rate rises."),
-        "average": Setting(
-            "number", None, "Decay of an average of the weights, which is then released.", "0.99"
-        ),
-        "noise": Setting(
-            "text", "secure", "secure (cryptographic, correctly rounded) or fast (Philox)."
-        ),
-        "chunk_units": Setting(
-            "whole number", None, "Clip units in one forward; by length if left out.", "32"
-        ),
-        "device": Setting("text", "cpu", "cpu or cuda."),
-        "precision": Setting("text", "float32", "float32, or bfloat16 activations."),
-        "replay": Setting(
-            "true or false",
-            False,
-            "Record steps once and replay them: several times faster with small encoders on a GPU.",
-        ),
-        "threads": Setting("whole number", None, "Of the CPU; torch's own if left out.", "2"),
-        "checkpoint_every": Setting("whole number", 100, "Steps between checkpoints."),
-        "progress": Setting(
-            "true or false", None, "Show a progress bar; on a terminal if left out.", "true"
-        ),
-        "log_sensitive": Setting(
-            "true or false",
-            False,
-            "Write down losses, batch sizes, norms and times. They are sensitive: no guarantee "
-            "covers them, and they go wherever metrics go.",
-        ),
-        "log_every": Setting("whole number", 1, "Steps between lines of metrics."),
-        "tensorboard": Setting("true or false", False, "Write TensorBoard events too."),
-        "wandb_project": Setting("text", None, "Weights & Biases project to log to.", '"reldp"'),
-    },
+    "learning": _with_defaults(LearningSettings, _LEARNING),
+    "performance": _with_defaults(PerformanceSettings, _PERFORMANCE),
+    "logging": _with_defaults(LoggingSettings, _LOGGING),
 }

@@ -22,7 +22,7 @@ import json
 import secrets
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,7 @@ from reldp.training.checkpoint import (
     read_checkpoint,
     save_checkpoint,
 )
-from reldp.training.config import LEARNING, PERFORMANCE, TrainingConfig
+from reldp.training.config import TrainingConfig
 from reldp.training.identity import (
     attention_of,
     encoder_sha256,
@@ -95,8 +95,8 @@ class RunFacts:
     @cached_property
     def machine(self) -> dict[str, Any]:
         """What must be the same for repeated steps to have the same bits."""
-        here = machine(self.config.device, self.threads)
-        here |= self.config.part(PERFORMANCE) | {"threads": self.threads}
+        here = machine(self.config.performance.device, self.threads)
+        here |= asdict(self.config.performance) | {"threads": self.threads}
         return here | {"attention": attention_of(self.encoder)}
 
     def inputs(self, private: PrivateRecord) -> dict[str, Any]:
@@ -114,13 +114,15 @@ class RunFacts:
 
         The machine is left out: where it differs, a branch has a random number of its own.
         """
+        # The generator too: one key must not feed two generators.
+        generator = {"noise": self.config.performance.noise_generator}
         parts = {
             "plan": self.plan.hash,
             "graph": self.capped.fingerprint,
             "table": self._table_sha256 if self.encoder.table_is_exact else None,
             "pool": self._pool_sha256,
             "encoder": [self.encoder.describe(), self._encoder_sha256],
-            "training": self.config.part(LEARNING),
+            "training": asdict(self.config.learning) | generator,
         }
         return json.dumps(parts, sort_keys=True)
 
@@ -155,14 +157,16 @@ class RunFacts:
 
     def start(self, private: PrivateRecord) -> dict[str, Any]:
         """The facts of the ledger's first entry, apart from `inputs`."""
-        noise = "none" if self.plan.noise_multiplier == 0 else self.config.noise
+        noise = (
+            "none" if self.plan.noise_multiplier == 0 else self.config.performance.noise_generator
+        )
         return {
             "num_steps": self.plan.num_steps,
             "plan_hash": self.plan.hash,
             "graph": self._graph(private),
             "encoder": self.encoder.describe()
             | {"start_sha256": state_hash(self.encoder.trainable())},
-            "training": self.config.part(LEARNING),
+            "training": asdict(self.config.learning),
             "noise": {"source": noise, "description": _NOISE.get(noise, "none")},
             "versions": versions(),
             "machine": self.machine,

@@ -109,7 +109,7 @@ class PrivateStep:
         self._size = sum(p.numel() for p in self.parameters.values())
         # Locality is checked here, on public rows and to the bit, and not by the engine.
         unchecked = GradientSettings(check_isolation=False)
-        self._engine = PerUnitGradients(encoder.module, unchecked) if config.clip else None
+        self._engine = PerUnitGradients(encoder.module, unchecked) if config.learning.clip else None
         self._table = encoder.table(capped, pool=pool) if table is None else table
         expected = capped.num_entities + (plan.pool_size if plan.negatives == "public" else 0)
         if len(self._table) != expected:
@@ -119,7 +119,9 @@ class PrivateStep:
             )
         self._shapes = self._frame_shapes()
         pad = getattr(self._table, "pad_id", 0)
-        self._frames = Replay(self._frame_sum, record=config.replay, place=self._place, pad_id=pad)
+        self._frames = Replay(
+            self._frame_sum, record=config.performance.cuda_graphs, place=self._place, pad_id=pad
+        )
         self._guard = LocalityGuard(encoder, self._table, self._frames)
         self._sampler: TupleSampler | None = None
         self._streams: Streams | None = None
@@ -134,7 +136,7 @@ class PrivateStep:
             most_units=most_units(plan.expected_batch_size, plan.clipping.units_per_tuple(k)),
             max_length=self._max_length() if has_tokens else None,
             kind=self._encoder.device.type,
-            units=self._config.chunk_units,
+            units=self._config.performance.microbatch_units,
         )
 
     def _max_length(self) -> int:
@@ -169,7 +171,7 @@ class PrivateStep:
             public_pool_size=plan.pool_size if plan.negatives == "public" else None,
         )
         if plan.noise_multiplier > 0:
-            self._noise = GaussianNoise(streams, self._config.noise)
+            self._noise = GaussianNoise(streams, self._config.performance.noise_generator)
 
     def close(self) -> None:
         """Stops drawing noise ahead."""
@@ -314,13 +316,13 @@ class PrivateStep:
         )
 
     def _autocast(self) -> AbstractContextManager[Any]:
-        if self._config.precision == "float32":
+        if self._config.performance.precision == "float32":
             return nullcontext()
         # A recording must cast at every replay, not once.
         return torch.autocast(
             self._encoder.device.type,
             dtype=torch.bfloat16,
-            cache_enabled=not self._config.replay,
+            cache_enabled=not self._config.performance.cuda_graphs,
         )
 
     def _longest(self, units: "ClipUnits") -> npt.NDArray[np.int64]:
@@ -360,13 +362,15 @@ def relation_loss(config: "TrainingConfig", plan: "PrivacyPlan") -> RelationLoss
     InfoNCE compares all pairs of a tuple unless told otherwise, but for negatives of texts that
     nobody will search; the sums compare each negative with one end, as in the paper.
     """
-    every = config.loss == "infonce" and plan.negatives != "public"
+    every = config.learning.loss == "infonce" and plan.negatives != "public"
     return RelationLoss(
-        loss=config.loss,
-        score=config.score,
-        temperature=config.temperature,
-        margin=config.margin,
-        pairing=("all" if every else "one") if config.pairing is None else config.pairing,
+        loss=config.learning.loss,
+        score=config.learning.score,
+        temperature=config.learning.temperature,
+        margin=config.learning.margin,
+        pairing=("all" if every else "one")
+        if config.learning.pairing is None
+        else config.learning.pairing,
     )
 
 

@@ -92,7 +92,7 @@ class Trainer:
         capped: The training graph.
         plan: What is promised; must fit the graph.
         pool: Public entities for ``negatives="public"``: another graph, texts or features.
-        **settings: Fields of `TrainingConfig`.
+        **settings: Fields of `LearningSettings`, `PerformanceSettings` and `LoggingSettings`.
     """
 
     def __init__(
@@ -106,11 +106,12 @@ class Trainer:
     ) -> None:
         """Checks that everything fits together, before anything is computed."""
         self.encoder, self.capped, self.plan = encoder, capped, plan
-        config = TrainingConfig.make(settings)
+        config = TrainingConfig.make(**settings)
         check_fit(capped, plan, config)
         # As it will be, so that a resumed run and the certificate see what was meant.
-        self.config = replace(config, pairing=relation_loss(config, plan).pairing)
-        _check_device(self.config.device)
+        learning = replace(config.learning, pairing=relation_loss(config, plan).pairing)
+        self.config = replace(config, learning=learning)
+        _check_device(self.config.performance.device)
         if (pool is None) == (plan.negatives == "public"):
             raise ConfigError(
                 "`pool` must be given with negatives='public' and only then, "
@@ -132,9 +133,9 @@ class Trainer:
             self._refuse_trained()
             self._warn()
         threads = self._threads(run)
-        with repeatable(self.config.device, threads):
+        with repeatable(self.config.performance.device, threads):
             # Before anything is computed: dropout would give other sums every time.
-            self.encoder.to(self.config.device).eval().check_finite()
+            self.encoder.to(self.config.performance.device).eval().check_finite()
             if not run.has_run and self.plan.num_steps:
                 with no_random_numbers():
                     self._prepared().prepare()  # a refusal leaves no run behind
@@ -156,8 +157,8 @@ class Trainer:
 
     def _threads(self, run: RunFolder) -> int:
         """Threads asked for, or those of the run, or torch's own number."""
-        if self.config.threads is not None:
-            return self.config.threads
+        if self.config.performance.threads is not None:
+            return self.config.performance.threads
         if run.has_run:
             return threads_of(run)
         return torch.get_num_threads()
@@ -239,12 +240,12 @@ class _Loop:
         self._names = list(step.parameters)
         self._stream = session.stream_number
         self._optimizer = make_optimizer(
-            self._config.optimizer,
+            self._config.learning.optimizer,
             step.parameters.values(),
-            self._config.learning_rate,
-            self._config.optimizer_options,
+            self._config.learning.learning_rate,
+            self._config.learning.optimizer_options,
         )
-        self._watch = NonfiniteWatch(self._plan, clip=self._config.clip)
+        self._watch = NonfiniteWatch(self._plan, clip=self._config.learning.clip)
         self._average: WeightAverage | None = None
         self._restore(session.checkpoint)
 
@@ -254,11 +255,11 @@ class _Loop:
             load_optimizer_state(
                 self._optimizer, self._names, checkpoint.optimizer, checkpoint.numbers
             )
-        if self._config.average is not None:
+        if self._config.learning.average is not None:
             device = self._encoder.device
             start = checkpoint.average or checkpoint.weights
             on_device = {name: value.to(device) for name, value in start.items()}
-            self._average = WeightAverage(self._config.average, on_device)
+            self._average = WeightAverage(self._config.learning.average, on_device)
 
     def run(self) -> None:
         """Takes every step that is left; a first Ctrl-C or SIGTERM stops after a checkpoint."""
@@ -267,7 +268,7 @@ class _Loop:
         config = self._config
         with (
             MetricsLog(self._session.run, config, first, branch) as log,
-            progress_bar(config.progress, first, stop, self._spent()) as advance,
+            progress_bar(config.logging.progress, first, stop, self._spent()) as advance,
             stop_requests() as asked_to_stop,
         ):
             for step in range(first, stop):
@@ -275,7 +276,7 @@ class _Loop:
                 rate, report = self._take(step, branch)
                 log.write(step, rate, report, self._step.parameters)
                 advance(step + 1)
-                due = (step + 1) % config.checkpoint_every == 0 or step + 1 == stop
+                due = (step + 1) % config.logging.checkpoint_every == 0 or step + 1 == stop
                 if due or asked_to_stop():
                     self._session.save(self._checkpoint(step + 1, branch))
                 if asked_to_stop() and step + 1 < stop:
@@ -285,8 +286,12 @@ class _Loop:
         """Counts the next steps before the first of them runs."""
         if step < self._session.ledger.counted_to:
             return
-        every = self._config.checkpoint_every
-        block = every - step % every if is_repeatable(self._config.device) else min(_BLOCK, every)
+        every = self._config.logging.checkpoint_every
+        block = (
+            every - step % every
+            if is_repeatable(self._config.performance.device)
+            else min(_BLOCK, every)
+        )
         self._session.ledger.reserve(step, min(step + block, stop))
 
     def _take(self, step: int, branch: int) -> tuple[float, Any]:
@@ -299,7 +304,11 @@ class _Loop:
         self._watch.see(report)
         config = self._config
         rate = learning_rate(
-            config.schedule, config.learning_rate, step, self._plan.num_steps, config.warmup_steps
+            config.learning.schedule,
+            config.learning.learning_rate,
+            step,
+            self._plan.num_steps,
+            config.learning.warmup_steps,
         )
         for group in self._optimizer.param_groups:
             group["lr"] = rate
