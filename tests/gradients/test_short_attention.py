@@ -125,9 +125,14 @@ def test_what_it_does_not_compute_is_refused(options: dict[str, Any], reason: st
 
 @pytest.mark.gpu
 @needs_gpu
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_kernels_agree_with_torch(dtype: torch.dtype) -> None:
-    assert agrees(module._by_kernels, torch.device("cuda"), dtype)
+def test_kernels_agree_with_torch() -> None:
+    assert agrees(module._by_kernels, torch.device("cuda"), torch.bfloat16)
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_float32_on_a_gpu_is_exact() -> None:
+    assert agrees(positional, torch.device("cuda"), torch.float32)
 
 
 @pytest.mark.gpu
@@ -141,27 +146,24 @@ def test_a_wrong_scale_of_the_kernels_would_be_seen() -> None:
 
 @pytest.mark.gpu
 @needs_gpu
-@pytest.mark.parametrize("dim", [5, 16, 80])
-@pytest.mark.parametrize("length", [1, 7, 33, 64])
-@pytest.mark.parametrize("causal", [False, True])
-def test_float32_kernels_are_exact_for_every_shape(dim: int, length: int, causal: bool) -> None:
+@pytest.mark.parametrize(
+    ("dim", "length", "causal"), [(5, 7, False), (16, 64, True), (80, 33, True), (128, 1, False)]
+)
+def test_kernels_take_every_head_size_and_length(dim: int, length: int, causal: bool) -> None:
     generator = torch.Generator("cuda").manual_seed(0)
     parts = [
-        torch.randn((3, length, heads, dim), generator=generator, device="cuda")
+        torch.randn((3, length, heads, dim), generator=generator, device="cuda").bfloat16()
         for heads in (4, 2, 2)
     ]
     mask = torch.arange(length, device="cuda") < torch.tensor([[length], [4], [1]], device="cuda")
-    ours, expected = (
-        [
-            out := function(
-                *(leaves := [p.clone().requires_grad_() for p in parts]), mask, 0.3, causal
-            ),
-            *torch.autograd.grad((out * mask[:, :, None, None]).square().sum(), leaves),
-        ]
-        for function in (module._by_kernels, module._by_torch)
-    )
-    for value, other in zip(ours, expected, strict=True):
-        torch.testing.assert_close(value, other, atol=2e-5, rtol=1e-4)
+    results = []
+    for function in (module._by_kernels, module._by_torch):
+        leaves = [part.clone().requires_grad_() for part in parts]
+        out = function(*leaves, mask, dim**-0.5, causal).float() * mask[:, :, None, None]
+        results.append([out, *torch.autograd.grad(out.square().sum(), leaves)])
+    for value, expected in zip(*results, strict=True):
+        error = (value - expected).float().norm()
+        assert error <= 0.02 * expected.float().norm() + 1e-6
 
 
 @pytest.mark.gpu

@@ -150,9 +150,9 @@ class TextEncoder(Encoder):
             dtype: Type of the frozen weights: ``"float32"`` or ``"bfloat16"``.
             device: Device of the model.
             attention: Performance setting that never changes epsilon: ``"short"`` for texts of at
-                most 64 tokens (`reldp.gradients.short_attention`; several times faster on a GPU
-                with bfloat16 weights), or the name of a transformers implementation such as
-                ``"eager"`` (default: chosen by transformers).
+                most 64 tokens (`reldp.gradients.short_attention`, a fused kernel for bfloat16 on a
+                GPU), or the name of a transformers implementation such as ``"eager"`` (default:
+                chosen by transformers).
             gguf_file: GGUF file inside the folder or hub repository.
             revision: Revision of a hub repository.
             seed: Seed of the new weights, which are public.

@@ -3,6 +3,7 @@
 
 One program computes all queries, keys and values of one row and key head. Nothing is added up
 across programs, so a row's bits do not depend on the other rows, and every run gives the same bits.
+For bfloat16 only: float32 blocks of these sizes take minutes to compile.
 """
 
 from typing import Any
@@ -14,12 +15,10 @@ from torch import Tensor
 
 
 @triton.jit
-def _probabilities(
-    q, k, valid, scale, length, CAUSAL: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr
-):
+def _probabilities(q, k, valid, scale, length, CAUSAL: tl.constexpr, BLOCK: tl.constexpr):
     """Softmax (queries, keys) of one head, float32."""
     positions = tl.arange(0, BLOCK)
-    scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
+    scores = tl.dot(q, tl.trans(k)) * scale
     visible = valid[None, :] & (positions[:, None] < length)
     if CAUSAL:
         visible = visible & (positions[None, :] <= positions[:, None])
@@ -34,7 +33,6 @@ def _probabilities(
 def _forward(
     q_at, k_at, v_at, mask_at, out_at, scale, length, heads, kv_heads, dim,
     GROUPS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, CAUSAL: tl.constexpr,
-    PRECISION: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0).to(tl.int64)
     row, kv_head = program // kv_heads, program % kv_heads
@@ -48,8 +46,8 @@ def _forward(
         head = kv_head * GROUPS + group
         place = ((row * length + positions[:, None]) * heads + head) * dim + columns[None, :]
         q = tl.load(q_at + place, mask=inside, other=0.0)
-        p = _probabilities(q, k, valid, scale, length, CAUSAL, BLOCK, PRECISION)
-        out = tl.dot(p.to(v.dtype), v, input_precision=PRECISION)
+        p = _probabilities(q, k, valid, scale, length, CAUSAL, BLOCK)
+        out = tl.dot(p.to(v.dtype), v)
         tl.store(out_at + place, out.to(v.dtype), mask=inside)
 
 
@@ -57,7 +55,6 @@ def _forward(
 def _backward(
     q_at, k_at, v_at, mask_at, grad_at, dq_at, dk_at, dv_at, scale, length, heads, kv_heads, dim,
     GROUPS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, CAUSAL: tl.constexpr,
-    PRECISION: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0).to(tl.int64)
     row, kv_head = program // kv_heads, program % kv_heads
@@ -74,14 +71,14 @@ def _backward(
         place = ((row * length + positions[:, None]) * heads + head) * dim + columns[None, :]
         q = tl.load(q_at + place, mask=inside, other=0.0)
         grad = tl.load(grad_at + place, mask=inside, other=0.0)
-        p = _probabilities(q, k, valid, scale, length, CAUSAL, BLOCK, PRECISION)
-        dp = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
+        p = _probabilities(q, k, valid, scale, length, CAUSAL, BLOCK)
+        dp = tl.dot(grad, tl.trans(v))
         ds = p * (dp - tl.sum(p * dp, 1)[:, None]) * scale
         low = ds.to(q.dtype)
-        dq = tl.dot(low, k, input_precision=PRECISION)
+        dq = tl.dot(low, k)
         tl.store(dq_at + place, dq.to(q.dtype), mask=inside)
-        dk += tl.dot(tl.trans(low), q, input_precision=PRECISION)
-        dv += tl.dot(tl.trans(p.to(q.dtype)), grad, input_precision=PRECISION)
+        dk += tl.dot(tl.trans(low), q)
+        dv += tl.dot(tl.trans(p.to(q.dtype)), grad)
     tl.store(dk_at + kv, dk.to(k.dtype), mask=inside)
     tl.store(dv_at + kv, dv.to(v.dtype), mask=inside)
 
@@ -117,13 +114,11 @@ def _launch(
     """Run a kernel: one program per row and key head, in blocks of at least 16 by 16."""
     rows, length, heads, dim = q.shape
     kv_heads = k.shape[2]
-    exact = torch.get_float32_matmul_precision() == "highest"
     kernel[(rows * kv_heads,)](
         *tensors, scale, length, heads, kv_heads, dim,
         GROUPS=heads // kv_heads,
         WIDTH=max(16, triton.next_power_of_2(dim)),
         BLOCK=max(16, triton.next_power_of_2(length)),
         CAUSAL=causal,
-        PRECISION="ieee" if exact else "tf32",  # bfloat16 products are exact either way
         num_warps=2,
     )  # fmt: skip

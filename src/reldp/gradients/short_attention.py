@@ -1,10 +1,10 @@
 """Attention for short texts: one fused kernel per direction, for rows of at most 64 tokens.
 
 General attention kernels are tuned for thousands of tokens and spend most of their time on empty
-tiles when a text has 32. On a CUDA device, one Triton program holds all queries, keys and values of
-one row and key head, so every number is read once. On a CPU the same formula is computed with
-torch operations. Softmax is float32 either way; products follow the type of the inputs and, for
-float32, `torch.set_float32_matmul_precision`.
+tiles when a text has 32. For bfloat16 on a CUDA device, one Triton program holds all queries, keys
+and values of one row and key head, so every number is read once. Elsewhere the same formula is
+computed with torch operations, which is exact but no faster than other implementations. Softmax and
+sums are float32 either way.
 
 A performance setting (``TextEncoder.load(..., attention="short")``): results differ from those of
 other implementations by rounding only, so epsilon does not change, but bits do. A row's output
@@ -53,9 +53,9 @@ def short_attention(
         scale: Factor of the scores.
         causal: Whether a token attends to itself and earlier tokens only.
     """
-    if q.device.type != "cuda":
+    if q.device.type != "cuda" or q.dtype != torch.bfloat16:
         return _by_torch(q, k, v, mask, scale, causal)
-    _check_kernels(q.device, q.dtype)
+    _check_kernels(q.device)
     return _by_kernels(q, k, v, mask, scale, causal)
 
 
@@ -142,26 +142,26 @@ def _by_kernels(
     return apply(q, k, v, mask, scale, causal)
 
 
-def _check_kernels(device: torch.device, dtype: torch.dtype) -> None:
+def _check_kernels(device: torch.device) -> None:
     """Refuse kernels that disagree with torch on this device."""
     if torch.cuda.is_current_stream_capturing():
         return  # a CUDA graph is captured only after the same step has run without one
-    if not _agreed(device, dtype):
+    if not _agreed(device):
         raise EncoderError(
             f"`attention` 'short' must agree with torch's on {torch.cuda.get_device_name(device)}, "
-            f"got other outputs or gradients in {dtype}. Leave `attention` out."
+            "got other outputs or gradients. Leave `attention` out."
         )
 
 
 @lru_cache(maxsize=16)
-def _agreed(device: torch.device, dtype: torch.dtype) -> bool:
-    """Run `agrees` once per device and type, whatever mode the caller is in."""
+def _agreed(device: torch.device) -> bool:
+    """Run `agrees` once per device, whatever mode the caller is in."""
     with (
         torch.inference_mode(False),
         torch.enable_grad(),
         torch.autocast(device.type, enabled=False),
     ):
-        return agrees(_by_kernels, device, dtype)
+        return agrees(_by_kernels, device, torch.bfloat16)
 
 
 def agrees(function: Callable[..., Tensor], device: torch.device, dtype: torch.dtype) -> bool:
