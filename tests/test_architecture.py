@@ -14,6 +14,11 @@ SOURCE = REPOSITORY / "src"
 WITHOUT_TORCH = ("graph", "sampling", "accounting", "noise", "runs")
 INDEPENDENT = ("sampling", "clipping", "losses", "accounting", "gradients", "noise")
 AFTER_TRAINING = ("evaluation", "reporting")
+ABOVE_RUNS = ("training", "reporting", "encoders", "evaluation", "auditing", "cli")
+# Modules of `runs` that depend on `reldp.errors` only, so that `graph` and `plan` may use them.
+LEAVES_OF_RUNS = {f"reldp.runs.{name}" for name in ("durable", "plain_files", "strict_json")}
+FILE_MODULES = {"os", "io", "pathlib", "json", "shutil", "tempfile", "glob", "fcntl", "pickle"}
+FILE_CALLS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "mkdir", "unlink"}
 BUILT_ON_TORCH = {
     *("torch", "transformers", "peft", "safetensors", "sentence_transformers", "opacus"),
     *("accelerate", "torch_geometric", "gguf"),
@@ -120,6 +125,35 @@ def of_training_at_once(found):
     return of_training(found) and found.at_once
 
 
+def of_what_is_above_runs(found):
+    return part(found.imported) in ABOVE_RUNS
+
+
+def reached_from(imports, importer):
+    """Every module that a part of reldp imports, through others too, at once or inside functions."""
+    targets = {}
+    for i in imports:
+        targets.setdefault(i.importer, set()).add(i.imported)
+    seen, queue = set(), [m for m in targets if part(m) == importer]
+    while queue:
+        module = queue.pop()
+        if module not in seen:
+            seen.add(module)
+            queue += targets.get(module, ())
+    return seen
+
+
+def file_access(code):
+    """Imports of modules for files, and calls that read or write one."""
+    imported = {top(i.imported) for i in imports_of(code, "reldp.x")} & FILE_MODULES
+    called = {
+        ast.unparse(node.func).rpartition(".")[2]
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.Call)
+    }
+    return imported | (called & FILE_CALLS)
+
+
 def test_the_reader_finds_every_kind_of_import():
     code = (
         "import torch.nn as nn\n"
@@ -152,6 +186,7 @@ def test_the_reader_finds_every_kind_of_import():
         ("def f():\n import reldp.losses", "reldp.gradients.x", INDEPENDENT, of_another_part),
         ("import reldp.training.loop", "reldp.reporting.x", AFTER_TRAINING, of_training),
         ("import reldp.training.loop", "reldp.auditing.x", ("auditing",), of_training_at_once),
+        ("def f():\n import reldp.encoders", "reldp.runs.x", ("runs",), of_what_is_above_runs),
     ],
 )
 def test_a_broken_rule_is_seen(code, module, importers, forbidden):
@@ -195,7 +230,7 @@ def test_audits_run_the_training_step_but_load_it_where_they_do():
 
 
 def test_only_plan_and_what_uses_plans_join_the_parts():
-    below = ("graph", "runs", *INDEPENDENT)
+    below = ("graph", *INDEPENDENT)
     joined = breaks(IMPORTS, below, lambda i: part(i.imported) in ("plan", "training", "cli"))
     assert joined == []
 
@@ -210,6 +245,54 @@ def test_losses_need_torch_and_nothing_of_the_package_but_errors_and_checks():
         and not any((i.imported + ".").startswith(name + ".") for name in allowed)
     ]
     assert others == []
+
+
+def test_the_run_folder_knows_the_plan_and_nothing_that_trains_or_reports():
+    assert breaks(IMPORTS, ("runs",), of_what_is_above_runs) == []
+
+
+def test_what_is_below_the_plan_uses_only_the_file_functions_of_runs():
+    below = ("graph", "noise", "plan", "clipping", "sampling", "accounting", "gradients")
+    used = breaks(IMPORTS, below, lambda i: i.imported in MODULES and part(i.imported) == "runs")
+    assert {i.imported for i in used} <= LEAVES_OF_RUNS
+    for module in LEAVES_OF_RUNS:
+        needed = {i.imported for i in IMPORTS if i.importer == module} & set(MODULES)
+        assert needed <= {"reldp.errors"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from pathlib import Path",
+        "def f():\n import os",
+        "def f(path):\n return path.read_text()",
+        "with open('x') as file:\n pass",
+    ],
+)
+def test_access_to_a_file_is_seen(code):
+    assert file_access(code)
+
+
+def test_accounting_has_no_files():
+    """Pure functions: the ledger, which has a file, is in `runs`."""
+    accounting = [path for module, path in MODULES.items() if part(module) == "accounting"]
+    assert accounting
+    assert {path.name: file_access(path.read_text()) for path in accounting} == {
+        path.name: set() for path in accounting
+    }
+
+
+def test_an_import_through_others_and_inside_functions_is_seen():
+    code = {
+        "reldp.training.x": "def f():\n import reldp.result",
+        "reldp.result": "def g():\n from reldp.reporting import verify",
+    }
+    imports = [i for module, text in code.items() for i in imports_of(text, module)]
+    assert "reporting" in map(part, reached_from(imports, "training"))
+
+
+def test_training_never_reaches_reporting():
+    assert [m for m in reached_from(IMPORTS, "training") if part(m) == "reporting"] == []
 
 
 def test_commands_are_imported_by_nobody_but_the_program():
@@ -249,7 +332,11 @@ def test_importing_reldp_is_cheap():
 
 
 @pytest.mark.parametrize(
-    "module", ["reldp.plan", "reldp.graph", "reldp.sampling", "reldp.noise", "reldp.runs"]
+    "module",
+    [
+        *("reldp.plan", "reldp.graph", "reldp.sampling", "reldp.noise"),
+        *("reldp.runs.session", "reldp.runs.certificate_files"),
+    ],
 )
 def test_parts_without_torch_load_nothing_heavy(module):
     code = f"import sys, {module}; print('\\n'.join(sys.modules))"

@@ -41,7 +41,7 @@ from reldp._validate import (
 )
 from reldp.errors import PlanError, RunError, UnreachableTarget
 from reldp.graph.sizes import bounds_for
-from reldp.strict_json import parse_json
+from reldp.runs.strict_json import parse_json
 
 if TYPE_CHECKING:
     from reldp.accounting import Accountant, CoupledStep, Price

@@ -88,7 +88,7 @@ def test_a_run_that_learns_nothing_shows_nothing():
 
 
 def test_the_real_trainer_is_consistent_with_its_claim(tmp_path, monkeypatch):
-    monkeypatch.setattr("reldp.training.key.new_key", lambda: bytes(31) + b"\2")  # fixed coins
+    monkeypatch.setattr("reldp.runs.key.new_key", lambda: bytes(31) + b"\2")  # fixed coins
     plans = []
 
     def train(capped, plan):
@@ -109,7 +109,7 @@ def test_the_real_trainer_is_consistent_with_its_claim(tmp_path, monkeypatch):
 
 
 def test_with_hardly_any_noise_the_attack_recognizes_canaries(tmp_path, monkeypatch):
-    monkeypatch.setattr("reldp.training.key.new_key", lambda: bytes(31) + b"\1")  # fixed coins
+    monkeypatch.setattr("reldp.runs.key.new_key", lambda: bytes(31) + b"\1")  # fixed coins
 
     def train(capped, plan):
         trainer = Trainer(FeatureEncoder(32), capped, plan, learning_rate=0.1, progress=False)

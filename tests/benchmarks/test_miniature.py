@@ -135,8 +135,8 @@ def test_the_harness_and_the_trainer_learn_the_same_weights_bit_for_bit(
     ours = laboratory._encoder(cell)
     run_steps(cell, plan, ours, laboratory.inputs)
     # A run's key comes from the operating system; here both must have the same.
-    monkeypatch.setattr("reldp.training.key.new_key", lambda: key_of(cell.seed))
-    monkeypatch.setattr("reldp.training.session.bound_key", lambda key, identity: key)
+    monkeypatch.setattr("reldp.runs.key.new_key", lambda: key_of(cell.seed))
+    monkeypatch.setattr("reldp.runs.session.bound_key", lambda key, identity: key)
     theirs = laboratory._encoder(cell)
     graph = open_little(place)
     trainer = Trainer(

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from reldp.accounting.ledger import read_ledger
 from reldp.cli.audit import _encoder as encoder_of
 from reldp.cli.audit import _settings as settings_of
 from reldp.cli.main import main
@@ -12,6 +11,7 @@ from reldp.encoders import FeatureEncoder, TextEncoder
 from reldp.graph import EntityGraph
 from reldp.plan import PrivacyPlan
 from reldp.reporting.verification import verify
+from reldp.runs.ledger import read_ledger
 from reldp.training import Trainer
 from tests.encoders.tiny import write_model
 

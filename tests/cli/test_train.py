@@ -135,7 +135,7 @@ def test_sizes_are_private_by_default_and_their_cost_is_said(tmp_path, large_gra
     assert "which are included" in found["sizes"]
     assert 3.9 < found["epsilon"] <= 4
     for place in run.rglob("*"):
-        if place.is_file() and place.name != "private.json":
+        if place.is_file() and place.name != "sensitive.json":
             assert not re.search(rb"\b(3,?000|6,?000)\b", place.read_bytes()), place.name
     # The same release again: another run on this graph has the same bounds, and resuming is silent.
     assert main([*command, "-o", str(run), "--num-steps", "3"]) == 0
@@ -354,7 +354,7 @@ def test_a_full_disk_is_a_clear_error_and_the_run_goes_on_later(
 ):
     import errno
 
-    from reldp import durable
+    from reldp.runs import durable
 
     command = ["train", graph, "-o", str(tmp_path / "run"), *FLAGS]
     command += ["--checkpoint-every", "2"]

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from reldp.accounting.ledger import LedgerRecord
 from reldp.plan import PrivacyPlan
-from reldp.reporting.certificate import Certificate
+from reldp.runs.certificate import Certificate
+from reldp.runs.ledger import LedgerRecord
 
 PLAN = PrivacyPlan(
     num_entities=5000,

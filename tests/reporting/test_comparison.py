@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from reldp.errors import VerificationError
-from reldp.reporting.certificate import Certificate
 from reldp.reporting.comparison import agreed_certificate
+from reldp.runs.certificate import Certificate
 from tests.reporting.example import PLAN, ledger
 
 MADE = Certificate.from_ledger(PLAN, ledger())

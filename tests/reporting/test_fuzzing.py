@@ -6,10 +6,10 @@ from random import Random
 import pytest
 import torch
 
-from reldp import plain_files
 from reldp.errors import ReldpError, RunError
 from reldp.reporting import comparison, verification, verify
-from reldp.strict_json import parse_json
+from reldp.runs import plain_files
+from reldp.runs.strict_json import parse_json
 from tests.reporting.fuzzing.json_edits import edited_text
 from tests.reporting.fuzzing.runner import Fuzzer, make_workspaces, run
 

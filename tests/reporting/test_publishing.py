@@ -1,16 +1,16 @@
-"""Publishing twice writes the same, and only what follows from plan and ledger."""
+"""Reports and audits are written for verified runs only, and follow from plan and ledger."""
 
 import math
 
 import pytest
 import torch
 
-from reldp.accounting.ledger import read_ledger
-from reldp.errors import LedgerError, RunError, VerificationError
+from reldp.errors import RunError, VerificationError
 from reldp.reporting import verify
-from reldp.reporting.publishing import publish, record_audit, refresh_report, write_report
+from reldp.reporting.publishing import record_audit, refresh_report, write_report
 from reldp.reporting.report import is_full
-from reldp.reporting.run_folder import RunFolder
+from reldp.runs.ledger import read_ledger
+from reldp.runs.run_folder import RunFolder
 from reldp.training import Trainer
 from tests.training.small import small_parts
 
@@ -21,25 +21,6 @@ torch.set_num_threads(1)
 def run(tmp_path):
     Trainer(*small_parts(), log_sensitive=True).fit(tmp_path / "run")
     return RunFolder(tmp_path / "run")
-
-
-def test_everything_can_be_made_anew_from_plan_and_ledger(run):
-    files = (run.certificate, run.certificate_text, run.card)
-    before = [path.read_bytes() for path in files]
-    for path in files:
-        path.unlink()
-    publish(run)
-    assert [path.read_bytes() for path in files] == before
-
-
-def test_a_run_that_is_not_over_is_not_published(run):
-    lines = run.ledger.read_text().splitlines(keepends=True)
-    run.ledger.write_text("".join(lines[:-1]))
-    with pytest.raises(LedgerError, match="complete"):
-        publish(run)
-    run.plan.unlink()
-    with pytest.raises(RunError, match=r"plan\.json"):
-        publish(run)
 
 
 def test_an_audit_is_in_the_chain_and_on_every_page(run):

@@ -8,12 +8,12 @@ import warnings
 import pytest
 import torch
 
-from reldp.accounting.ledger import _FIRST_LINK, _line
 from reldp.encoders import FeatureEncoder, TextEncoder
 from reldp.errors import RunError, VerificationError
 from reldp.graph import EntityGraph
 from reldp.reporting import verify
 from reldp.reporting.publishing import write_report
+from reldp.runs.ledger import _FIRST_LINK, _line
 from reldp.training import Trainer
 from tests.encoders.tiny import SENTENCE, write_model
 from tests.training.small import small_encoder, small_parts, small_plan
@@ -272,7 +272,7 @@ def test_every_kind_of_tampering_is_named(run, tamper, words):
 
 
 def test_a_published_copy_without_what_its_owner_keeps_passes(run):
-    (run / "private.json").unlink()
+    (run / "sensitive.json").unlink()
     shutil.rmtree(run / "checkpoints")
     (run / "metrics.jsonl").unlink()
     verify(run)

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import torch
 
-from reldp.accounting.ledger import read_ledger
-from reldp.reporting.certificate import price
 from reldp.reporting.verification import verify
-from reldp.training import Trainer, key
+from reldp.runs import key
+from reldp.runs.ledger import read_ledger
+from reldp.runs.privacy_cost import privacy_cost
+from reldp.training import Trainer
 from tests.training.small import small_encoder, small_graph, small_plan
 
 SETTINGS = {"checkpoint_every": 3, "average": 0.9, "threads": 1}
@@ -85,9 +86,9 @@ def main(home, runs, seed):
     torch.set_num_threads(1)
     key.new_key = lambda: bytes(range(32))
     generator = random.Random(seed)
-    # Priced here once; children inherit it.
+    # Computed here once; children inherit the cache.
     for accountant in ("pld", "rdp"):
-        price(PLAN, accountant, PLAN.num_steps)
+        privacy_cost(PLAN, accountant, PLAN.num_steps)
     _ = CAPPED.fingerprint
     began = time.perf_counter()
     assert ended(fork(home / "whole"))

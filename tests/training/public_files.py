@@ -14,7 +14,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-SENSITIVE = {"key", "private.json", "metrics.jsonl", "evaluations.jsonl"}
+SENSITIVE = {"key", "sensitive.json", "metrics.jsonl", "evaluations.jsonl"}
 _MASKED = re.compile(rb"\b[0-9a-f]{64}\b|\b\d{4}-\d{2}-\d{2}\b")
 _CLOCK = re.compile(rb"\d{2}:\d{2}:\d{2}")
 

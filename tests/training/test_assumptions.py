@@ -76,7 +76,7 @@ def test_averaged_features_break_the_bound_that_the_certificate_assumes():
 
 @pytest.mark.parametrize("kind", ["averaged features", "texts with names"])
 def test_the_certificate_states_the_assumption(kind):
-    from reldp.reporting.wording import assumptions
+    from reldp.runs.wording import assumptions
 
     step = prepared(np.ones((NUM, 6), np.float32), ring_with_one_more(), average=False)
     start = {"graph": {"degree_bound": "promised"}, "noise": {"source": "secure"}}

@@ -9,8 +9,8 @@ import torch
 
 from reldp.losses import RelationLoss
 from reldp.training.step import PrivateStep
+from tests.runs.test_changes import copied, resumed, stopped
 from tests.training.small import small_parts
-from tests.training.test_changes import copied, resumed, stopped
 
 
 def backward_hook(patch, encoder):

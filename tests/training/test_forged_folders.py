@@ -7,9 +7,9 @@ import shutil
 import pytest
 import torch
 
-from reldp.accounting.ledger import _FIRST_LINK, _line, read_ledger
 from reldp.encoders.folders import state_hash
 from reldp.errors import ResumeError
+from reldp.runs.ledger import _FIRST_LINK, _line, read_ledger
 from reldp.training import Trainer
 from tests.training.interrupted import SETTINGS, copied, resumed, stopped
 from tests.training.small import (
@@ -23,7 +23,7 @@ torch.set_num_threads(1)
 
 
 def test_an_edited_private_file_is_refused(folder):
-    place = folder / "private.json"
+    place = folder / "sensitive.json"
     values = json.loads(place.read_text())
     other = small_graph(seed=1).promise_degrees(4)
     values |= {"fingerprint": other.fingerprint}
@@ -100,7 +100,7 @@ def test_even_with_a_forged_ledger_other_data_meet_other_noise(folder, addresses
     other = small_graph(seed=1).promise_degrees(4)
     Trainer(small_encoder(), other, small_plan(other), **SETTINGS).fit(stranger)
     start = read_ledger(stranger / "ledger.jsonl").start
-    shutil.copy(stranger / "private.json", folder / "private.json")
+    shutil.copy(stranger / "sensitive.json", folder / "sensitive.json")
 
     def forge(entries):
         entries[0] |= {name: start[name] for name in ("graph", "inputs")}

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 import reldp
-from reldp.accounting.ledger import read_ledger
 from reldp.encoders import FeatureEncoder, TextEncoder
 from reldp.graph import EntityGraph
 from reldp.noise import Streams
+from reldp.runs.changes import newest_branch
+from reldp.runs.ledger import read_ledger
 from reldp.training import Trainer
-from reldp.training.changes import newest_branch
 from reldp.training.config import TrainingConfig
 from reldp.training.frames import Shapes
 from reldp.training.step import PrivateStep

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from reldp.errors import MissingDependency
-from reldp.reporting.run_folder import RunFolder
+from reldp.runs.run_folder import RunFolder
 from reldp.training.config import TrainingConfig
 from reldp.training.loggers import make_loggers
 from tests.training.test_metrics import REPORT, weights

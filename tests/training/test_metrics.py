@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from reldp.reporting.run_folder import RunFolder
+from reldp.runs.run_folder import RunFolder
 from reldp.training.config import TrainingConfig
-from reldp.training.metrics import MetricsLog, ReplayDiffers, progress_bar
+from reldp.training.metrics import MetricsLog, ReexecutionDiffers, progress_bar
 from reldp.training.step import StepReport
 
 REPORT = StepReport(
@@ -77,7 +77,7 @@ def test_a_resumed_log_drops_later_lines_and_a_torn_one(tmp_path):
     with MetricsLog(run, TrainingConfig.make(), 3, 0) as log:
         assert [line["step"] for line in run.read_lines(run.metrics)] == [0, 1, 2]
         log.write(3, 0.1, REPORT, weights(3))
-        with pytest.raises(ReplayDiffers):
+        with pytest.raises(ReexecutionDiffers):
             log.write(4, 0.1, REPORT, weights(4.5))
     with MetricsLog(run, TrainingConfig.make(), 3, 1) as log:
         log.write(3, 0.1, REPORT, weights(9))  # another branch owes nothing to this one
@@ -89,7 +89,7 @@ def test_a_step_that_was_logged_is_compared_whatever_is_logged_now(tmp_path):
         log.write(3, 0.1, REPORT, weights(3))
     with (
         MetricsLog(run, TrainingConfig.make(log_every=2), 0, 0) as log,
-        pytest.raises(ReplayDiffers),
+        pytest.raises(ReexecutionDiffers),
     ):
         log.write(3, 0.1, REPORT, weights(4))
 

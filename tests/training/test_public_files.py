@@ -25,8 +25,8 @@ from reldp.noise.streams import KEY_BYTES
 from reldp.plan import PrivacyPlan
 from reldp.reporting import verify
 from reldp.reporting.publishing import write_report
-from reldp.runs import private_file
-from reldp.training import Trainer, key, session
+from reldp.runs import key, sensitive_file, session
+from reldp.training import Trainer, facts
 from tests.encoders.tiny import TEXTS, write_model
 from tests.training.public_files import Shown, differences, shown
 
@@ -119,7 +119,7 @@ class Case:
         return TextEncoder.load(model, lora_rank=2, max_length=16)
 
 
-def _stop(self: Any, checkpoint: Any) -> None:
+def _stop(self: Any, step: int, data: bytes) -> None:
     """A checkpoint that is not reached."""
     raise KeyboardInterrupt
 
@@ -149,7 +149,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def use_secrets(patch: pytest.MonkeyPatch, number: int) -> None:
     """Makes one key and one salt those of every run from now on."""
     patch.setattr(key, "new_key", lambda: bytes([number]) * KEY_BYTES)
-    patch.setattr(private_file.secrets, "token_hex", lambda count: f"{number:02x}" * count)
+    patch.setattr(sensitive_file.secrets, "token_hex", lambda count: f"{number:02x}" * count)
 
 
 def compared(case: Case, home: Path, model: Path, patch: pytest.MonkeyPatch) -> list[str]:
@@ -204,13 +204,13 @@ def _with(extra: Callable[[Any], dict[str, Any]]) -> Callable[[pytest.MonkeyPatc
     """A leak: something of the graph in the ledger's start, where the schema lets it pass."""
 
     def put(patch: pytest.MonkeyPatch) -> None:
-        was = session.RunFacts.start
+        was = facts.TrainingFacts.start
 
         def start(self: Any, secret: Any) -> dict[str, Any]:
             facts = was(self, secret)
             return {**facts, "encoder": {**facts["encoder"], "more": extra(self.capped)}}
 
-        patch.setattr(session.RunFacts, "start", start)
+        patch.setattr(facts.TrainingFacts, "start", start)
 
     return put
 
@@ -251,7 +251,7 @@ def test_settings_that_follow_from_exact_sizes_are_caught(tmp_path, model, monke
     ("name", "text", "mode"),
     [
         ("metrics.jsonl", b"{}", 0o644),
-        ("private.json", b"{}", 0o640),
+        ("sensitive.json", b"{}", 0o640),
         ("notes.txt", b"took 00:00:17", 0o644),
     ],
 )
@@ -264,7 +264,7 @@ def test_files_of_the_wrong_mode_and_times_of_day_are_caught(tmp_path, name, tex
 
 def test_counts_are_kept_for_the_owner_alone(tmp_path, model):
     CASES["capped"].train(tmp_path / "run", model, True)
-    kept = json.loads((tmp_path / "run" / "private.json").read_text())["sensitive"]
+    kept = json.loads((tmp_path / "run" / "sensitive.json").read_text())["statistics"]
     assert kept["num_entities"] == SIZE + 1
     assert kept["capping"]["num_over"] == 1
     assert kept["drops"] == {"self_relations": 68}

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from reldp.accounting.ledger import LedgerRecord
 from reldp.clipping import ClipUnits
 from reldp.encoders import TextEncoder
 from reldp.graph import EntityGraph
 from reldp.noise import Streams
-from reldp.training.changes import why_new_branch
+from reldp.runs.changes import why_new_branch
+from reldp.runs.ledger import LedgerRecord
 from reldp.training.config import PerformanceSettings, TrainingConfig
+from reldp.training.facts import TrainingFacts
 from reldp.training.frames import Frame, Shapes, Summed
 from reldp.training.replay import Replay, ReplayWarning
-from reldp.training.session import RunFacts
 from reldp.training.step import Batch, PrivateStep
 from tests.encoders.tiny import SENTENCE, write_model
 from tests.training.small import small_parts, small_plan
@@ -324,7 +324,7 @@ def test_a_run_that_is_replayed_otherwise_is_not_taken_to_repeat():
     """Bits differ between a replayed sum and a plain one, so the same noise must not meet both."""
     assert "cuda_graphs" in PerformanceSettings.__dataclass_fields__
     encoder, capped, plan = small_parts()
-    facts = RunFacts(
+    facts = TrainingFacts(
         encoder=encoder,
         capped=capped,
         plan=plan,

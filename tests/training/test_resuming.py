@@ -33,7 +33,7 @@ def test_a_run_stopped_and_resumed_ends_bit_for_bit_the_same(
     tmp_path, monkeypatch, optimizer, average
 ):
     key = bytes(range(32))
-    monkeypatch.setattr("reldp.training.key.new_key", lambda: key)
+    monkeypatch.setattr("reldp.runs.key.new_key", lambda: key)
     options = {"momentum": 0.9} if optimizer == "sgd" else {}
     settings = {
         "optimizer": optimizer,
@@ -98,8 +98,8 @@ def test_where_replay_differs_a_new_branch_is_opened_and_abandoned_steps_stay_co
 
 
 def test_on_a_device_that_does_not_repeat_every_resume_opens_a_branch(tmp_path, monkeypatch):
-    """Steps are counted eight at a time there: what is counted and did not run is lost."""
-    for module in ("trainer", "changes"):
+    """Steps are counted eight at a time there: reserved steps that did not run stay counted."""
+    for module in ("trainer", "facts"):
         monkeypatch.setattr(f"reldp.training.{module}.is_repeatable", lambda device: False)
     take = trainer_module._Loop._take
     seen = []
@@ -253,7 +253,7 @@ def test_what_a_crash_before_the_first_entry_leaves_is_started_over(tmp_path, mo
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr("reldp.training.session.Ledger.create", crash)
+        patch.setattr("reldp.runs.session.Ledger.create", crash)
         with pytest.raises(MemoryError):
             Trainer(*small_parts()).fit(tmp_path / "run")
     old = (tmp_path / "run" / "key").read_bytes()
@@ -269,9 +269,9 @@ def test_a_folder_with_something_else_is_refused_and_left_alone(tmp_path):
 
 
 def test_a_full_disk_during_a_checkpoint_leaves_the_last_good_one(tmp_path, monkeypatch):
-    from reldp.training import checkpoint
+    from reldp.runs import checkpoints
 
-    write = checkpoint.write_durably
+    write = checkpoints.write_durably
 
     def full(path, data, **settings):
         if path.name == "step-000000008.safetensors":
@@ -279,7 +279,7 @@ def test_a_full_disk_during_a_checkpoint_leaves_the_last_good_one(tmp_path, monk
         write(path, data, **settings)
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "write_durably", full)
+        patch.setattr(checkpoints, "write_durably", full)
         with pytest.raises(RunError, match="the disk is full"):
             Trainer(*small_parts(), checkpoint_every=4).fit(tmp_path / "run")
     assert [p.name for p in (tmp_path / "run" / "checkpoints").iterdir()] == [

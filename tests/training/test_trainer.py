@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import reldp.training.trainer as trainer_module
-from reldp.accounting.ledger import read_ledger
 from reldp.encoders import FeatureEncoder
 from reldp.encoders.folders import state_hash
 from reldp.errors import ConfigError, PlanError
@@ -16,6 +15,7 @@ from reldp.losses import RelationLoss
 from reldp.noise import Streams, add_noise
 from reldp.noise.gaussian import GaussianNoise
 from reldp.reporting import verify
+from reldp.runs.ledger import read_ledger
 from reldp.sampling import TupleSampler
 from reldp.training import Trainer, TrainingConfig
 from reldp.training.advice import PoorPlanWarning
@@ -36,7 +36,7 @@ def test_a_run_leaves_everything_that_it_promises(tmp_path):
     assert names == {
         "plan.json",
         "ledger.jsonl",
-        "private.json",
+        "sensitive.json",
         "checkpoints",
         "model",
         "metrics.jsonl",
@@ -54,7 +54,7 @@ def test_a_run_leaves_everything_that_it_promises(tmp_path):
 
 def test_private_files_are_for_their_owner_only(tmp_path):
     Trainer(*small_parts()).fit(tmp_path / "run")
-    for name in ("private.json", "metrics.jsonl"):
+    for name in ("sensitive.json", "metrics.jsonl"):
         assert stat.S_IMODE((tmp_path / "run" / name).stat().st_mode) == 0o600
 
 
@@ -100,7 +100,7 @@ def test_training_is_the_algorithm_of_the_theory(
 ):
     """Oracle: theory.md section 1 as a slow loop with the same random draws and noise."""
     key = bytes(range(32))
-    monkeypatch.setattr("reldp.training.session.bound_key", lambda own, identity: key)
+    monkeypatch.setattr("reldp.runs.session.bound_key", lambda own, identity: key)
     encoder, capped, plan = small_parts(
         noise_multiplier=noise, clip_norm=clip_norm, num_steps=6, expected_batch_size=15.0
     )
@@ -202,7 +202,7 @@ def test_the_graph_s_fingerprint_is_in_no_public_file(tmp_path):
     secret = capped.fingerprint.encode()
     for place in (tmp_path / "run").rglob("*"):
         if place.is_file():
-            assert (secret in place.read_bytes()) == (place.name == "private.json"), place.name
+            assert (secret in place.read_bytes()) == (place.name == "sensitive.json"), place.name
 
 
 def test_a_new_run_does_not_start_from_what_another_has_learned(tmp_path):

@@ -1,4 +1,4 @@
-"""What private relational learning costs: events, Renyi and PLD accountants, calibration, the ledger."""
+"""What private relational learning costs: events, Renyi and PLD accountants, calibration. No files."""
 
 from reldp.accounting.calibration import least_noise, max_steps
 from reldp.accounting.events import Composition, CoupledStep

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from reldp.auditing.real_step import StepSettings
     from reldp.encoders import Encoder
     from reldp.plan import PrivacyPlan
-    from reldp.reporting.run_folder import RunFolder
+    from reldp.runs.run_folder import RunFolder
 
 __all__ = ["command"]
 
@@ -168,7 +168,7 @@ def _check_usage(
 def _run_folder(run: str | None) -> "RunFolder | None":
     if run is None:
         return None
-    from reldp.reporting.run_folder import RunFolder
+    from reldp.runs.run_folder import RunFolder
 
     folder = RunFolder(run)
     folder.require_run()
@@ -182,7 +182,7 @@ def _plan(
     from reldp.plan import PrivacyPlan
 
     if folder is not None:
-        from reldp.reporting.run_folder import read_plan
+        from reldp.runs.run_folder import read_plan
 
         return read_plan(folder)
     if plan_file is None:
@@ -239,7 +239,7 @@ def _step_settings(folder: "RunFolder | None") -> "StepSettings":
 
     if folder is None:
         return StepSettings()
-    from reldp.accounting.ledger import read_ledger
+    from reldp.runs.ledger import read_ledger
 
     known = {field.name for field in fields(StepSettings)}
     start = read_ledger(folder.ledger).start
@@ -311,9 +311,9 @@ def _training(
     show_ids: bool,
 ) -> "TrainingAudit":
     """Retrains a copy of the run with canaries, in a folder that does not outlive this call."""
-    from reldp.accounting.ledger import read_ledger
     from reldp.auditing import audit_training
     from reldp.graph.bundled import open_graph
+    from reldp.runs.ledger import read_ledger
     from reldp.training import Trainer
     from reldp.training.advice import PoorPlanWarning
 

@@ -90,7 +90,7 @@ def _candidates(text: str) -> int | str:
 def _keep(source: str, fields: dict[str, Any]) -> None:
     """Adds the numbers to a run's own list, and to its report if it has one."""
     from reldp.reporting.publishing import refresh_report
-    from reldp.reporting.run_folder import RunFolder
+    from reldp.runs.run_folder import RunFolder
 
     run = RunFolder(source)
     if run.has_run:

@@ -148,7 +148,7 @@ def command(
     model, the certificate and the ledger of all steps. Running the same command again with the same -o resumes a run
     that was stopped.
     """
-    from reldp.reporting.run_folder import RunFolder
+    from reldp.runs.run_folder import RunFolder
     from reldp.training.recipe import Recipe
 
     if print_config:

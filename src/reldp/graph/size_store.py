@@ -27,10 +27,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from reldp.durable import write_durably
 from reldp.errors import GraphError, RunError
-from reldp.plain_files import read_plain
-from reldp.strict_json import parse_json
+from reldp.runs.durable import write_durably
+from reldp.runs.plain_files import read_plain
+from reldp.runs.strict_json import parse_json
 
 __all__ = ["FILE_NAME", "is_remembered", "remembered", "state_folder"]
 

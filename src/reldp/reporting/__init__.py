@@ -3,7 +3,7 @@
 >>> from reldp.reporting import Certificate, verify
 """
 
-from reldp.reporting.certificate import Certificate
 from reldp.reporting.verification import Verification, verify
+from reldp.runs.certificate import Certificate
 
 __all__ = ["Certificate", "Verification", "verify"]

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from reldp.errors import VerificationError
-from reldp.reporting.certificate import NAME, Certificate
+from reldp.runs.certificate import NAME, Certificate
 
 __all__ = ["TOLERANCE", "agreed_certificate"]
 

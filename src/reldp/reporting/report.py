@@ -17,11 +17,11 @@ from html import escape
 from typing import Any
 
 from reldp.errors import RunError
-from reldp.reporting.certificate import Certificate
-from reldp.reporting.certificate_text import size_rows
 from reldp.reporting.charts import line_chart
-from reldp.reporting.run_folder import RunFolder
-from reldp.reporting.wording import shown
+from reldp.runs.certificate import Certificate
+from reldp.runs.certificate_text import size_rows
+from reldp.runs.run_folder import RunFolder
+from reldp.runs.wording import shown
 
 __all__ = ["is_full", "report_page"]
 

@@ -3,7 +3,7 @@
 Every published file is compared byte for byte with what follows from plan.json and ledger.jsonl:
 the certificate (whose two numbers for epsilon may differ by 1e-6 between machines, and nothing else),
 certificate.md, the model card, the report; the model's files and the checkpoint with the hashes in
-the ledger, private.json with the commitment there. Nothing is taken from the certificate itself. No
+the ledger, sensitive.json with the commitment there. Nothing is taken from the certificate itself. No
 link is followed, no pipe waited for, and whatever does not belong to a run is named.
 
 What it cannot see: somebody who rewrites plan, ledger, model and certificate together, hashes
@@ -21,17 +21,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from reldp.accounting.ledger import LedgerRecord, parse_ledger
 from reldp.errors import LedgerError, ReldpError, VerificationError
-from reldp.plain_files import hash_plain, list_plain, read_plain
 from reldp.plan import PrivacyPlan
-from reldp.reporting.certificate import Certificate
 from reldp.reporting.comparison import agreed_certificate
-from reldp.reporting.kept_files import checkpoint_differences, private_differences
-from reldp.reporting.model_card import model_card
+from reldp.reporting.owner_files import checkpoint_differences, sensitive_differences
 from reldp.reporting.report import report_page
-from reldp.reporting.run_folder import CARD, FILE_LIMIT, LEDGER_LIMIT, RunFolder, read_plan
-from reldp.strict_json import parse_json
+from reldp.runs.certificate import Certificate
+from reldp.runs.ledger import LedgerRecord, parse_ledger
+from reldp.runs.model_card import model_card
+from reldp.runs.plain_files import hash_plain, list_plain, read_plain
+from reldp.runs.run_folder import CARD, FILE_LIMIT, LEDGER_LIMIT, RunFolder, read_plan
+from reldp.runs.strict_json import parse_json
 
 __all__ = ["Verification", "verify", "verify_files"]
 
@@ -55,7 +55,7 @@ def verify(folder: str | Path) -> Verification:
     """Recompute a complete run's certificate from its plan and ledger.
 
     Args:
-        folder: The run folder. A published copy may lack private.json, checkpoints, report.html and
+        folder: The run folder. A published copy may lack sensitive.json, checkpoints, report.html and
             the sensitive files; what is there must be right.
 
     Raises:
@@ -88,7 +88,7 @@ def verify_files(run: RunFolder) -> Verification:
         ("model/ holds the files that the run wrote, and no other", inspector.model),
         ("certificate.json follows from plan and ledger", inspector.certificate),
         ("certificate.md and model/README.md say the same", inspector.pages),
-        ("private.json and checkpoints, if there, are those of the run", inspector.kept),
+        ("sensitive.json and checkpoints, if there, are those of the run", inspector.kept),
     ):
         inspector.check(words, look)
     inspector.refuse_failures()
@@ -211,7 +211,7 @@ class _Inspector:
 
     def kept(self) -> Iterator[str]:
         data = self._made.values["data"]
-        yield from private_differences(self._run, data["commitment"])
+        yield from sensitive_differences(self._run, data["commitment"])
         if self._record is not None:
             yield from checkpoint_differences(self._run, self._record.checkpoint)
 

@@ -31,7 +31,7 @@ from reldp.training.size_cost import size_cost
 from reldp.training.trainer import Trainer
 
 if TYPE_CHECKING:
-    from reldp.reporting.certificate import Certificate
+    from reldp.runs.certificate import Certificate
 
 __all__ = ["Demo", "DemoResult", "DemoSettings", "minilm_folder"]
 

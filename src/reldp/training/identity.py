@@ -7,7 +7,7 @@ were changed since then is another module. So is one whose code was changed: the
 class counts, and public inputs are run through the encoder with public weights, which also shows a
 change in a function that it calls.
 
-The hash of the rows is sensitive and belongs in private.json; the others are public, because the
+The hash of the rows is sensitive and belongs in sensitive.json; the others are public, because the
 pool and the module before training are.
 
 Public inside the package: `table_sha256`, `pool_sha256`, `encoder_sha256`, `module_sha256`,

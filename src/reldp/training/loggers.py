@@ -14,11 +14,11 @@ Public inside the package: `Logger`, `make_loggers`, `WARNING`, `SENSITIVE`.
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from reldp.durable import disk_errors
 from reldp.errors import MissingDependency
+from reldp.runs.durable import disk_errors
 
 if TYPE_CHECKING:
-    from reldp.reporting.run_folder import RunFolder
+    from reldp.runs.run_folder import RunFolder
     from reldp.training.config import TrainingConfig
 
 __all__ = ["SENSITIVE", "WARNING", "Logger", "make_loggers"]

@@ -9,7 +9,7 @@ not, the same noise has met another sum, and the branch must be left (theory.md 
 
 The progress bar shows rate and time left, which are sensitive too: it is for the owner's terminal.
 
-Public inside the package: `MetricsLog`, `ReplayDiffers`, `progress_bar`.
+Public inside the package: `MetricsLog`, `ReexecutionDiffers`, `progress_bar`.
 
 >>> with progress_bar(False, first=0, stop=10, spent=lambda step: 0.0) as advance:
 ...     advance(1)
@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from reldp.durable import disk_errors, write_durably
 from reldp.encoders.folders import state_hash
-from reldp.reporting.run_folder import RunFolder
+from reldp.runs.durable import disk_errors, write_durably
+from reldp.runs.run_folder import RunFolder
 from reldp.training.loggers import SENSITIVE, WARNING, make_loggers
 from reldp.training.repeatability import is_repeatable
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from reldp.training.config import TrainingConfig
     from reldp.training.step import StepReport
 
-__all__ = ["MetricsLog", "ReplayDiffers", "progress_bar"]
+__all__ = ["MetricsLog", "ReexecutionDiffers", "progress_bar"]
 
 
-class ReplayDiffers(Exception):
+class ReexecutionDiffers(Exception):
     """Control-flow signal, caught in `Trainer`: a repeated step did not give the same bits."""
 
 
@@ -70,14 +70,14 @@ class MetricsLog:
         """Logs a step, if it is its turn.
 
         Raises:
-            ReplayDiffers: The step ran before and left other weights.
+            ReexecutionDiffers: The step ran before and left other weights.
         """
         if step % self._config.logging.log_every and step not in self._before:
             return
         # Elsewhere no step is ever repeated in its branch, and copying the weights costs time.
         digest = state_hash(weights)[:16] if is_repeatable(self._config.performance.device) else ""
         if self._before.get(step, digest) != digest:
-            raise ReplayDiffers
+            raise ReexecutionDiffers
         line: dict[str, Any] = {
             "step": step,
             "branch": self._branch,

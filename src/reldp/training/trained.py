@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reldp.errors import ConfigError
-from reldp.reporting.run_folder import RunFolder
+from reldp.runs.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from reldp.encoders import Encoder

@@ -34,17 +34,20 @@ from weakref import WeakSet
 import torch
 
 from reldp.encoders import Encoder
+from reldp.encoders.folders import state_hash
 from reldp.errors import ConfigError
 from reldp.graph import CappedGraph
 from reldp.plan import PrivacyPlan
-from reldp.reporting.certificate import Certificate, price
-from reldp.reporting.publishing import publish
-from reldp.reporting.run_folder import RunFolder
+from reldp.runs.certificate import Certificate
+from reldp.runs.certificate_files import write_certificate
+from reldp.runs.privacy_cost import privacy_cost
+from reldp.runs.run_folder import RunFolder
+from reldp.runs.session import Session, threads_of
 from reldp.training.advice import PoorPlanWarning, advice
-from reldp.training.checkpoint import Checkpoint
 from reldp.training.config import TrainingConfig
+from reldp.training.facts import TrainingFacts
 from reldp.training.fit import check_fit
-from reldp.training.metrics import MetricsLog, ReplayDiffers, progress_bar
+from reldp.training.metrics import MetricsLog, ReexecutionDiffers, progress_bar
 from reldp.training.nonfinite import NonfiniteWatch
 from reldp.training.optimizers import (
     WeightAverage,
@@ -54,7 +57,7 @@ from reldp.training.optimizers import (
     optimizer_state,
 )
 from reldp.training.repeatability import is_repeatable, no_random_numbers, repeatable
-from reldp.training.session import RunFacts, Session, threads_of
+from reldp.training.state import TrainingState
 from reldp.training.step import PrivateStep, relation_loss
 from reldp.training.stopping import stop_requests
 
@@ -140,14 +143,15 @@ class Trainer:
                 with no_random_numbers():
                     self._prepared().prepare()  # a refusal leaves no run behind
             facts = self._facts(threads)
-            with Session.open(run, facts, self._first_checkpoint()) as session:
+            with Session.open(run, facts, self._first_state) as session:
                 _TRAINED.add(self.encoder)
                 if not session.is_complete:
                     self._run(session)
-                self._load_released(session.checkpoint)
+                state = TrainingState.from_bytes(session.read_checkpoint())
+                self.encoder.load_trainable(state.released)
                 if not session.is_complete:
-                    session.complete(self.encoder)
-        certificate = publish(run)
+                    session.complete(self._save, state_hash(self.encoder.trainable()))
+        certificate = write_certificate(run)
         return TrainResult(
             certificate=certificate,
             encoder=self.encoder,
@@ -163,9 +167,9 @@ class Trainer:
             return threads_of(run)
         return torch.get_num_threads()
 
-    def _facts(self, threads: int) -> RunFacts:
+    def _facts(self, threads: int) -> TrainingFacts:
         """What the run is."""
-        return RunFacts(
+        return TrainingFacts(
             encoder=self.encoder,
             capped=self.capped,
             plan=self.plan,
@@ -181,13 +185,16 @@ class Trainer:
             self._table = self.encoder.table(self.capped, pool=self._pool)
         return self._table
 
-    def _first_checkpoint(self) -> Checkpoint:
-        weights = {n: p.detach().clone() for n, p in self.encoder.trainable().items()}
-        return Checkpoint(step=0, branch=0, weights=weights)
+    def _first_state(self) -> bytes:
+        """Return the checkpoint before the first step."""
+        return TrainingState(step=0, branch=0, weights=self.encoder.trainable()).to_bytes()
+
+    def _save(self, folder: Path) -> None:
+        self.encoder.save(folder, overwrite=True)
 
     def _run(self, session: Session) -> None:
         """Everything between the first checkpoint and the last."""
-        if session.checkpoint.step >= session.stop or session.streams is None:
+        if session.step >= session.stop or session.streams is None:
             return
         step = self._prepared()
         step.open(session.streams)
@@ -196,8 +203,8 @@ class Trainer:
                 try:
                     _Loop(self, session, step).run()
                     return
-                except ReplayDiffers:
-                    session.open_branch("repeated steps were not bitwise identical")
+                except ReexecutionDiffers:
+                    session.open_branch("re-executed steps were not bitwise identical")
         finally:
             step.close()
 
@@ -223,12 +230,8 @@ class Trainer:
 
     def _warn(self) -> None:
         """Says what is poor about the plan."""
-        for line in advice(self.plan, price(self.plan, "pld", self.plan.num_steps).epsilon):
+        for line in advice(self.plan, privacy_cost(self.plan, "pld", self.plan.num_steps).epsilon):
             warnings.warn(line, PoorPlanWarning, stacklevel=3)
-
-    def _load_released(self, checkpoint: Checkpoint) -> None:
-        """Gives the encoder what is released: the average, if there is one."""
-        self.encoder.load_trainable(checkpoint.average or checkpoint.weights)
 
 
 class _Loop:
@@ -247,23 +250,20 @@ class _Loop:
         )
         self._watch = NonfiniteWatch(self._plan, clip=self._config.learning.clip)
         self._average: WeightAverage | None = None
-        self._restore(session.checkpoint)
+        self._restore(TrainingState.from_bytes(session.read_checkpoint()))
 
-    def _restore(self, checkpoint: Checkpoint) -> None:
-        self._encoder.load_trainable(checkpoint.weights)
-        if checkpoint.optimizer or checkpoint.numbers:
-            load_optimizer_state(
-                self._optimizer, self._names, checkpoint.optimizer, checkpoint.numbers
-            )
+    def _restore(self, state: TrainingState) -> None:
+        self._encoder.load_trainable(state.weights)
+        if state.optimizer or state.numbers:
+            load_optimizer_state(self._optimizer, self._names, state.optimizer, state.numbers)
         if self._config.learning.average is not None:
             device = self._encoder.device
-            start = checkpoint.average or checkpoint.weights
-            on_device = {name: value.to(device) for name, value in start.items()}
+            on_device = {name: value.to(device) for name, value in state.released.items()}
             self._average = WeightAverage(self._config.learning.average, on_device)
 
     def run(self) -> None:
         """Takes every step that is left; a first Ctrl-C or SIGTERM stops after a checkpoint."""
-        first, stop = self._session.checkpoint.step, self._session.stop
+        first, stop = self._session.step, self._session.stop
         branch = self._session.ledger.branch
         config = self._config
         with (
@@ -278,7 +278,7 @@ class _Loop:
                 advance(step + 1)
                 due = (step + 1) % config.logging.checkpoint_every == 0 or step + 1 == stop
                 if due or asked_to_stop():
-                    self._session.save(self._checkpoint(step + 1, branch))
+                    self._session.save(step + 1, self._state(step + 1, branch).to_bytes())
                 if asked_to_stop() and step + 1 < stop:
                     raise KeyboardInterrupt
 
@@ -318,9 +318,9 @@ class _Loop:
             self._average.update(self._step.parameters, step)
         return rate, report
 
-    def _checkpoint(self, step: int, branch: int) -> Checkpoint:
+    def _state(self, step: int, branch: int) -> TrainingState:
         tensors, numbers = optimizer_state(self._optimizer, self._names)
-        return Checkpoint(
+        return TrainingState(
             step=step,
             branch=branch,
             weights=dict(self._step.parameters),
@@ -330,7 +330,7 @@ class _Loop:
         )
 
     def _spent(self) -> Callable[[int], float]:
-        """An upper bound on epsilon after a step, priced at up to sixteen points of the run."""
+        """Return an upper bound on epsilon after a step, computed at up to sixteen points of the run."""
         plan = self._plan
         points = max(1, min(16, plan.num_steps // 50))
         stride = max(1, -(-plan.num_steps // points))
@@ -339,7 +339,7 @@ class _Loop:
             # A step of a later branch comes after what was abandoned before it.
             ran = step + self._session.ledger.record.num_abandoned
             rounded_up = -(-ran // stride) * stride
-            return price(plan, "pld", min(rounded_up, plan.num_steps)).epsilon
+            return privacy_cost(plan, "pld", min(rounded_up, plan.num_steps)).epsilon
 
         return spent
 

@@ -3,7 +3,7 @@
     python -m tests.reporting.fuzzing --edits 100000 --state fuzzing.json
 
 *Equivalent* edits, and no others, may pass: those that leave every byte of every published file as it
-was, that remove what a published copy may lack (report.html, private.json, the checkpoint, the
+was, that remove what a published copy may lack (report.html, sensitive.json, the checkpoint, the
 sensitive files), or that change the two numbers for epsilon in certificate.json by at most a
 millionth of their value and nothing else. Every other edit must be refused with an error of reldp's
 own that names a file. A traceback, a wait of ten seconds, or a pass is a failure.

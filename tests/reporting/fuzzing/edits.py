@@ -2,10 +2,11 @@
 
 import json
 
-from reldp.accounting.ledger import _FIRST_LINK, _line
 from reldp.errors import ReldpError
-from reldp.reporting.publishing import publish, refresh_report
-from reldp.reporting.run_folder import RunFolder
+from reldp.reporting.publishing import refresh_report
+from reldp.runs.certificate_files import write_certificate
+from reldp.runs.ledger import _FIRST_LINK, _line
+from reldp.runs.run_folder import RunFolder
 from tests.reporting.fuzzing.json_edits import edited_text, edited_value
 
 _STRANGERS = (
@@ -40,7 +41,7 @@ def _as_entry(values):
 WRITERS = {
     "certificate.json": _as_certificate,
     "plan.json": _as_plan,
-    "private.json": _as_private,
+    "sensitive.json": _as_private,
     "model/encoder.json": _as_private,
 }
 
@@ -114,7 +115,7 @@ def republished(random, workspace):
     pages = ("certificate.json", "certificate.md", "model/README.md", "report.html")
     workspace.touch(*pages)
     try:
-        publish(RunFolder(workspace.path))
+        write_certificate(RunFolder(workspace.path))
         refresh_report(RunFolder(workspace.path))
     except ReldpError:
         return

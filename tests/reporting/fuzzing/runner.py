@@ -12,7 +12,7 @@ from random import Random
 from reldp.errors import ReldpError
 from reldp.reporting import verify
 from reldp.reporting.publishing import record_audit, write_report
-from reldp.reporting.run_folder import RunFolder
+from reldp.runs.run_folder import RunFolder
 from tests.reporting.fuzzing.edits import KINDS
 from tests.reporting.fuzzing.workspace import Workspace, content
 from tests.training.small import small_parts

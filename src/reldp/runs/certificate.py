@@ -1,0 +1,211 @@
+"""Certificate: the guarantee of a complete run, its assumptions, and the hashes to verify it.
+
+A certificate is a pure function of the plan and of the ledger of a complete run, and `reldp.verify`
+recomputes it from them. Epsilon is computed from the steps that the ledger counts, never from those
+that were planned. The sentences are in `reldp.runs.wording` and cite theory.md.
+
+Public: `Certificate`.
+
+>>> Certificate.from_json("{}")
+Traceback (most recent call last):
+reldp.errors.VerificationError: certificate.json must have format 2, got none.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from reldp.errors import LedgerError, RunError, VerificationError
+from reldp.runs import schema, wording
+from reldp.runs.certificate_text import certificate_text
+from reldp.runs.privacy_cost import cost_of_run
+from reldp.runs.strict_json import parse_json
+
+if TYPE_CHECKING:
+    from reldp.plan import PrivacyPlan
+    from reldp.runs.ledger import LedgerRecord
+
+__all__ = ["Certificate"]
+
+FORMAT = 2
+NAME = "certificate.json"
+INFINITY = "Infinity"  # what float() reads back
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The privacy guarantee of a complete run.
+
+    Attributes:
+        values: The content of the certificate, as plain JSON values.
+    """
+
+    values: Mapping[str, Any]
+
+    @classmethod
+    def from_ledger(cls, plan: "PrivacyPlan", record: "LedgerRecord") -> "Certificate":
+        """Return the certificate of a complete run.
+
+        Args:
+            plan: The plan that the ledger names.
+            record: The checked ledger.
+
+        Raises:
+            LedgerError: The run is not complete, or had another plan.
+        """
+        completion = record.completion
+        if completion is None:
+            raise LedgerError("The run must be complete, got a ledger without its end.")
+        _check_entries(record.start, completion)
+        if record.start["plan_hash"] != plan.hash:
+            raise LedgerError("The plan must be the one that the ledger names, got another.")
+        _check_facts(plan, record.start)
+        return cls(
+            {
+                "format": FORMAT,
+                "date": completion["date"],
+                "guarantee": _guarantee(plan, record),
+                "plan": plan.to_dict() | {"expected_batch_size": plan.expected_batch_size},
+                "plan_hash": plan.hash,
+                "steps": _steps(plan, record),
+                "noise": record.start["noise"],
+                "key": completion["key"],
+                "data": record.start["graph"],
+                "encoder": record.start["encoder"],
+                "training": record.start["training"],
+                "model": completion["model"],
+                "ledger": {"entries": len(record.entries), "head": record.head},
+                "assumptions": wording.assumptions(plan, record.start),
+                "not_promised": wording.not_promised(plan, record.start),
+                "versions": record.start["versions"],
+                "audits": [dict(audit) for audit in record.audits],
+            }
+        )
+
+    @property
+    def epsilon(self) -> float:
+        """Epsilon by privacy-loss distributions; infinite without noise."""
+        return number(self.values["guarantee"]["epsilon"]["pld"])
+
+    @property
+    def delta(self) -> float:
+        """The delta that goes with epsilon."""
+        return float(self.values["guarantee"]["delta"])
+
+    @property
+    def status(self) -> str:
+        """``"proven"``, ``"claimed"`` (false in the worst case) or ``"none"`` (no privacy)."""
+        return str(self.values["guarantee"]["status"])
+
+    @property
+    def summary(self) -> str:
+        """The guarantee in one sentence."""
+        return wording.summary(self.values)
+
+    def to_json(self) -> str:
+        """Return the content of certificate.json; an infinite epsilon is the word Infinity."""
+        return json.dumps(self.values, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def with_epsilon(self, pld: float | str, rdp: float | str) -> "Certificate":
+        """Return this certificate with the last digits of epsilon from another machine."""
+        guarantee = {**self.values["guarantee"], "epsilon": {"pld": pld, "rdp": rdp}}
+        return Certificate({**self.values, "guarantee": guarantee})
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "Certificate":
+        """Return the certificate that `to_json` wrote.
+
+        Raises:
+            VerificationError: The text is not one that `to_json` writes; the message names the
+                value that it cannot hold.
+        """
+        data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
+        try:
+            values = parse_json(data, NAME)
+            _check_format(values)
+            schema.check(values, schema.CERTIFICATE)
+        except RunError as error:
+            raise VerificationError(str(error)) from None
+        except schema.SchemaError as error:
+            raise VerificationError(f"{NAME}: {error}.") from None
+        certificate = cls(values)
+        if certificate.to_json().encode() != data:
+            raise VerificationError(f"{NAME} must be written as reldp writes it, got other bytes.")
+        return certificate
+
+    def to_markdown(self) -> str:
+        """Return the content of certificate.md."""
+        return certificate_text(self.values)
+
+
+def _check_format(values: Any) -> None:
+    stated = values.get("format", "none") if isinstance(values, dict) else "none"
+    if type(stated) is int and stated == FORMAT:
+        return
+    old = ", which reldp 0.3 and earlier wrote. Use the version that the run was made with"
+    raise VerificationError(
+        f"{NAME} must have format {FORMAT}, got {str(stated)[:20]}{old if stated == 1 else ''}."
+    )
+
+
+def _check_entries(start: Mapping[str, Any], completion: Mapping[str, Any]) -> None:
+    """Refuse ledger entries that no run writes."""
+    try:
+        schema.check(start, schema.START, "start")
+        schema.check(completion, schema.COMPLETION, "complete")
+    except schema.SchemaError as error:
+        raise LedgerError(f"ledger.jsonl: {error}.") from None
+
+
+def _check_facts(plan: "PrivacyPlan", start: Mapping[str, Any]) -> None:
+    """Refuse a start that contradicts its plan: no run writes one."""
+    noisy = plan.noise_multiplier > 0
+    for name, possible, stated in (
+        ("num_steps", [plan.num_steps], start["num_steps"]),
+        ("graph.max_degree", [plan.max_degree], start["graph"]["max_degree"]),
+        ("noise.source", ["secure", "fast"] if noisy else ["none"], start["noise"]["source"]),
+        ("training.clip", [True] if noisy else [True, False], start["training"].get("clip", True)),
+    ):
+        if (type(stated), stated) not in [(type(value), value) for value in possible]:
+            words = " or ".join(map(str, possible))
+            raise LedgerError(
+                f"ledger.jsonl: start.{name} must be {words} under this plan, got {stated!r}."
+            )
+
+
+def number(value: float | str) -> float:
+    """Return a number of the certificate as a float."""
+    return math.inf if value == INFINITY else float(value)
+
+
+def _plain(value: float) -> float | str:
+    return INFINITY if math.isinf(value) else value
+
+
+def _guarantee(plan: "PrivacyPlan", record: "LedgerRecord") -> dict[str, Any]:
+    """Return epsilon of the counted steps, and what it protects."""
+    pld = cost_of_run(plan, "pld", record)
+    rdp = cost_of_run(plan, "rdp", record)
+    return {
+        "epsilon": {"pld": _plain(pld.epsilon), "rdp": _plain(rdp.epsilon)},
+        "delta": plan.delta,
+        "analysis": pld.analysis if plan.clipping.is_local else "claimed",
+        "status": plan.status if plan.noise_multiplier > 0 else "none",
+        "unit": plan.unit,
+        "adjacency": wording.adjacency(plan, record.start["graph"]),
+        "sizes": wording.sizes(plan),
+        "clipping": plan.clipping.summary,
+    }
+
+
+def _steps(plan: "PrivacyPlan", record: "LedgerRecord") -> dict[str, Any]:
+    return {
+        "planned": plan.num_steps,
+        "counted": record.num_counted,
+        "abandoned": record.num_abandoned,
+        "branches": len(record.branches),
+        "resumes": record.num_resumes,
+        "batches_not_drawn": len(record.overflows),
+    }

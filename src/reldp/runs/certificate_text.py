@@ -1,0 +1,144 @@
+"""certificate.md: the certificate as a page that a privacy officer can read.
+
+A pure function of the certificate's values, so that `reldp.verify` can make it anew and compare.
+
+Private to the package: `certificate_text`, `size_rows`, `table`.
+
+>>> table([("epsilon", "4"), ("delta", "1e-06")])
+['| | |', '|---|---|', '| epsilon | 4 |', '| delta | 1e-06 |']
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from reldp.graph.record import PROVENANCE
+from reldp.runs.wording import shown, summary
+
+__all__ = ["certificate_text", "size_rows", "table"]
+
+_Values = Mapping[str, Any]
+
+
+def table(rows: Iterable[tuple[str, object]]) -> list[str]:
+    """Two columns without a head."""
+    return ["| | |", "|---|---|", *(f"| {name} | {_cell(value)} |" for name, value in rows)]
+
+
+def certificate_text(values: _Values) -> str:
+    """The whole page."""
+    parts = [
+        ["# Privacy certificate", "", f"**{summary(values)}**"],
+        ["## What is promised", "", *table(_promise(values))],
+        ["## Under these assumptions", "", *_points(values["assumptions"])],
+        ["## What is not promised", "", *_points(values["not_promised"])],
+        ["## The plan", "", *table(values["plan"].items())],
+        ["## What ran", "", *table(_ran(values))],
+        ["## Data", "", *table(_data(values["plan"], values["data"]))],
+        ["## Model", "", *table(_flat(values["encoder"])), "", *table(_model(values["model"]))],
+        ["## Training", "", *table(_flat(values["training"]))],
+        ["## Audits", "", *_audits(values["audits"])],
+        ["## Versions and hashes", "", *table(_proof(values))],
+        [
+            "Check this page with `reldp verify RUN`: it recomputes everything from plan.json and "
+            "ledger.jsonl and compares it with certificate.json, this page and the model."
+        ],
+    ]
+    return "\n\n".join("\n".join(part) for part in parts) + "\n"
+
+
+def _promise(values: _Values) -> list[tuple[str, object]]:
+    guarantee = values["guarantee"]
+    epsilon = guarantee["epsilon"]
+    return [
+        ("epsilon (privacy-loss distributions)", shown(epsilon["pld"])),
+        ("epsilon (Renyi)", shown(epsilon["rdp"])),
+        ("delta", shown(guarantee["delta"])),
+        ("status", guarantee["status"]),
+        ("analysis", guarantee["analysis"]),
+        ("unit of privacy", guarantee["unit"]),
+        ("neighbors", guarantee["adjacency"]),
+        ("sizes", guarantee["sizes"]),
+        ("clipping", guarantee["clipping"]),
+        ("noise", values["noise"]["description"]),
+        ("key", values["key"]),
+    ]
+
+
+def _ran(values: _Values) -> list[tuple[str, object]]:
+    steps = values["steps"]
+    return [
+        ("date", values["date"]),
+        ("steps planned", steps["planned"]),
+        ("steps counted", steps["counted"]),
+        ("of these abandoned on resuming", steps["abandoned"]),
+        ("times resumed", steps["resumes"]),
+        ("batches that could not be drawn", steps["batches_not_drawn"]),
+    ]
+
+
+def _data(plan: _Values, data: _Values) -> list[tuple[str, object]]:
+    rows = [
+        *size_rows(plan, data),
+        ("degree bound", f"{data['max_degree']}, {data['degree_bound']}"),
+        ("commitment to the data", data["commitment"]),
+    ]
+    record = data["record"]
+    return rows + [(name, record[name]) for name in PROVENANCE if record.get(name)]
+
+
+def size_rows(plan: _Values, data: _Values) -> list[tuple[str, object]]:
+    """What may be said about the graph's sizes: exact numbers only where they are public."""
+    entities, relations = f"{plan['num_entities']:,}", f"{plan['num_relations']:,}"
+    if plan["sizes"] != "public":
+        kind = f"({plan['sizes']} bound)"
+        entities, relations = f"at least {entities} {kind}", f"at most {relations} {kind}"
+    return [
+        ("entities", entities),
+        ("relations used", relations),
+        ("protected", "every entity" if data["all_protected"] else "some of the entities"),
+    ]
+
+
+def _model(model: _Values) -> list[tuple[str, object]]:
+    return [(f"sha256 of {name}", digest) for name, digest in model["files"].items()]
+
+
+def _audits(audits: list[_Values]) -> list[str]:
+    if not audits:
+        return ["None yet."]
+    lines: list[str] = []
+    for audit in audits:
+        lines += [*table(_flat(audit)), ""]
+    return lines[:-1]
+
+
+def _proof(values: _Values) -> list[tuple[str, object]]:
+    ledger = values["ledger"]
+    return [
+        *values["versions"].items(),
+        ("plan", values["plan_hash"]),
+        ("ledger", f"{ledger['entries']} entries, head {ledger['head']}"),
+    ]
+
+
+def _points(sentences: Iterable[str]) -> list[str]:
+    return [f"- {sentence}" for sentence in sentences]
+
+
+def _flat(values: _Values, before: str = "") -> list[tuple[str, object]]:
+    """Nested values as rows, names joined by dots."""
+    rows: list[tuple[str, object]] = []
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            rows += _flat(value, f"{before}{name}.")
+        else:
+            rows.append((before + name, value))
+    return rows
+
+
+def _cell(value: object) -> str:
+    """A value inside a table: one line, no bar."""
+    if isinstance(value, list | tuple):
+        value = ", ".join(map(str, value))
+    text = "" if value is None else str(value)
+    return " ".join(text.split()).replace("|", "\\|")

@@ -1,0 +1,141 @@
+"""Differences between a run and its resumption: refused, or a reason for a new branch.
+
+There are two kinds of differences (theory.md section 6):
+
+* *data and objective*: plan, graph, rows, public pool, encoder, learning settings. The certificate
+  would describe something else, so resuming is refused, with a list of all differences;
+* *bits only*: threads, attention implementation, libraries, processor and their settings. The run
+  continues in a new branch with fresh random draws, and the abandoned steps stay counted.
+
+A run always continues its newest branch, so the present is compared with that one.
+
+Public inside the package: `refuse_changes`, `why_new_branch`, `newest_branch`, `changes`.
+
+>>> changes("plan.", {"num_steps": 5}, {"num_steps": 6})
+['plan.num_steps was 5, is 6']
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from reldp.errors import InputError, ResumeError, RunError
+from reldp.plan import PrivacyPlan
+from reldp.runs.sensitive_file import SensitiveRecord, check_sensitive_file
+
+if TYPE_CHECKING:
+    from reldp.runs.ledger import LedgerRecord
+    from reldp.runs.run_folder import RunFolder
+    from reldp.runs.session import RunFacts
+
+__all__ = ["changes", "newest_branch", "refuse_changes", "why_new_branch"]
+
+
+def refuse_changes(run: "RunFolder", facts: "RunFacts", record: "LedgerRecord") -> SensitiveRecord:
+    """Return the run's sensitive record, if the run is resumed as it was started.
+
+    Raises:
+        ResumeError: Data or objective differ; the message lists all differences.
+    """
+    start = record.start
+    try:
+        sensitive = check_sensitive_file(run.sensitive, start["graph"]["commitment"])
+    except ResumeError:
+        raise
+    except RunError as error:
+        raise ResumeError(str(error)) from None
+    differences = [*_plan_changes(run, facts, start), *_start_changes(facts, sensitive, start)]
+    if record.completion is None:  # a complete run computes nothing any more
+        differences += _input_changes(facts, sensitive, newest_branch(record))
+    if differences:
+        raise ResumeError(
+            f"The run in {run.path.name!r} must be resumed as it was started, got: "
+            f"{'; '.join(differences)}. Use what it was started with, or another folder."
+        )
+    return sensitive
+
+
+def why_new_branch(facts: "RunFacts", record: "LedgerRecord") -> str | None:
+    """Return why re-executed steps may have different bits, or None if they have the same."""
+    if not facts.is_repeatable:
+        return "steps on this device do not repeat bit for bit"
+    return "; ".join(_machine_changes(facts, newest_branch(record))) or None
+
+
+def newest_branch(record: "LedgerRecord") -> Mapping[str, Any]:
+    """Return the entry that opened the newest branch."""
+    opened = record.start
+    for entry in record.entries:
+        if entry["kind"] == "resume" and "reason" in entry:
+            opened = entry
+    return opened
+
+
+def changes(prefix: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return name, old and new value of each entry that differs."""
+    names = sorted({*was, *now})
+    return [
+        f"{prefix}{name} was {was.get(name)!r}, is {now.get(name)!r}"
+        for name in names
+        if was.get(name) != now.get(name)
+    ]
+
+
+def _plan_changes(run: "RunFolder", facts: "RunFacts", start: Mapping[str, Any]) -> Iterator[str]:
+    """Yield differences of the plan from plan.json and from the ledger."""
+    try:
+        was = PrivacyPlan.from_json(run.plan.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ResumeError(f"plan.json must be in the run folder: {error.strerror}.") from None
+    except (UnicodeDecodeError, InputError):
+        raise ResumeError("plan.json must be the plan of the run, got damage.") from None
+    differences = changes("plan.", was.to_dict(), facts.plan.to_dict())
+    yield from differences
+    if not differences and facts.plan.hash != start["plan_hash"]:
+        yield "the plan is not the one that the ledger names"
+
+
+def _start_changes(
+    facts: "RunFacts", sensitive: SensitiveRecord, start: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield differences from the ledger's first entry."""
+    if facts.fingerprint != sensitive.fingerprint:
+        yield "the graph is another"
+    # Through JSON, like the entry: it has lists where the facts have tuples.
+    now = json.loads(json.dumps(facts.start(sensitive)))
+    for part in ("encoder", "training", "noise"):
+        # Ignore the starting weights: a trained encoder still counts as the same encoder.
+        before, after = ({**x[part], "start_sha256": ""} for x in (start, now))
+        yield from changes(f"{part}.", before, after)
+
+
+def _input_changes(
+    facts: "RunFacts", sensitive: SensitiveRecord, newest: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield differences in what steps compute with, as it is in memory."""
+    was, now = newest["inputs"], facts.inputs(sensitive)
+    bits = _machine_changes(facts, newest)
+    if was["pool_sha256"] != now["pool_sha256"]:
+        yield "the public pool is another"
+    # Rows that a frozen model computes may have other bits on another machine.
+    comparable = facts.table_is_exact or not bits
+    if comparable and was["table_commitment"] != now["table_commitment"]:
+        yield "the entities' texts, features or relations are others"
+    if any(was[name] != now[name] for name in _comparable_hashes(facts, bits)):
+        yield (
+            "the encoder computes something else (its pooling, normalization, frozen weights, code "
+            "or other parts were changed)"
+        )
+
+
+def _comparable_hashes(facts: "RunFacts", bits: list[str]) -> Iterator[str]:
+    """Yield names of hashes that must be equal; differences in bits explain the others."""
+    # Different versions of libraries may name parts of a module differently.
+    if not any(change.startswith("versions.") for change in bits):
+        yield "encoder_sha256"
+    if not bits and facts.is_repeatable:
+        yield "outputs_sha256"
+
+
+def _machine_changes(facts: "RunFacts", newest: Mapping[str, Any]) -> list[str]:
+    return changes("", newest["machine"], facts.machine)

@@ -1,0 +1,269 @@
+"""The ledger: what a run did, step by step, on disk before its effect can be seen.
+
+``ledger.jsonl`` holds one entry per line, each with the SHA-256 of itself and of the line before,
+so a changed, removed or reordered line breaks the chain (a shortened end is caught by the head that
+the certificate quotes). Kinds of entries:
+
+| kind | meaning |
+|---|---|
+| ``start`` | what the run is: plan, graph, encoder, noise source, versions, first checkpoint, date |
+| ``reserve`` | steps first..stop-1 of a branch may run: written before the first of them does |
+| ``overflow`` | a step whose batch could not be drawn and was empty (theory.md section 1) |
+| ``checkpoint`` | SHA-256 of the checkpoint file before a step: the only one to go on from |
+| ``resume`` | the run goes on: in the same branch (the same bits again) or in a new one |
+| ``complete`` | the run is over; hashes of what came out, date |
+| ``audit`` | the results of an audit of the complete run |
+
+Guarantees (theory.md section 6): a step of a branch counts once, however often it is executed again;
+an abandoned branch stays counted; reserved steps count whether they ran or not, so an error is always
+towards more; more steps than planned are refused. The ledger is public: start and completion carry
+the day, other entries no time, because the time that steps take depends on the data. One process
+writes at a time. A line that was only half written when the machine stopped was never relied on, and
+is cut off on opening.
+
+Public: `Ledger` (appends), `LedgerRecord` (what was read), `read_ledger`, `parse_ledger`.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as home:
+...     with Ledger.create(Path(home) / "ledger.jsonl", {"num_steps": 10}) as ledger:
+...         ledger.reserve(0, 6)
+...         ledger.reserve(4, 8)  # executed again from a checkpoint at step 4
+...         ledger.record.num_counted
+8
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from reldp.errors import LedgerError, RunError
+from reldp.runs.durable import disk_errors, write_durably
+from reldp.runs.ledger_state import FORMAT, LedgerRecord, LedgerState
+from reldp.runs.strict_json import parse_json
+
+__all__ = ["Ledger", "LedgerRecord", "parse_ledger", "read_ledger"]
+
+_FIRST_LINK = "0" * 64
+_Entry = Mapping[str, Any]
+
+
+class Ledger:
+    """Appends entries; made by `create` and `open`, closed by ``with``."""
+
+    def __init__(self, path: Path, descriptor: int, entries: list[_Entry], head: str) -> None:
+        """Takes over an open, locked file; use `create` or `open`."""
+        self._path = path
+        self._descriptor = descriptor
+        if not entries:
+            raise LedgerError("The ledger must have a start, got no entry.")
+        self._entries = entries
+        self._head = head
+        self._state = LedgerState().apply(entries)
+
+    @classmethod
+    def create(cls, path: str | Path, facts: Mapping[str, Any]) -> "Ledger":
+        """A new ledger whose start says what the run is; ``num_steps`` bounds what may be counted.
+
+        Raises:
+            LedgerError: There is a ledger already.
+        """
+        place = Path(path)
+        if place.exists():
+            raise LedgerError(f"`path` must be new, got {place.name!r}. Open it to go on.")
+        entry = {"kind": "start", "format": FORMAT, **facts, "date": _today()}
+        LedgerRecord.check([entry], _FIRST_LINK)
+        write_durably(place, _line(entry, _FIRST_LINK)[0])
+        return cls.open(place)
+
+    @classmethod
+    def open(cls, path: str | Path) -> "Ledger":
+        """The ledger of a run that goes on; a half-written last line is cut off.
+
+        Raises:
+            LedgerError: The chain is broken, or an entry impossible.
+            RunError: Another process is writing.
+        """
+        place = Path(path)
+        with disk_errors(place):
+            descriptor = os.open(place, os.O_RDWR | os.O_APPEND)
+        try:
+            _lock(descriptor, place)
+            entries, head, size = _parse(place.read_bytes(), torn_end=True)
+            os.ftruncate(descriptor, size)
+            return cls(place, descriptor, entries, head)
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    @property
+    def record(self) -> LedgerRecord:
+        """What has been written so far."""
+        return self._state.record(tuple(self._entries), self._head)
+
+    @property
+    def num_left(self) -> int:
+        """Steps that may still run."""
+        return self.record.num_left
+
+    @property
+    def branch(self) -> int:
+        """Number of the branch that steps run in."""
+        return len(self._state.branches) - 1
+
+    @property
+    def counted_to(self) -> int:
+        """The first step of this branch that is not counted yet."""
+        return self._state.branches[-1].stop
+
+    def reserve(self, first: int, stop: int) -> None:
+        """Counts steps first..stop-1 of this branch; nothing is written if all are counted."""
+        if stop > self.counted_to:
+            self._append({"kind": "reserve", "branch": self.branch, "first": first, "stop": stop})
+
+    def overflow(self, step: int) -> None:
+        """Says that the step's batch could not be drawn; once, however often it is executed."""
+        if (self.branch, step) not in self._state.overflows:
+            self._append({"kind": "overflow", "branch": self.branch, "step": step})
+
+    def checkpoint(self, step: int, sha256: str) -> None:
+        """Names the checkpoint file before `step`, which must be safe on the disk by now."""
+        self._append({"kind": "checkpoint", "branch": self.branch, "step": step, "sha256": sha256})
+
+    def resume(
+        self, step: int, *, new_branch: str | None = None, facts: Mapping[str, Any] | None = None
+    ) -> None:
+        """Says that the run goes on from its newest checkpoint, the one before `step`.
+
+        Args:
+            step: The next step.
+            new_branch: Why repeated steps would not have the same bits; then a new branch is opened and
+                what the old one counted beyond `step` is abandoned. None keeps the branch.
+            facts: What else there is to say, such as the machine.
+        """
+        branch = self.branch + (new_branch is not None)
+        entry = {"kind": "resume", "branch": branch, "step": step, **(facts or {})}
+        self._append(entry if new_branch is None else {**entry, "reason": new_branch})
+
+    def complete(self, facts: Mapping[str, Any]) -> None:
+        """Ends the run with what came out."""
+        counted = self.record.num_counted
+        self._append({"kind": "complete", "num_counted": counted, **facts, "date": _today()})
+
+    def append_audit(self, facts: Mapping[str, Any]) -> None:
+        """Adds the results of an audit; the run must be complete.
+
+        Args:
+            facts: The results as plain JSON values; `LedgerRecord.audits` gives them back.
+        """
+        self._append({"kind": "audit", "audit": dict(facts)})
+
+    def _append(self, entry: _Entry) -> None:
+        """Writes one line and waits until it is on the disk; all or nothing."""
+        line, head = _line(entry, self._head)
+        # Refused before it is written: an impossible entry must never reach the file.
+        state = self._state.apply([entry])
+        with disk_errors(self._path):
+            before = os.fstat(self._descriptor).st_size
+            try:
+                if os.write(self._descriptor, line) != len(line):
+                    raise OSError(28, "No space left on device")
+                os.fsync(self._descriptor)
+            except OSError:
+                os.ftruncate(self._descriptor, before)
+                raise
+        self._entries.append(entry)
+        self._state, self._head = state, head
+
+    def close(self) -> None:
+        """Lets another process write."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> "Ledger":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def read_ledger(path: str | Path) -> LedgerRecord:
+    """The record of a ledger, checked to the last byte; nothing is changed.
+
+    Raises:
+        LedgerError: The file is not there, was changed, or holds an impossible entry.
+    """
+    place = Path(path)
+    try:
+        data = place.read_bytes()
+    except OSError as error:
+        raise LedgerError(f"{place.name} must be there to be read: {error.strerror}.") from None
+    return parse_ledger(data)
+
+
+def parse_ledger(data: bytes) -> LedgerRecord:
+    """The record of a ledger's content, checked to the last byte.
+
+    Raises:
+        LedgerError: The content was changed, or holds an impossible entry.
+    """
+    entries, head, _ = _parse(data, torn_end=False)
+    return LedgerRecord.check(entries, head)
+
+
+def _parse(data: bytes, *, torn_end: bool) -> tuple[list[_Entry], str, int]:
+    """Entries, the last hash, and how many bytes whole lines take."""
+    entries: list[_Entry] = []
+    head = _FIRST_LINK
+    whole = data.rfind(b"\n") + 1
+    if whole != len(data) and not torn_end:
+        raise LedgerError("The ledger must end with a whole line, got a part of one.")
+    for number, text in enumerate(data[:whole].split(b"\n")[:-1], start=1):
+        try:
+            entry = dict(parse_json(text, f"ledger.jsonl line {number}"))
+            stated = entry.pop("hash")
+            line, head = _line(entry, head)
+        except (ValueError, KeyError, TypeError):
+            raise LedgerError(f"The ledger's line {number} must be an entry, got damage.") from None
+        except RunError as error:
+            raise LedgerError(str(error)) from None
+        if stated != head or line != text + b"\n":
+            raise LedgerError(
+                f"The ledger's line {number} must follow from the lines before it, got a hash that "
+                "does not. A line was changed, removed or added."
+            )
+        entries.append(entry)
+    return entries, head, whole
+
+
+def _line(entry: _Entry, previous: str) -> tuple[bytes, str]:
+    """The entry as a line, and its hash, which covers the line before."""
+    body = _canonical(entry)
+    digest = hashlib.sha256(previous.encode() + b"\n" + body).hexdigest()
+    return _canonical({**entry, "hash": digest}) + b"\n", digest
+
+
+def _canonical(entry: _Entry) -> bytes:
+    return json.dumps(entry, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    """One writer at a time; the lock goes with the process, however it ends."""
+    try:
+        import fcntl
+    except ImportError:  # a system without such locks
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise RunError(
+            f"{path.name} must have one writer, got a second. Another process is at this run."
+        ) from None

@@ -1,0 +1,91 @@
+"""model/README.md: a model card that the program writes, with the certificate's summary in it.
+
+A pure function of the certificate, so that `reldp.verify` can make it anew and compare.
+
+Private to the package: `model_card`.
+
+>>> _front_matter({"kind": "features"})[:3]
+['---', 'tags:', '- differential-privacy']
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from reldp.runs.certificate_text import table
+from reldp.runs.wording import shown, summary
+
+__all__ = ["model_card"]
+
+_TEXT_USE = """```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("path/to/this/folder")
+embeddings = model.encode(["a text", "another text"])
+```"""
+
+_FEATURE_USE = """```python
+from reldp import FeatureEncoder
+
+encoder = FeatureEncoder.load("path/to/this/folder")
+embeddings = encoder.encode(features)  # (entities, features) float32
+```"""
+
+
+def model_card(values: Mapping[str, Any]) -> str:
+    """The whole card."""
+    encoder, guarantee = values["encoder"], values["guarantee"]
+    text = encoder["kind"] == "text"
+    made_of = f"`{encoder['base_model']}`" if text else "dense features"
+    lines = [
+        *_front_matter(encoder),
+        "# An encoder trained on private relations",
+        "",
+        f"**{summary(values)}**",
+        "",
+        f"Fine-tuned with reldp from {made_of} to predict relations between entities: related "
+        "entities get similar embeddings.",
+        "",
+        "## Privacy",
+        "",
+        *table(
+            [
+                ("epsilon", shown(guarantee["epsilon"]["pld"])),
+                ("delta", shown(guarantee["delta"])),
+                ("status", guarantee["status"]),
+                ("unit of privacy", guarantee["unit"]),
+                ("neighbors", guarantee["adjacency"]),
+                ("sizes", guarantee["sizes"]),
+                ("steps", values["steps"]["counted"]),
+                ("ledger head", values["ledger"]["head"]),
+            ]
+        ),
+        "",
+        "Not promised:",
+        "",
+        *(f"- {line}" for line in values["not_promised"]),
+        "",
+        "The run's certificate.md has all parameters and assumptions; `reldp verify` checks it.",
+        "",
+        "## Use",
+        "",
+        _TEXT_USE if text else _FEATURE_USE,
+        "",
+        "## Training",
+        "",
+        *table(
+            [
+                ("what was trained", encoder.get("adaptation", {}).get("train", "all layers")),
+                ("trainable numbers", encoder.get("num_trainable", "")),
+                *((name, value) for name, value in values["training"].items()),
+            ]
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _front_matter(encoder: Mapping[str, Any]) -> list[str]:
+    """The metadata block that model hubs read."""
+    lines = ["---", "library_name: sentence-transformers", "tags:", "- differential-privacy"]
+    if encoder["kind"] != "text":
+        lines = ["---", "tags:", "- differential-privacy"]
+    return [*lines, "- reldp", "---", ""]

@@ -1,0 +1,37 @@
+"""The privacy cost of what ran: epsilon of the steps that a ledger counts, not of those planned.
+
+Public inside the package: `privacy_cost`, `cost_of_run`.
+
+>>> from reldp.plan import PrivacyPlan
+>>> plan = PrivacyPlan(num_entities=400, num_relations=400, max_degree=2, num_negatives=2,
+...                    expected_batch_size=10, num_steps=3, noise_multiplier=2.0, delta=1e-4)
+>>> privacy_cost(plan, "pld", 2).epsilon < privacy_cost(plan, "pld", 3).epsilon
+True
+"""
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reldp.accounting import Price
+    from reldp.plan import PrivacyPlan
+    from reldp.runs.ledger_state import LedgerRecord
+
+__all__ = ["cost_of_run", "privacy_cost"]
+
+
+@lru_cache(maxsize=256)
+def privacy_cost(plan: "PrivacyPlan", accountant: str, num_steps: int) -> "Price":
+    """Return epsilon of some steps of a plan; cached, because accounting takes a second.
+
+    Args:
+        plan: The privacy plan.
+        accountant: ``"pld"`` or ``"rdp"``.
+        num_steps: How many of its steps.
+    """
+    return plan.price(accountant, num_steps)
+
+
+def cost_of_run(plan: "PrivacyPlan", accountant: str, record: "LedgerRecord") -> "Price":
+    """Return epsilon of a run: of every step of every branch that its ledger counts."""
+    return privacy_cost(plan, accountant, record.num_counted)

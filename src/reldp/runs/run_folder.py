@@ -1,0 +1,150 @@
+"""The files of a run folder, by name.
+
+    plan.json          the privacy plan (public)
+    ledger.jsonl       what ran (public)
+    key                the secret key, until the run is complete (mode 0600)
+    sensitive.json     the graph's fingerprint and exact counts: *sensitive* (mode 0600)
+    checkpoints/       the newest checkpoint: noisy weights and what follows from them
+    model/             the trained encoder, with a model card
+    metrics.jsonl      losses, norms and batch sizes: *sensitive* (mode 0600)
+    evaluations.jsonl  results of `reldp evaluate`: *sensitive* (mode 0600)
+    tensorboard/       the same metrics for TensorBoard, if enabled: *sensitive*
+    certificate.json, certificate.md, report.html
+
+Public inside the package: `RunFolder`, `file_hashes`, `read_json`, `read_plan`, `plan_bytes`.
+
+>>> RunFolder("run").ledger.name
+'ledger.jsonl'
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from reldp.errors import PlanError, RunError
+from reldp.plan import PrivacyPlan
+from reldp.runs.durable import disk_errors
+from reldp.runs.plain_files import hash_plain, list_plain, read_plain
+from reldp.runs.strict_json import parse_json
+
+__all__ = ["RunFolder", "file_hashes", "plan_bytes", "read_json", "read_plan"]
+
+CARD = "README.md"
+# Size limits, in bytes, of files that are read whole.
+LEDGER_LIMIT = 2**28
+FILE_LIMIT = 2**26
+
+
+_FOLDERS = ("model", "checkpoints", "tensorboard")
+_FILES = (
+    *("plan.json", "ledger.jsonl", "sensitive.json", "metrics.jsonl", "evaluations.jsonl"),
+    *("certificate.json", "certificate.md", "report.html"),
+)
+
+
+class RunFolder:
+    """Paths of the files in a run folder; creates nothing."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.plan = self.path / "plan.json"
+        self.ledger = self.path / "ledger.jsonl"
+        self.key = self.path / "key"
+        self.sensitive = self.path / "sensitive.json"
+        self.checkpoints = self.path / "checkpoints"
+        self.model = self.path / "model"
+        self.card = self.model / CARD
+        self.metrics = self.path / "metrics.jsonl"
+        self.evaluations = self.path / "evaluations.jsonl"
+        self.tensorboard = self.path / "tensorboard"
+        self.certificate = self.path / "certificate.json"
+        self.certificate_text = self.path / "certificate.md"
+        self.report = self.path / "report.html"
+
+    def __repr__(self) -> str:
+        return f"RunFolder({self.path.name!r})"
+
+    @property
+    def has_run(self) -> bool:
+        """Whether a run was started here."""
+        return self.ledger.exists()
+
+    def knows(self, name: str) -> bool:
+        """Return whether a file of this name, relative to the folder, belongs in it; the key does not."""
+        first, slash, rest = name.partition("/")
+        if first == self.tensorboard.name and rest:
+            return rest.startswith("events.out.tfevents.") and "/" not in rest
+        return first in (_FOLDERS if slash else _FILES)
+
+    def require_run(self) -> None:
+        """Refuse a folder without a run."""
+        if not self.path.is_dir():
+            raise RunError(f"The run folder must exist, got {str(self.path)!r}.")
+        if not self.has_run:
+            raise RunError(
+                f"The run folder must hold {self.ledger.name}, got {str(self.path)!r} without it."
+            )
+
+    def read_lines(self, path: Path) -> list[dict[str, Any]]:
+        """Return the JSON lines of a file that may be missing; omit a half-written last line."""
+        if not os.path.lexists(path):
+            return []
+        try:
+            whole, _, _ = read_plain(path, limit=LEDGER_LIMIT).decode("utf-8").rpartition("\n")
+            return [dict(json.loads(line)) for line in whole.split("\n") if line]
+        except (ValueError, TypeError, RecursionError):
+            raise RunError(f"{path.name} must hold JSON lines, got damage.") from None
+
+    def append_line(self, path: Path, values: Mapping[str, Any]) -> None:
+        """Append a JSON line to a file that only its owner can read."""
+        with disk_errors(path):
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            with open(descriptor, "a", encoding="utf-8") as file:
+                file.write(json.dumps(values) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Return the JSON in a file of a model.
+
+    Raises:
+        RunError: The file is missing, or is not JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RunError(f"{path.name} must be there to be read: {error.strerror}.") from None
+    except (ValueError, RecursionError):
+        raise RunError(f"{path.name} must hold JSON, got damage.") from None
+
+
+def read_plan(run: RunFolder) -> PrivacyPlan:
+    """Return the plan of a run; the bytes of its file must be exactly those that reldp writes.
+
+    Raises:
+        RunError: The file is missing, or written in another way.
+        PlanError: It holds no plan.
+    """
+    name = run.plan.name
+    data = read_plain(run.plan, limit=FILE_LIMIT)
+    values = parse_json(data, name)
+    if not isinstance(values, dict):
+        raise RunError(f"{name} must hold one object, got {type(values).__name__}.")
+    try:
+        plan = PrivacyPlan.from_dict(values)
+    except PlanError as error:
+        raise PlanError(f"{name}: {error}") from None
+    if data != plan_bytes(plan):
+        raise RunError(f"{name} must be written as reldp writes a plan, got other bytes.")
+    return plan
+
+
+def plan_bytes(plan: PrivacyPlan) -> bytes:
+    """Return the content of plan.json."""
+    return (plan.to_json() + "\n").encode()
+
+
+def file_hashes(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of a model folder, by path; omit the card, which quotes them."""
+    return {name: hash_plain(folder / name) for name in list_plain(folder).files if name != CARD}

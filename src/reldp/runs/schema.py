@@ -1,0 +1,184 @@
+"""What the parts of a certificate, and of the ledger entries it is made from, may be.
+
+A schema is a rule for one value, or a dictionary with the
+schemas of its entries, of which those with a name that ends in ``?`` may be absent; ``OPEN: True`` in
+a dictionary allows further entries. The first value that breaks its rule is named by its place.
+Types are exact: true is no number, and 1.0 no count.
+
+Private to the package: `check`, `CERTIFICATE`, `START`, `COMPLETION`.
+
+>>> check({"a": {"b": -1}}, {"a": {"b": COUNT}})
+Traceback (most recent call last):
+reldp.runs.schema.SchemaError: a.b must be a whole number, 0 or more, got -1
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from reldp.graph.record import PROVENANCE
+
+__all__ = ["CERTIFICATE", "COMPLETION", "START", "SchemaError", "check"]
+
+OPEN = "*"
+
+
+class SchemaError(Exception):
+    """Which value breaks which rule; caught by whoever knows the file."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a value must be, in words and as a test."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_date(value: Any) -> bool:
+    try:
+        return type(value) is str and date.fromisoformat(value).isoformat() == value
+    except ValueError:
+        return False
+
+
+def _is_hash(value: Any) -> bool:
+    return type(value) is str and re.fullmatch(r"[0-9a-f]{64}", value) is not None
+
+
+def _one_of(*choices: str) -> Rule:
+    return Rule("one of " + ", ".join(choices), lambda v: type(v) is str and v in choices)
+
+
+COUNT = Rule("a whole number, 0 or more", _is_count)
+SIZE = Rule("a whole number, 1 or more", lambda v: _is_count(v) and v > 0)
+TEXT = Rule("text", lambda v: type(v) is str)
+TEXTS = Rule("a list of texts", lambda v: type(v) is list and all(type(x) is str for x in v))
+TRUTH = Rule("true or false", lambda v: type(v) is bool)
+HASH = Rule("64 hexadecimal digits", _is_hash)
+DATE = Rule("a date such as 2026-01-31", _is_date)
+OBJECT = Rule("an object", lambda v: isinstance(v, Mapping))
+POSITIVE = Rule("a number above 0", lambda v: _is_number(v) and v > 0)
+NOT_NEGATIVE = Rule("a number, 0 or more", lambda v: _is_number(v) and v >= 0)
+PROBABILITY = Rule("a number between 0 and 1", lambda v: _is_number(v) and 0 < v < 1)
+EPSILON = Rule(
+    'a number, 0 or more, or "Infinity"', lambda v: v == "Infinity" or NOT_NEGATIVE.holds(v)
+)
+HASHES = Rule(
+    "an object of SHA-256 hashes",
+    lambda v: isinstance(v, Mapping) and all(map(_is_hash, v.values())),
+)
+OBJECTS = Rule(
+    "a list of objects", lambda v: type(v) is list and all(isinstance(x, Mapping) for x in v)
+)
+
+_NOISE = {"source": TEXT, "description": TEXT, OPEN: True}
+_MODEL = {"files": HASHES}
+_ENCODER = {"kind": TEXT, "base_model?": TEXT, "adaptation?": OBJECT, OPEN: True}
+# Closed: what is counted from the graph must not find a place here.
+_DATA = {
+    "commitment": HASH,
+    "max_degree": SIZE,
+    "degree_bound": _one_of("capped", "promised"),
+    "all_protected": TRUTH,
+    "record": dict.fromkeys(PROVENANCE, TEXT),
+}
+
+START = {
+    "plan_hash": HASH,
+    "graph": _DATA,
+    "encoder": _ENCODER,
+    "training": OBJECT,
+    "noise": _NOISE,
+    "versions": OBJECT,
+    "date": DATE,
+    "checkpoint?": {"step": COUNT, "sha256": HASH},
+    OPEN: True,
+}
+
+COMPLETION = {"key": _one_of("destroyed"), "model": _MODEL, "date": DATE, OPEN: True}
+
+CERTIFICATE = {
+    "format": SIZE,
+    "date": DATE,
+    "guarantee": {
+        "epsilon": {"pld": EPSILON, "rdp": EPSILON},
+        "delta": PROBABILITY,
+        "analysis": TEXT,
+        "status": _one_of("proven", "claimed", "none"),
+        "unit": TEXT,
+        "adjacency": TEXT,
+        "sizes": TEXT,
+        "clipping": TEXT,
+        OPEN: True,
+    },
+    "plan": {
+        "num_entities": SIZE,
+        "num_relations": SIZE,
+        "sizes": _one_of("private", "declared", "public"),
+        "max_degree": SIZE,
+        "num_negatives": COUNT,
+        "num_steps": COUNT,
+        "sample_rate": POSITIVE,
+        "expected_batch_size": POSITIVE,
+        "clip_norm": POSITIVE,
+        "noise_multiplier": NOT_NEGATIVE,
+        "delta": PROBABILITY,
+        OPEN: True,
+    },
+    "plan_hash": HASH,
+    "steps": dict.fromkeys(
+        ("planned", "counted", "abandoned", "branches", "resumes", "batches_not_drawn"), COUNT
+    ),
+    "noise": _NOISE,
+    "key": TEXT,
+    "data": _DATA,
+    "encoder": _ENCODER,
+    "training": OBJECT,
+    "model": _MODEL,
+    "ledger": {"entries": SIZE, "head": HASH},
+    "assumptions": TEXTS,
+    "not_promised": TEXTS,
+    "versions": OBJECT,
+    "audits": OBJECTS,
+}
+
+
+def check(values: Any, schema: Any, place: str = "") -> None:
+    """Check values against a schema.
+
+    Raises:
+        SchemaError: A value breaks its rule, or a part is missing or unknown.
+    """
+    if isinstance(schema, Rule):
+        if not schema.holds(values):
+            raise SchemaError(f"{place or 'it'} must be {schema.words}, got {_short(values)}")
+        return
+    if not isinstance(values, Mapping):
+        raise SchemaError(f"{place or 'it'} must be an object, got {_short(values)}")
+    parts = {name.rstrip("?"): part for name, part in schema.items() if name != OPEN}
+    for name, part in parts.items():
+        where = f"{place}.{name}" if place else name
+        if name in values:
+            check(values[name], part, where)
+        elif name in schema:
+            raise SchemaError(f"{where} must be there, got none")
+    unknown = sorted(set(values) - set(parts))
+    if unknown and OPEN not in schema:
+        raise SchemaError(f"{place or 'it'} must have known parts only, got {_short(unknown[0])}")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 70 else text[:67] + "..."

@@ -1,0 +1,262 @@
+"""A session of a run on disk: started, resumed or completed, from a state that survives a crash.
+
+The content of the folder decides what `Session.open` does:
+
+* no ledger: a new run. Plan, secret files and the checkpoint before step 0 are written first, the
+  ledger last. If a crash comes before that, the next call starts over, because no step has run;
+* a ledger without completion: the run resumes from its newest checkpoint, in the same branch if
+  re-executed steps have the same bits, in a new one otherwise (theory.md section 6). Different data or a
+  different objective is refused, with all differences (`reldp.runs.changes`);
+* a ledger with completion: no step is left.
+
+At completion the model is written first, then the key is destroyed, then the ledger is closed; each
+of these can be executed again.
+
+Public inside the package: `Session`, `RunFacts`, `threads_of`.
+
+>>> threads_of(RunFolder("nowhere"))
+Traceback (most recent call last):
+reldp.errors.RunError: ledger.jsonl could not be written: No such file or directory.
+"""
+
+import secrets
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from reldp.errors import ConfigError, ResumeError
+from reldp.noise import Streams
+from reldp.plan import PrivacyPlan
+from reldp.runs.changes import newest_branch, refuse_changes, why_new_branch
+from reldp.runs.checkpoints import read_checkpoint, remove_other_checkpoints, write_checkpoint
+from reldp.runs.durable import TEMPORARY, disk_errors, sync_folder, write_durably
+from reldp.runs.key import bound_key, destroy_key, make_key, read_key
+from reldp.runs.ledger import Ledger
+from reldp.runs.run_folder import RunFolder, file_hashes, plan_bytes
+from reldp.runs.sensitive_file import SensitiveRecord
+
+__all__ = ["RunFacts", "Session", "threads_of"]
+
+# The files that exist before the ledger does.
+_FILES_OF_A_START = ("plan.json", "key", "sensitive.json", "checkpoints", "ledger.jsonl")
+
+
+class RunFacts(Protocol):
+    """What a session must know about a run; `reldp.training.facts.TrainingFacts` provides it."""
+
+    @property
+    def plan(self) -> PrivacyPlan:
+        """The privacy plan."""
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over the content of the capped graph; sensitive."""
+
+    @property
+    def statistics(self) -> Mapping[str, Any]:
+        """Exact counts for sensitive.json; sensitive."""
+
+    @property
+    def identity(self) -> str:
+        """Data and objective as text, which the key of the noise is bound to; sensitive."""
+
+    @property
+    def machine(self) -> Mapping[str, Any]:
+        """Everything that must be the same for re-executed steps to have the same bits."""
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether re-executed steps have the same bits on the same machine."""
+
+    @property
+    def table_is_exact(self) -> bool:
+        """Whether the rows that steps use have the same bits on every machine."""
+
+    def start(self, sensitive: SensitiveRecord) -> dict[str, Any]:
+        """Return the public values of the ledger's first entry, except for `inputs`."""
+
+    def inputs(self, sensitive: SensitiveRecord) -> dict[str, Any]:
+        """Return hashes of what steps compute with; the sensitive one as a commitment."""
+
+
+class Session:
+    """An open run folder; closed by ``with``.
+
+    Attributes:
+        run: The folder.
+        ledger: The ledger, which counts steps.
+        step: The next step: the one that the newest checkpoint precedes.
+        streams: Random draws and noise; None when no step is left.
+    """
+
+    def __init__(
+        self,
+        run: RunFolder,
+        facts: RunFacts,
+        ledger: Ledger,
+        sensitive: SensitiveRecord,
+        streams: Streams | None,
+    ) -> None:
+        """Take over an open ledger; use `open`."""
+        self.run, self.ledger, self.streams = run, ledger, streams
+        self.step = _named_checkpoint(ledger)[0]
+        self._facts, self._sensitive = facts, sensitive
+
+    @classmethod
+    def open(cls, run: RunFolder, facts: RunFacts, first: Callable[[], bytes]) -> "Session":
+        """Resume the run in a folder, or start a new one.
+
+        Args:
+            run: The folder.
+            facts: What the run is.
+            first: Returns the content of the checkpoint before step 0; called for a new run only.
+
+        Raises:
+            ConfigError: The folder holds other files.
+            ResumeError: The folder holds a run of other data or another objective, or is damaged.
+            RunError: Another process has the folder open, or the disk cannot be written to.
+        """
+        if not run.has_run:
+            return cls._start(run, facts, first())
+        ledger = Ledger.open(run.ledger)
+        try:
+            return cls._resume(run, facts, ledger)
+        except BaseException:
+            ledger.close()
+            raise
+
+    @classmethod
+    def _start(cls, run: RunFolder, facts: RunFacts, first: bytes) -> "Session":
+        _clear(run)
+        write_durably(run.plan, plan_bytes(facts.plan))
+        sensitive = SensitiveRecord.new(facts.fingerprint, facts.statistics)
+        sensitive.write(run.sensitive)
+        streams = Streams(bound_key(make_key(run.key), facts.identity))
+        named = {"step": 0, "sha256": write_checkpoint(run.checkpoints, 0, first)}
+        start = facts.start(sensitive) | {"inputs": facts.inputs(sensitive), "checkpoint": named}
+        return cls(run, facts, Ledger.create(run.ledger, start), sensitive, streams)
+
+    @classmethod
+    def _resume(cls, run: RunFolder, facts: RunFacts, ledger: Ledger) -> "Session":
+        sensitive = refuse_changes(run, facts, ledger.record)
+        session = cls(run, facts, ledger, sensitive, None)
+        session.read_checkpoint()
+        remove_other_checkpoints(run.checkpoints, session.step)
+        if session.is_complete:
+            return session
+        reason = why_new_branch(facts, ledger.record)
+        stop = ledger.record.branches[-1].stop
+        no_step_left = session.step == stop and ledger.num_left == 0
+        if no_step_left and not run.key.exists():
+            return session
+        session.streams = Streams(bound_key(read_key(run.key), facts.identity))
+        if not no_step_left:
+            session._resume_in_ledger(reason)
+        return session
+
+    @property
+    def stream_number(self) -> int:
+        """The number that addresses draws and noise of the newest branch; 0 for the first."""
+        return int(newest_branch(self.ledger.record).get("stream_number", 0))
+
+    @property
+    def stop(self) -> int:
+        """The step after the last one that this branch may run."""
+        return self.ledger.record.branches[-1].stop + self.ledger.num_left
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the ledger records the completion."""
+        return self.ledger.record.completion is not None
+
+    def open_branch(self, reason: str) -> None:
+        """Resume from the newest checkpoint with fresh random draws and noise."""
+        self._resume_in_ledger(reason)
+
+    def _resume_in_ledger(self, reason: str | None) -> None:
+        """Append the resumption, in a new branch if there is a reason for one."""
+        facts: dict[str, Any] = {"machine": dict(self._facts.machine)}
+        if reason is not None:
+            # A random number: two copies of a run folder, resumed on two machines, must not draw
+            # the same noise for different sums.
+            facts["stream_number"] = 1 + secrets.randbelow(2**63 - 1)
+            facts["inputs"] = self._facts.inputs(self._sensitive)
+        self.ledger.resume(self.step, new_branch=reason, facts=facts)
+
+    def read_checkpoint(self) -> bytes:
+        """Return the content of the newest checkpoint, checked against the ledger.
+
+        Raises:
+            ResumeError: The file is missing, or its content is different.
+        """
+        return read_checkpoint(self.run.checkpoints, *_named_checkpoint(self.ledger))
+
+    def save(self, step: int, data: bytes) -> None:
+        """Make the content of a checkpoint before `step` the one to resume from."""
+        self.ledger.checkpoint(step, write_checkpoint(self.run.checkpoints, step, data))
+        remove_other_checkpoints(self.run.checkpoints, step)
+        self.step = step
+
+    def complete(self, save_model: Callable[[Path], None], weights_sha256: str) -> None:
+        """Write the model, destroy the key and record the completion in the ledger.
+
+        Args:
+            save_model: Writes the trained encoder into a folder, replacing what is there.
+            weights_sha256: Hash of the released weights.
+        """
+        with disk_errors(self.run.model):
+            for half_written in self.run.path.glob(".model.*"):
+                shutil.rmtree(half_written)
+            save_model(self.run.model)
+        sync_folder(self.run.model)
+        destroy_key(self.run.key)
+        self.ledger.complete(
+            {
+                "key": "destroyed",
+                "model": {"files": file_hashes(self.run.model)},
+                "weights_sha256": weights_sha256,
+            }
+        )
+
+    def close(self) -> None:
+        """Let another process open the folder."""
+        self.ledger.close()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def threads_of(run: RunFolder) -> int:
+    """Return the number of threads of the newest branch of the run in a folder."""
+    with Ledger.open(run.ledger) as ledger:
+        return int(newest_branch(ledger.record)["machine"]["threads"])
+
+
+def _clear(run: RunFolder) -> None:
+    """Make the folder, and remove the files of a start that was interrupted."""
+    names = {*_FILES_OF_A_START, *(name + TEMPORARY for name in _FILES_OF_A_START)}
+    with disk_errors(run.path):
+        run.path.mkdir(parents=True, exist_ok=True)
+        foreign = sorted(place.name for place in run.path.iterdir() if place.name not in names)
+        if foreign:
+            raise ConfigError(
+                f"The run folder must be new, empty or hold a run, got one with {foreign[0]!r}. "
+                "Choose another folder."
+            )
+        for place in run.path.iterdir():
+            if place.is_dir():
+                shutil.rmtree(place)
+            else:
+                place.unlink()
+
+
+def _named_checkpoint(ledger: Ledger) -> tuple[int, str]:
+    """Return step and SHA-256 of the checkpoint that the ledger names."""
+    named = ledger.record.checkpoint
+    if named is None:
+        raise ResumeError("The ledger must name a checkpoint to resume from, got none.")
+    return int(named["step"]), str(named["sha256"])

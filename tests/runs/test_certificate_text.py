@@ -1,0 +1,50 @@
+"""The page says what the values say, and is a whole Markdown page whatever they hold."""
+
+from reldp.runs.certificate import Certificate
+from reldp.runs.certificate_text import certificate_text, table
+from tests.reporting.example import PLAN, certificate_of, ledger
+
+VALUES = Certificate.from_ledger(PLAN, ledger()).values
+
+
+def test_every_number_that_decides_is_on_the_page():
+    page = certificate_text(VALUES)
+    for name, value in VALUES["plan"].items():
+        assert f"| {name} | {value} |" in page
+    assert VALUES["plan_hash"] in page
+    assert VALUES["ledger"]["head"] in page
+    assert "ab" * 32 in page
+    for line in [*VALUES["assumptions"], *VALUES["not_promised"]]:
+        assert f"- {line}" in page
+
+
+def test_exact_sizes_are_on_the_page_only_where_they_are_public():
+    assert "| entities | 5,000 |" in certificate_text(VALUES)
+    for mode in ("private", "declared"):
+        page = certificate_text(certificate_of(mode).values)
+        assert f"| entities | at least 5,000 ({mode} bound) |" in page
+        assert f"| relations used | at most 8,000 ({mode} bound) |" in page
+
+
+def test_nothing_has_to_be_cut_before_publishing():
+    page = certificate_text(VALUES)
+    assert "before publishing" not in page
+    assert "dropped" not in page.split("## Data")[1].split("## Model")[0]
+
+
+def test_bars_and_lines_cannot_break_a_table():
+    assert "a shop \\| its till" in certificate_text(VALUES)
+    assert table([("x", "two\nlines"), ("y", ["a", "b"]), ("z", None)])[2:] == [
+        "| x | two lines |",
+        "| y | a, b |",
+        "| z |  |",
+    ]
+
+
+def test_audits_are_listed_one_by_one():
+    assert "None yet." in certificate_text(VALUES)
+    audits = [{"lower_bound": 0.25, "settings": {"canaries": 10}}, {"lower_bound": 0.5}]
+    page = certificate_text({**VALUES, "audits": audits})
+    assert "| lower_bound | 0.25 |" in page
+    assert "| settings.canaries | 10 |" in page
+    assert "| lower_bound | 0.5 |" in page

@@ -1,0 +1,78 @@
+"""Files that survive a crash."""
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from reldp.errors import RunError
+from reldp.runs.durable import (
+    TEMPORARY,
+    disk_errors,
+    remove_durably,
+    sync_folder,
+    write_durably,
+    write_with,
+)
+
+
+def test_a_file_is_replaced_whole_and_leaves_no_temporary_one(tmp_path):
+    path = tmp_path / "plan.json"
+    write_durably(path, b"old")
+    write_durably(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert [p.name for p in tmp_path.iterdir()] == ["plan.json"]
+
+
+def test_permissions_hold_from_the_first_byte(tmp_path):
+    write_durably(tmp_path / "key", b"secret", mode=0o600)
+    assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "checkpoint"
+    write_durably(path, b"old")
+
+    def full(partial: Path) -> None:
+        partial.write_bytes(b"half of the ne")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(RunError, match=r"checkpoint could not be written: the disk is full"):
+        write_with(path, full)
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["checkpoint"]
+
+
+def test_what_a_crash_left_under_the_temporary_name_is_written_over(tmp_path):
+    (tmp_path / f"plan.json{TEMPORARY}").write_bytes(b"torn")
+    write_durably(tmp_path / "plan.json", b"whole")
+    assert (tmp_path / "plan.json").read_bytes() == b"whole"
+
+
+def test_data_is_flushed_before_the_rename_and_the_folder_after_it(tmp_path, monkeypatch):
+    order = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda fd: (order.append("fsync"), fsync(fd)))
+    monkeypatch.setattr(os, "replace", lambda a, b: (order.append("replace"), replace(a, b)))
+    write_durably(tmp_path / "x", b"data")
+    assert order == ["fsync", "replace", "fsync"]
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(errno.EROFS, "read-only"), (errno.EACCES, "may not be written"), (errno.EIO, "error")],
+)
+def test_every_refusal_of_the_system_is_one_clear_line(number, words):
+    with pytest.raises(RunError, match=words), disk_errors(Path("ledger.jsonl")):
+        raise OSError(number, os.strerror(number))
+
+
+def test_removing_and_flushing_folders(tmp_path):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "file").write_text("x")
+    sync_folder(tmp_path / "a")
+    remove_durably(tmp_path / "a" / "b" / "file")
+    remove_durably(tmp_path / "a" / "b" / "file")
+    assert not (tmp_path / "a" / "b" / "file").exists()

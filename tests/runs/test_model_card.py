@@ -1,0 +1,42 @@
+"""The model card quotes the certificate and shows how to use what is in the folder."""
+
+from dataclasses import replace
+
+import pytest
+
+from reldp.runs.certificate import Certificate
+from reldp.runs.model_card import model_card
+from tests.reporting.example import PLAN, certificate_of, ledger
+
+
+def values(plan=PLAN):
+    return Certificate.from_ledger(plan, ledger(plan)).values
+
+
+def test_the_promise_and_the_ledger_s_head_are_on_the_card():
+    card = model_card(values())
+    assert "**Proven: (" in card
+    assert "f" * 64 in card
+    assert "`small-model`" in card
+    assert card.startswith("---\nlibrary_name: sentence-transformers\n")
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [("private", "noisy bounds"), ("declared", "must not be shown"), ("public", "are public")],
+)
+def test_the_card_says_what_is_known_about_sizes(mode, words):
+    row = next(x for x in model_card(certificate_of(mode).values).splitlines() if "| sizes |" in x)
+    assert words in row.lower()
+
+
+def test_a_card_of_features_shows_another_use():
+    changed = {**values(), "encoder": {"kind": "features", "in_dim": 4}}
+    card = model_card(changed)
+    assert "FeatureEncoder.load" in card
+    assert "sentence" not in card.split("## Use")[1]
+
+
+def test_a_model_without_privacy_says_so_first():
+    card = model_card(values(replace(PLAN, noise_multiplier=0.0)))
+    assert card.index("No privacy") < card.index("## Privacy")

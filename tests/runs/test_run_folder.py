@@ -1,0 +1,94 @@
+"""Names of files, lines of files, hashes of files."""
+
+import hashlib
+import stat
+
+import pytest
+
+from reldp.errors import ReldpError, RunError
+from reldp.runs.run_folder import (
+    RunFolder,
+    file_hashes,
+    plan_bytes,
+    read_json,
+    read_plan,
+)
+from tests.reporting.example import PLAN
+
+
+def test_naming_a_folder_makes_nothing(tmp_path):
+    run = RunFolder(tmp_path / "run")
+    assert not run.has_run
+    assert not run.path.exists()
+    assert str(tmp_path) not in repr(run)
+
+
+def test_hashes_cover_every_file_but_the_card(tmp_path):
+    (tmp_path / "1_Pooling").mkdir()
+    (tmp_path / "1_Pooling" / "config.json").write_bytes(b"{}")
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    (tmp_path / "README.md").write_bytes(b"card")
+    assert file_hashes(tmp_path) == {
+        "1_Pooling/config.json": hashlib.sha256(b"{}").hexdigest(),
+        "model.safetensors": hashlib.sha256(b"weights").hexdigest(),
+    }
+
+
+def test_lines_are_appended_for_their_owner_and_read_but_for_a_torn_one(tmp_path):
+    run = RunFolder(tmp_path)
+    assert run.read_lines(run.metrics) == []
+    run.append_line(run.metrics, {"step": 0})
+    run.append_line(run.metrics, {"step": 1})
+    assert stat.S_IMODE(run.metrics.stat().st_mode) == 0o600
+    with run.metrics.open("a") as file:
+        file.write('{"st')
+    assert run.read_lines(run.metrics) == [{"step": 0}, {"step": 1}]
+    run.metrics.write_text("nonsense\n")
+    with pytest.raises(RunError, match="got damage"):
+        run.read_lines(run.metrics)
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("plan.json", True),
+        ("model/deep/file.bin", True),
+        ("checkpoints/", True),
+        ("tensorboard/", True),
+        ("tensorboard/events.out.tfevents.17.host.3.0", True),
+        ("tensorboard/certificate.json", False),
+        ("tensorboard/events.out.tfevents.1/x", False),
+        ("key", False),
+        ("audits.json", False),
+        ("model", False),
+        ("plan.json/x", False),
+        (".hidden", False),
+    ],
+)
+def test_what_belongs_in_a_run_folder_is_known(tmp_path, name, known):
+    assert RunFolder(tmp_path).knows(name) is known
+
+
+def test_a_plan_is_read_from_the_bytes_that_it_is_written_as(tmp_path):
+    run = RunFolder(tmp_path)
+    run.plan.write_bytes(plan_bytes(PLAN))
+    assert read_plan(run) == PLAN
+    for damage, words in [
+        (b"[]", "one object"),
+        (b"{", "JSON"),
+        (plan_bytes(PLAN)[:-1], "other bytes"),
+        (b"\xef\xbb\xbf" + plan_bytes(PLAN), "JSON"),
+        (plan_bytes(PLAN).replace(b"1e-06", b"0.000001"), "other bytes"),
+        (plan_bytes(PLAN).replace(b"1e-06", b"2"), r"plan\.json: `delta` must"),
+    ]:
+        run.plan.write_bytes(damage)
+        with pytest.raises(ReldpError, match=words):
+            read_plan(run)
+
+
+def test_missing_and_damaged_json_are_clear_errors(tmp_path):
+    with pytest.raises(RunError, match=r"x\.json must be there"):
+        read_json(tmp_path / "x.json")
+    (tmp_path / "x.json").write_text("{")
+    with pytest.raises(RunError, match="got damage"):
+        read_json(tmp_path / "x.json")

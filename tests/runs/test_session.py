@@ -1,0 +1,139 @@
+"""What is found in a folder decides what happens; secrets stay out of the ledger."""
+
+import json
+
+import pytest
+import torch
+
+from reldp.errors import ResumeError, RunError
+from reldp.runs.ledger import Ledger
+from reldp.runs.run_folder import RunFolder
+from reldp.runs.session import Session, threads_of
+from reldp.training.config import TrainingConfig
+from reldp.training.facts import TrainingFacts
+from reldp.training.state import TrainingState
+from tests.training.small import small_parts
+
+torch.set_num_threads(1)
+
+
+def facts(threads=1, **settings):
+    encoder, capped, plan = small_parts()
+    config = TrainingConfig.make(**settings)
+    return TrainingFacts(
+        encoder=encoder,
+        capped=capped,
+        plan=plan,
+        config=config,
+        threads=threads,
+        make_table=lambda: encoder.table(capped),
+    )
+
+
+def first(known):
+    return TrainingState(step=0, branch=0, weights=known.encoder.trainable()).to_bytes()
+
+
+def opened(tmp_path, known=None):
+    known = known or facts()
+    return Session.open(RunFolder(tmp_path / "run"), known, lambda: first(known))
+
+
+def test_a_new_run_has_all_of_its_steps_before_it(tmp_path):
+    with opened(tmp_path) as session:
+        assert session.stop == 12
+        assert not session.is_complete
+        assert session.streams is not None
+
+
+def test_nothing_secret_is_in_the_ledger(tmp_path):
+    with opened(tmp_path) as session:
+        text = session.run.ledger.read_text()
+        key = session.run.key.read_bytes()
+        secret = json.loads(session.run.sensitive.read_text())
+    assert key.hex() not in text
+    assert secret["salt"] not in text
+    assert secret["fingerprint"] not in text
+
+
+def test_two_sessions_at_once_are_refused(tmp_path):
+    with opened(tmp_path), pytest.raises(RunError, match="one writer"):
+        opened(tmp_path)
+
+
+def test_a_resumed_session_on_the_same_machine_keeps_its_branch(tmp_path):
+    opened(tmp_path).close()
+    with opened(tmp_path) as session:
+        assert session.ledger.branch == 0
+        assert session.ledger.record.num_resumes == 1
+
+
+def test_another_number_of_threads_opens_a_branch_and_says_why(tmp_path):
+    opened(tmp_path).close()
+    with opened(tmp_path, facts(threads=2)) as session:
+        assert session.ledger.branch == 1
+        assert "threads was 1, is 2" in session.ledger.record.entries[-1]["reason"]
+    assert threads_of(RunFolder(tmp_path / "run")) == 2
+
+
+def test_two_copies_of_a_run_resumed_elsewhere_draw_different_noise(tmp_path):
+    """The same key and step must never meet two sums: subtracting them would cancel the noise."""
+    import shutil
+
+    opened(tmp_path).close()
+    shutil.copytree(tmp_path, tmp_path.with_name("copy"))
+    with (
+        opened(tmp_path, facts(threads=2)) as one,
+        opened(tmp_path.with_name("copy"), facts(threads=3)) as two,
+    ):
+        assert one.run.key.read_bytes() == two.run.key.read_bytes()
+        assert one.ledger.branch == two.ledger.branch == 1
+        assert one.stream_number != two.stream_number
+        assert 0 not in (one.stream_number, two.stream_number)
+    with opened(tmp_path, facts(threads=2)) as again:
+        assert again.stream_number == one.stream_number
+
+
+def test_when_every_step_is_counted_a_new_branch_has_none_left(tmp_path):
+    with opened(tmp_path) as session:
+        session.ledger.reserve(0, 12)
+    with opened(tmp_path, facts(microbatch_units=3)) as session:
+        assert session.ledger.branch == 1
+        assert session.stop == session.step == 0
+
+
+def test_a_run_between_its_last_checkpoint_and_its_end_needs_no_key(tmp_path):
+    with opened(tmp_path) as session:
+        session.ledger.reserve(0, 12)
+        session.save(12, session.read_checkpoint())
+        session.run.key.unlink()
+    with opened(tmp_path) as session:
+        assert session.streams is None
+        assert session.stop == 12
+        encoder = facts().encoder
+        session.complete(lambda folder: encoder.save(folder, overwrite=True), "00" * 32)
+        assert session.is_complete
+    with Ledger.open(tmp_path / "run" / "ledger.jsonl") as ledger:
+        assert ledger.record.completion["key"] == "destroyed"
+
+
+def test_a_plan_or_secret_that_is_gone_is_a_clear_error(tmp_path):
+    opened(tmp_path).close()
+    plan = tmp_path / "run" / "plan.json"
+    kept = plan.read_bytes()
+    plan.unlink()
+    with pytest.raises(ResumeError, match=r"plan\.json"):
+        opened(tmp_path)
+    plan.write_bytes(kept)
+    (tmp_path / "run" / "sensitive.json").unlink()
+    with pytest.raises(ResumeError, match=r"sensitive\.json"):
+        opened(tmp_path)
+
+
+def test_every_difference_is_named_at_once(tmp_path):
+    opened(tmp_path).close()
+    other = facts(learning_rate=0.5, loss="hinge")
+    with pytest.raises(ResumeError) as caught:
+        opened(tmp_path, other)
+    assert "training.learning_rate was 0.001, is 0.5" in str(caught.value)
+    assert "training.loss was 'infonce', is 'hinge'" in str(caught.value)

@@ -1,0 +1,140 @@
+"""Each sentence appears exactly where it is true."""
+
+from dataclasses import replace
+
+import pytest
+
+from reldp.runs.certificate import Certificate
+from reldp.runs.wording import adjacency, shown
+from tests.reporting.example import GRAPH, PLAN, certificate_of, ledger
+
+
+def certificate(plan=PLAN, **settings):
+    return Certificate.from_ledger(plan, ledger(plan, **settings))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.45771, "0.4578"),
+        (4.0, "4"),
+        (3.99999, "4"),
+        (12.3456, "12.35"),
+        (0.0, "0"),
+        (1e-5, "1e-05"),
+    ],
+)
+def test_epsilon_is_never_rounded_down(value, text):
+    assert shown(value) == text
+    assert float(shown(value)) >= value
+
+
+def test_capped_and_promised_are_told_apart():
+    capped = adjacency(PLAN, GRAPH)
+    promised = adjacency(PLAN, {**GRAPH, "degree_bound": "promised"})
+    assert "at most 5 relations" in capped
+    assert "after capping" in capped
+    assert "after capping" not in promised
+    assert any("not of the raw one" in line for line in certificate().values["assumptions"])
+    said = certificate(graph={"degree_bound": "promised"}).values["assumptions"]
+    assert not any("raw one" in line for line in said)
+
+
+def test_a_protected_part_is_named_without_its_share():
+    some = certificate(graph={"all_protected": False})
+    assert "one protected entity" in some.values["guarantee"]["adjacency"]
+    assert "every protected entity of" in some.summary
+    assert "%" not in some.summary
+    assert any("not marked as protected" in line for line in some.values["not_promised"])
+    assert not any("not marked" in line for line in certificate().values["not_promised"])
+
+
+def test_private_sizes_name_their_bounds_and_what_they_cost():
+    said = certificate_of("private").values
+    sentence = said["guarantee"]["sizes"]
+    assert "not public" in sentence
+    assert "at least 5,000 entities and at most 8,000 relations" in sentence
+    assert "epsilon 0.04 and delta 2e-09, which are included" in sentence
+    assert not any("are public, although" in line for line in said["assumptions"])
+    assert any("a target before these were drawn" in line for line in said["assumptions"])
+    public = certificate_of("public").values["assumptions"]
+    assert not any("noisy bounds" in line for line in public)
+
+
+def test_declared_sizes_are_a_condition_on_both_neighbors():
+    said = certificate_of("declared").values
+    bounds = "at least 5,000 entities and at most 8,000 relations"
+    assert bounds in said["guarantee"]["adjacency"]
+    declared = [line for line in said["assumptions"] if "declared" in line]
+    assert len(declared) == 1
+    assert bounds in declared[0]
+    assert "must not be shown" in declared[0]
+    assert bounds not in certificate_of("private").values["guarantee"]["adjacency"]
+
+
+def test_public_sizes_are_an_assumption():
+    said = certificate_of("public").values["assumptions"]
+    assert said[0].startswith("The exact numbers of entities (5,000) and relations (8,000)")
+
+
+def test_the_number_of_unprotected_entities_is_said_not_to_be_hidden_and_why():
+    plan = replace(PLAN, negatives="unprotected", pool_size=4000)
+    said = certificate(plan, graph={"all_protected": False}).values["assumptions"]
+    assert any("unprotected entities, at least 4,000 of them" in line for line in said)
+    assert not any("unprotected entities" in line for line in certificate().values["assumptions"])
+
+
+def test_relations_alone_are_a_weaker_promise():
+    weak = certificate(replace(PLAN, unit="relation"))
+    assert "one relation more" in weak.values["guarantee"]["adjacency"]
+    assert "every single relation" in weak.summary
+    assert any("Privacy of entities" in line for line in weak.values["not_promised"])
+
+
+def test_fast_noise_is_an_assumption_and_says_what_it_gives_up():
+    said = certificate(noise="fast").values["assumptions"]
+    assert any("instead of a cryptographic stream" in x and "not exactly" in x for x in said)
+    assert not any("Philox" in x for x in certificate().values["assumptions"])
+
+
+def test_locality_in_floating_point_is_said_to_be_checked_and_not_proven():
+    assert any(
+        "checked to the bit on public random rows" in x for x in certificate().values["assumptions"]
+    )
+
+
+def test_the_false_claim_is_called_false():
+    said = certificate(replace(PLAN, clipping="frequency"))
+    assert any("Do not rely on it" in line for line in said.values["assumptions"])
+    assert said.summary.startswith("Claimed, and known to be false")
+    assert certificate().summary.startswith("Proven")
+
+
+def test_no_noise_promises_nothing():
+    bare = certificate(replace(PLAN, noise_multiplier=0.0))
+    assert bare.values["not_promised"] == ["Anything: no noise was added, so nothing is hidden."]
+    assert "No privacy" in bare.summary
+
+
+def test_further_runs_and_chosen_settings_are_not_counted_and_said_so():
+    assert any("adds up" in x or "add up" in x for x in certificate().values["not_promised"])
+    assert any("without looking" in x for x in certificate().values["assumptions"])
+
+
+@pytest.mark.parametrize(
+    ("delta", "expected"),
+    [(1e-5, "1e-05"), (1 / 30_000, "3.334e-05"), (0.1 / 82_115, "1.218e-06"), (1e-6, "1e-06")],
+)
+def test_a_delta_is_never_shown_smaller_than_it_is(delta, expected):
+    assert shown(delta) == expected
+    assert float(shown(delta)) >= delta * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("value", [5e-324, 1e-310, 1e-300, 1e-290])
+def test_the_smallest_numbers_are_shown_and_not_as_less(value):
+    assert float(shown(value)) >= value
+
+
+def test_noise_that_is_too_small_promises_nothing():
+    said = certificate(replace(PLAN, noise_multiplier=1e-6)).summary
+    assert said == "No privacy: the noise is too small to promise anything, epsilon is infinite."
