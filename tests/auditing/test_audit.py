@@ -127,9 +127,15 @@ def test_the_plans_own_delta_is_among_the_defaults():
 
 
 def test_progress_counts_every_step():
-    done = []
-    audit_mechanism(plan(), trials=200, key=KEY, designs=[STILL], progress=done.append)
+    done, totals = [], set()
+
+    def progress(steps, total):
+        done.append(steps)
+        totals.add(total)
+
+    audit_mechanism(plan(), trials=200, key=KEY, designs=[STILL], progress=progress)
     assert sum(done) == 2 * (200 + 100)
+    assert totals == {sum(done)}
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,14 @@ import json
 
 import numpy as np
 import pytest
-import torch
 
-from reldp.cli.audit import _encoder as encoder_of
-from reldp.cli.audit import _settings as settings_of
 from reldp.cli.main import main
-from reldp.encoders import FeatureEncoder, TextEncoder
+from reldp.encoders import FeatureEncoder
 from reldp.graph import EntityGraph
 from reldp.plan import PrivacyPlan
 from reldp.reporting.verification import verify
 from reldp.runs.ledger import read_ledger
 from reldp.training import Trainer
-from tests.encoders.tiny import write_model
 
 FLAGS = [
     *("--num-entities", "12", "--num-relations", "4", "--max-degree", "1", "--num-negatives", "2"),
@@ -103,7 +99,7 @@ def test_canaries_train_a_copy_and_leave_nothing_of_it(run, graph, capsys, monke
     found = json.loads(captured.out)["training"]
     assert found["num_canaries"] == 30
     assert found["plan"]["num_entities"] > 300
-    assert "will be destroyed" in captured.err
+    assert "will be deleted" in captured.err
     assert list(tmp_path.iterdir()) == []
     verify(run)
 
@@ -133,26 +129,7 @@ def test_the_published_frequency_rule_is_refuted_by_a_batch(capsys):
     assert "the rule claims at most 1" in out
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"lora_rank": 2, "pooling": "cls", "seed": 3},
-        {"train": "last:1", "max_length": 9},
-        {"train": "head", "head_hidden": [6], "head_dim": 5, "seed": 4},
-    ],
-    ids=["lora", "last", "head"],
-)
-def test_a_text_encoder_is_made_again_from_its_description(settings, tmp_path):
-    folder = write_model("bert", tmp_path / "model")
-    encoder = TextEncoder.load(folder, **settings)
-    described = json.loads(json.dumps(encoder.describe()))
-    again = encoder_of(described, str(folder))
-    assert again.describe() == encoder.describe()
-    for name, parameter in encoder.trainable().items():
-        assert torch.equal(parameter, again.trainable()[name])
-
-
-def test_a_refuted_claim_has_exit_code_one(capsys, monkeypatch):
+def test_a_refuted_claim_has_exit_code_three(capsys, monkeypatch):
     monkeypatch.setattr(PrivacyPlan, "epsilon", lambda self, num_steps=None: 0.01)
     assert main(["audit", *FLAGS, "--trials", "200", "--seed", "1"]) == 3
     assert "REFUTED" in capsys.readouterr().out
@@ -175,12 +152,3 @@ def test_bad_input_is_one_line_and_exit_code_two(arguments, message, capsys):
     captured = capsys.readouterr()
     assert message in captured.err
     assert len(captured.err.strip().splitlines()) == 1
-
-
-def test_a_copy_learns_as_the_run_did_whatever_version_wrote_its_ledger():
-    older = {"loss": "infonce", "learning_rate": 0.01}
-    start = {"training": older, "machine": {"noise_generator": "fast"}}
-    expected = {**older, "pairing": "one", "noise_generator": "fast", "log_sensitive": False}
-    assert settings_of(start) == expected
-    start["training"] = {**older, "pairing": "all"}
-    assert settings_of(start)["pairing"] == "all"

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 from reldp.auditing.results import Bound, MechanismAudit
+from reldp.auditing.suite import AuditResults
 from reldp.cli.audit_tables import print_audits
 from tests.auditing.test_step_results import BROKEN, FAILED, KEPT, PASSED, audit_of
 
@@ -18,18 +19,20 @@ def mechanism():
 
 def test_every_case_has_its_tightest_bound_and_every_check_a_row(capsys):
     loose = replace(KEPT, delta=0.1, epsilon=0.5)
-    print_audits(audit_of([loose, KEPT, BROKEN], [PASSED, FAILED]), mechanism(), ["Verdict."], None)
+    step = audit_of([loose, KEPT, BROKEN], [PASSED, FAILED])
+    print_audits(AuditResults(mechanism=mechanism(), step=step), None)
     out = capsys.readouterr().out
     assert out.count("many own") == 1
     assert ">= 1.5" in out
     assert ">= 0.5" not in out
     assert "mean batch size" in out
     assert "noise deviation" in out
-    assert "Verdict." in out
+    assert "REFUTED" in out
+    assert "Consistent: epsilon is at least 1.3" in " ".join(out.split())
 
 
 def test_a_plan_without_a_step_to_audit_has_one_table(capsys):
-    print_audits(None, mechanism(), [], "picture.png")
+    print_audits(AuditResults(mechanism=mechanism()), "picture.png")
     out = capsys.readouterr().out
     assert "training step" not in out
-    assert "The picture is in picture.png." in out
+    assert "The figure is in picture.png." in out

@@ -101,7 +101,7 @@ def audit_mechanism(
     pair: NeighborPair | None = None,
     parts: Maker = real_parts,
     claimed: Callable[[float], float] | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> MechanismAudit:
     """Lower bounds on epsilon from the real mechanism, against the plan's claim.
 
@@ -116,7 +116,7 @@ def audit_mechanism(
         pair: Neighboring graphs; `worst_pair` of the plan if None.
         parts: Makes the parts of a step for one graph; the real ones unless a mistake is tested.
         claimed: Epsilon claimed at a delta; the plan's PLD accountant if None.
-        progress: Called with the number of steps done since the last call.
+        progress: Called with the steps done since the last call and the total number of steps.
     """
     _check(plan, trials, num_steps, confidence)
     started = time.monotonic()
@@ -128,8 +128,10 @@ def audit_mechanism(
     miss = (1 - confidence) / (len(chosen) * len(designs) * len(_METHODS) * len(_DIRECTIONS))
     found: dict[float, list[Bound]] = {delta: [] for delta in chosen}
     claims = {delta: claim(delta) for delta in chosen}
+    total = len(designs) * 2 * (trials + _pilot_trials(trials)) * num_steps  # on two graphs
+    report = None if progress is None else lambda done: progress(done, total)
     for design in designs:
-        evidence = _gather(plan, graphs, design, parts, secret, trials, num_steps, progress)
+        evidence = _gather(plan, graphs, design, parts, secret, trials, num_steps, report)
         for delta in chosen:
             found[delta] += _judge(evidence, delta, claims[delta], miss)
     return MechanismAudit(
@@ -161,6 +163,11 @@ def _subkey(key: bytes, *labels: str) -> bytes:
     return hashlib.blake2b("/".join(labels).encode(), key=key, digest_size=32).digest()
 
 
+def _pilot_trials(trials: int) -> int:
+    """Return how many trials on each graph choose the events."""
+    return max(trials // 2, _LEAST_TRIALS)
+
+
 def _gather(
     plan: PrivacyPlan,
     pair: NeighborPair,
@@ -176,7 +183,7 @@ def _gather(
     for side, graph in (("with", pair.with_entity), ("without", pair.without_entity)):
         made = maker(plan, graph, _subkey(key, side, design.name))
         first = 0
-        for count in (max(trials // 2, _LEAST_TRIALS), trials):
+        for count in (_pilot_trials(trials), trials):
             steps = run_steps(made, pair, graph, design, first=first, count=count * num_steps)
             first += count * num_steps
             shape = (count, num_steps)

@@ -14,29 +14,28 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from reldp.auditing import Bound, MechanismAudit, StepAudit
+    from reldp.auditing import Bound, StepAudit
+    from reldp.auditing.suite import AuditResults
 
 __all__ = ["print_audits"]
 
 
-def print_audits(
-    stepped: "StepAudit | None", audit: "MechanismAudit", verdicts: list[str], plot: str | None
-) -> None:
-    """Print what the audits found, and one verdict for each."""
-    if stepped is not None:
-        print_table(_bounds("training step", _tightest(stepped.bounds)))
-        print_table(_checks(stepped))
-    sentences = list(verdicts)
+def print_audits(results: "AuditResults", plot: str | None) -> None:
+    """Print bounds and checks of the audits, and one verdict for each."""
+    if results.step is not None:
+        print_table(_bounds("training step", _tightest(results.step.bounds)))
+        print_table(_checks(results.step))
+    sentences = results.verdicts
     if plot is not None:
-        sentences.append(f"The picture is in {Path(plot).name}.")
+        sentences.append(f"The figure is in {Path(plot).name}.")
     sentences.append(
         "An audit can refute a claim. It cannot prove one; the proof is in the plan's analysis."
     )
-    print_table(_bounds("its parts", audit.bounds), *sentences)
+    print_table(_bounds("its parts", results.mechanism.bounds), *sentences)
 
 
 def _tightest(bounds: "Sequence[Bound]") -> "list[Bound]":
-    """One bound for each case and design: the closest to its claim."""
+    """Return one bound for each case and design: the closest to its claim."""
     best: dict[tuple[str, str], Bound] = {}
     for bound in bounds:
         label = bound.case, bound.design
@@ -67,9 +66,9 @@ def _bounds(title: str, bounds: "Sequence[Bound]") -> "Table":
     return table
 
 
-def _checks(stepped: "StepAudit") -> "Table":
+def _checks(audit: "StepAudit") -> "Table":
     table = _new_table(("p",), ("check", "expected", "seen"))
-    for check in stepped.checks:
+    for check in audit.checks:
         style = "bold red" if check.refuted else None
         table.add_row(check.name, check.expected, check.seen, f"{check.p_value:.2g}", style=style)
     return table

@@ -1,0 +1,130 @@
+"""Audits of a run folder: the settings that its steps used, and a copy of the run that is trained with canaries.
+
+The ledger of a run says how its encoder was made and how it was trained, so a copy can be trained from it. The copy is
+a further run on the private graph, which no certificate counts: it is trained in a temporary folder, and what it shows
+is sensitive.
+
+Public to the package: `audit_canaries`, `initial_encoder`, `step_settings`, `on_this_machine`.
+
+>>> on_this_machine(StepSettings(device="cpu")).device
+'cpu'
+"""
+
+import tempfile
+import warnings
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reldp.auditing.real_step import StepSettings
+from reldp.auditing.training_audit import TrainingAudit, audit_training
+from reldp.errors import ConfigError
+from reldp.runs.ledger import read_ledger
+from reldp.runs.run_folder import RunFolder, read_plan
+
+if TYPE_CHECKING:
+    from reldp.encoders import Encoder
+    from reldp.graph import EntityGraph
+
+__all__ = ["audit_canaries", "initial_encoder", "on_this_machine", "step_settings"]
+
+_FEATURE_SETTINGS = ("in_dim", "hidden", "dim", "activation", "bias", "normalize")
+_TEXT_SETTINGS = ("pooling", "normalize", "max_length", "dtype")
+
+
+def step_settings(run: RunFolder) -> StepSettings:
+    """Return the settings of a run that decide which code its steps took."""
+    start = read_ledger(run.ledger).start
+    recorded = {**start["machine"], **start["training"]}
+    names = {field.name for field in fields(StepSettings)}
+    return StepSettings(**{name: recorded[name] for name in names & set(recorded)})
+
+
+def on_this_machine(settings: StepSettings) -> StepSettings:
+    """Return the settings, with the CPU in place of a GPU that is not here."""
+    import torch
+
+    if settings.device == "cpu" or torch.cuda.is_available():
+        return settings
+    return replace(settings, device="cpu")
+
+
+def audit_canaries(
+    run: RunFolder,
+    graph: "EntityGraph",
+    *,
+    num_canaries: int = 200,
+    model: str | None = None,
+    seed: int = 0,
+) -> TrainingAudit:
+    """Train a copy of a run on its graph with canaries, and try to tell which canaries were in. Sensitive.
+
+    The copy lives in a temporary folder, which is removed before this function returns.
+
+    Args:
+        run: The run folder.
+        graph: The training graph of the run, not capped.
+        num_canaries: Number of canaries; each is included with probability one half.
+        model: Folder or hub name of the text model that the run started from; the name in the ledger if None.
+        seed: Seed of the cap, of the canaries, and of their inclusion.
+
+    Raises:
+        ConfigError: The run draws negatives from a public pool, which its folder does not hold.
+    """
+    from reldp.training import Trainer
+    from reldp.training.advice import PoorPlanWarning
+
+    plan, start = read_plan(run), read_ledger(run.ledger).start
+    if plan.negatives == "public":
+        raise ConfigError(
+            "`canaries` cannot be used for a run with public negatives, whose pool is not in its folder. "
+            "Use reldp.auditing.audit_training."
+        )
+    with tempfile.TemporaryDirectory(prefix="reldp-audit-") as home:
+
+        def train(with_canaries: Any, copy: Any) -> Any:
+            encoder = initial_encoder(start["encoder"], model)
+            trainer = Trainer(encoder, with_canaries, copy, **_training_settings(start))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", PoorPlanWarning)  # the run itself was warned
+                return trainer.fit(Path(home) / "run").encoder.encode_graph
+
+        return audit_training(
+            graph.cap_degrees(plan.max_degree, seed=seed),
+            plan,
+            train,
+            reference=initial_encoder(start["encoder"], model).encode_graph,
+            num_canaries=num_canaries,
+            seed=seed,
+        )
+
+
+def _training_settings(start: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how the run learned, for a copy that logs nothing.
+
+    A ledger without a pairing is of a version that compared a negative with one endpoint.
+    """
+    performance = {"noise_generator": start["machine"]["noise_generator"]}
+    return {"pairing": "one", **start["training"], **performance, "log_sensitive": False}
+
+
+def initial_encoder(description: dict[str, Any], model: str | None = None) -> "Encoder":
+    """Return the encoder that a ledger describes, as it was before training.
+
+    Args:
+        description: What `Encoder.describe` returned.
+        model: Folder or hub name of a text encoder's model; the name in the description if None.
+    """
+    from reldp.encoders import FeatureEncoder, TextEncoder
+
+    if description["kind"] == "features":
+        return FeatureEncoder(**{name: description[name] for name in _FEATURE_SETTINGS})
+    settings = {name: description[name] for name in _TEXT_SETTINGS}
+    adaptation = description["adaptation"]
+    if adaptation["train"] == "head":
+        settings |= {"train": "head", "seed": adaptation["seed"]}
+        settings |= {"head_hidden": adaptation["hidden"], "head_dim": adaptation["dim"]}
+    else:
+        settings |= adaptation
+    return TextEncoder.load(model or description["base_model"], **settings)

@@ -1,0 +1,109 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from reldp.auditing.real_step import StepSettings
+from reldp.auditing.run_audit import (
+    _training_settings,
+    audit_canaries,
+    initial_encoder,
+    on_this_machine,
+    step_settings,
+)
+from reldp.encoders import FeatureEncoder, TextEncoder
+from reldp.errors import ConfigError
+from reldp.graph import EntityGraph
+from reldp.plan import PrivacyPlan
+from reldp.runs.run_folder import RunFolder
+from reldp.training import Trainer
+from tests.encoders.tiny import write_model
+
+FEATURES = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
+RING = [(i, (i + 1) % 300) for i in range(300)]
+GRAPH = EntityGraph.from_lists(list(range(300)), RING, features=FEATURES)
+
+
+def trained(folder, **changes):
+    capped = GRAPH.promise_degrees(2)
+    settings = {
+        "num_negatives": 2,
+        "expected_batch_size": 8,
+        "num_steps": 3,
+        "noise_multiplier": 1.0,
+    }
+    plan = PrivacyPlan.for_graph(capped, sizes="public", **settings, **changes)
+    pool = FEATURES if changes else None
+    Trainer(FeatureEncoder(8), capped, plan, pool=pool, progress=False, device="cpu").fit(folder)
+    return RunFolder(folder)
+
+
+def test_the_settings_of_steps_are_those_of_the_ledger(tmp_path):
+    run = trained(tmp_path / "run")
+    assert step_settings(run) == StepSettings(device="cpu")
+
+
+@pytest.mark.parametrize("has_gpu", [True, False])
+def test_the_cpu_takes_the_place_of_a_gpu_that_is_not_here(monkeypatch, has_gpu):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
+    on_cpu, on_gpu = StepSettings(device="cpu"), StepSettings(device="cuda", precision="bfloat16")
+    assert on_this_machine(on_cpu) == on_cpu
+    assert on_this_machine(on_gpu) == (on_gpu if has_gpu else replace(on_gpu, device="cpu"))
+
+
+def test_canaries_train_a_copy_that_is_removed(tmp_path, monkeypatch):
+    run = trained(tmp_path / "run")
+    ledger = run.ledger.read_bytes()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    audit = audit_canaries(run, GRAPH, num_canaries=20, seed=3)
+    assert audit.num_canaries == 20
+    assert audit.plan["num_entities"] > 300
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert run.ledger.read_bytes() == ledger
+
+
+def test_a_public_pool_is_not_in_the_run_folder(tmp_path):
+    run = trained(tmp_path / "run", negatives="public", pool_size=300)
+    with pytest.raises(
+        ConfigError, match="`canaries` cannot be used for a run with public negatives"
+    ):
+        audit_canaries(run, GRAPH)
+
+
+def test_an_encoder_of_features_is_made_again_from_its_description():
+    encoder = FeatureEncoder(8, hidden=[5], dim=3)
+    again = initial_encoder(json.loads(json.dumps(encoder.describe())))
+    assert again.describe() == encoder.describe()
+    for name, parameter in encoder.trainable().items():
+        assert torch.equal(parameter, again.trainable()[name])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"lora_rank": 2, "pooling": "cls", "seed": 3},
+        {"train": "last:1", "max_length": 9},
+        {"train": "head", "head_hidden": [6], "head_dim": 5, "seed": 4},
+    ],
+    ids=["lora", "last", "head"],
+)
+def test_a_text_encoder_is_made_again_from_its_description(settings, tmp_path):
+    folder = write_model("bert", tmp_path / "model")
+    encoder = TextEncoder.load(folder, **settings)
+    described = json.loads(json.dumps(encoder.describe()))
+    again = initial_encoder(described, str(folder))
+    assert again.describe() == encoder.describe()
+    for name, parameter in encoder.trainable().items():
+        assert torch.equal(parameter, again.trainable()[name])
+
+
+def test_a_copy_learns_as_the_run_did_whatever_version_wrote_its_ledger():
+    older = {"loss": "infonce", "learning_rate": 0.01}
+    start = {"training": older, "machine": {"noise_generator": "fast"}}
+    expected = {**older, "pairing": "one", "noise_generator": "fast", "log_sensitive": False}
+    assert _training_settings(start) == expected
+    start["training"] = {**older, "pairing": "all"}
+    assert _training_settings(start)["pairing"] == "all"
