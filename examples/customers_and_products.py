@@ -24,7 +24,7 @@ def make_graph(num_customers: int, num_products: int, seed: int) -> reldp.Entity
         appeal = tastes[customer] @ products.T + popularity
         for product in np.argsort(-appeal)[: generator.integers(1, 9)]:
             purchases.add((f"customer-{customer}", f"product-{product}"))
-    # What is measured of a customer and of a product differs by a rotation nobody told us.
+    # Features of customers and of products differ by an unknown rotation.
     rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(16, 16)))[0]
     measured = np.concatenate([tastes, products @ rotation])
     measured += 0.3 * generator.normal(size=measured.shape)

@@ -15,7 +15,6 @@ README = (REPOSITORY / "README.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
 PYTHON = [code for language, code in BLOCKS if language == "python"]
 SHELL = [line for language, text in BLOCKS if language == "" for line in text.splitlines()]
-PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 COMMANDS = [line for line in SHELL if line.startswith("reldp ")]
 
 
@@ -33,7 +32,7 @@ def rows_below(header):
 
 def test_there_is_code_to_run():
     assert PYTHON
-    assert {"account", "calibrate"} <= {line.split()[1] for line in COMMANDS}
+    assert {"account", "calibrate", "train"} <= {line.split()[1] for line in COMMANDS}
 
 
 @pytest.fixture
@@ -71,14 +70,25 @@ def test_the_pricing_example_prints_what_it_says(capsys):
     noise, epsilon = map(float, first.split())
     assert round(noise, 2) == float(re.search(r"# ([\d.]+) and at most", code).group(1))
     assert epsilon <= float(re.search(r"and at most ([\d.]+)", code).group(1))
-    assert second == "proven anchored"
+    assert second == "proven"
 
 
 def test_no_code_of_the_readme_is_left_out():
     assert len(PYTHON) == 2
 
 
-@pytest.mark.parametrize("line", COMMANDS)
+# A graph of a few thousand entities is too small for good private training, which the trainer says.
+@pytest.mark.filterwarnings("ignore::reldp.training.advice.PoorPlanWarning")
+def test_the_training_command_runs(workplace, capsys):
+    (line,) = [line for line in COMMANDS if line.startswith("reldp train ")]
+    small = ["--num-steps", "2", "--expected-batch-size", "8", "--num-negatives", "2", "--json"]
+    assert main([*shlex.split(line)[1:], *small, "-o", "run"]) == 0
+    assert json.loads(capsys.readouterr().out)
+    certificate = json.loads((workplace / "run" / "certificate.json").read_text())
+    assert certificate["guarantee"]["epsilon"]["pld"] <= 4
+
+
+@pytest.mark.parametrize("line", [line for line in COMMANDS if " train " not in line])
 def test_the_commands_run(line, capsys):
     assert main(shlex.split(line)[1:]) == 0
     assert capsys.readouterr().out
@@ -95,25 +105,6 @@ def test_the_price_table_is_the_demos():
         # Rounded up to two decimals, and not by more.
         assert price.epsilon <= float(epsilon) < price.epsilon + 0.0151
         assert status.startswith(price.status)
-
-
-def test_the_folder_map_is_true():
-    for cell, _ in rows_below("| folder"):
-        first = Path(re.search(r"`([\w/]+)`", cell).group(1))
-        for name in re.findall(r"`([\w/]+)`", cell):
-            beside = REPOSITORY / first.parent / name
-            assert (REPOSITORY / name).is_dir() or beside.is_dir(), name
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page):
-    text = page.read_text()
-    for target in re.findall(r"\]\(([^)]+)\)", text):
-        if target.startswith("#"):
-            headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
-            assert target[1:] in [h.lower().replace(" ", "-").replace(",", "") for h in headings]
-        elif not target.startswith("http"):
-            assert (page.parent / target.partition("#")[0]).exists(), target
 
 
 def test_the_privacy_officers_page_explains_every_json_key(capsys):

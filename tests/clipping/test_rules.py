@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reldp.clipping.rules import RULES, get_rule
+from reldp.clipping.rules import RULES, ClippingRule, get_rule
 from reldp.errors import InputError, PlanError
 
 U = 0  # the entity that the two neighboring graphs differ in
@@ -225,3 +225,15 @@ def test_a_clip_norm_that_bounds_nothing_is_refused(clip_norm: float) -> None:
 def test_an_unknown_rule_is_refused_with_the_names_there_are() -> None:
     with pytest.raises(PlanError, match="frequency, pair, tuple"):
         get_rule("triple")
+
+
+def test_a_rule_from_outside_is_claimed_until_somebody_proves_it() -> None:
+    class Halved(ClippingRule):
+        name = "halved"
+        summary = "every tuple gradient is clipped to half of the clip norm"
+
+        def _thresholds(self, positives, negatives, clip_norm):
+            return np.full(len(negatives), clip_norm / 2)
+
+    assert Halved().status == "claimed"
+    assert {rule.name for rule in RULES.values() if rule.status == "proven"} == {"tuple", "pair"}

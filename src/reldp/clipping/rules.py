@@ -56,7 +56,7 @@ class ClippingRule(ABC):
 
     Attributes:
         name: Name in plans, flags and certificates.
-        status: ``"proven"``, or ``"claimed"`` where the published claim is false in the worst case.
+        status: ``"proven"`` for the rules of theory.md 3, else ``"claimed"``, the default: a subclass has no proof.
         is_local: Whether a tuple's contribution depends on that tuple alone, which the proofs need.
         splits_tuples: Whether a clip unit is one pair of a tuple, so that the loss must be a sum over
             negatives.
@@ -66,7 +66,7 @@ class ClippingRule(ABC):
     """
 
     name: ClassVar[str]
-    status: ClassVar[str] = "proven"
+    status: ClassVar[str] = "claimed"  # a rule from outside has no proof here
     is_local: ClassVar[bool] = True
     splits_tuples: ClassVar[bool] = False
     max_tuple_norm: ClassVar[float] = 1.0
@@ -89,7 +89,7 @@ class ClippingRule(ABC):
         return 2.0
 
     def removal_sensitivity(self) -> float | None:
-        """How far the sum moves without the tuple that has u as a negative (3.2); None if not local."""
+        """How far the sum moves without the tuple that has u as a negative (theory.md 3.2); None if not local."""
         return 1.0 if self.is_local else None
 
     def thresholds(
@@ -140,6 +140,7 @@ class TupleClipping(ClippingRule):
     """Clip every tuple gradient to the clip norm."""
 
     name = "tuple"
+    status = "proven"
     summary = "every tuple gradient is clipped to the clip norm"
 
     def _thresholds(
@@ -152,6 +153,7 @@ class PairClipping(ClippingRule):
     """Clip every pair gradient to the clip norm divided by k, the public number of negatives."""
 
     name = "pair"
+    status = "proven"
     splits_tuples = True
     min_negatives = 1
     summary = "every pair gradient is clipped to the clip norm divided by the number of negatives"
@@ -179,7 +181,6 @@ class FrequencyClipping(ClippingRule):
     """Clip a tuple gradient to the clip norm divided by twice the largest frequency of its entities."""
 
     name = "frequency"
-    status = "claimed"
     is_local = False
     max_tuple_norm = 0.5
     summary = (

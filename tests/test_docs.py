@@ -1,0 +1,88 @@
+"""docs/: code runs, links lead somewhere, and every page can be reached from the README."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[1]
+DOCS = REPOSITORY / "docs"
+PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+
+
+def python_blocks(page):
+    return re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def anchors(page):
+    """Anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
+    plain = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings]
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+def links(page):
+    """(target file, anchor) of every link of a page that does not leave the repository."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if not target.startswith("http"):
+            path, _, anchor = target.partition("#")
+            yield (page.parent / path).resolve() if path else page, anchor
+
+
+@pytest.mark.filterwarnings("ignore::reldp.training.advice.PoorPlanWarning")
+def test_the_code_of_the_page_about_extensions_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    blocks = python_blocks(DOCS / "extending.md")
+    assert len(blocks) >= 5
+    exec(compile("\n".join(blocks), "extending.md", "exec"), {"__name__": "page"})
+    printed = capsys.readouterr().out
+    assert printed.startswith("Proven: (")
+    assert " claimed" in printed
+    assert (tmp_path / "run" / "certificate.json").exists()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_their_anchors_lead_somewhere(page):
+    for target, anchor in links(page):
+        assert target.exists(), target
+        if anchor:
+            assert anchor in anchors(target), f"{target.name}#{anchor}"
+
+
+def test_every_page_can_be_reached_from_the_readme():
+    reached, waiting = set(), [REPOSITORY / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in reached or page.suffix != ".md":
+            continue
+        reached.add(page)
+        waiting += [target for target, _ in links(page) if target.is_file()]
+    assert {page.name for page in DOCS.glob("*.md")} <= {page.name for page in reached}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_code_on_pages_can_be_compiled(page):
+    for block in python_blocks(page):
+        compile(block, page.name, "exec")
+
+
+def test_modules_that_pages_name_exist():
+    missing = []
+    for page in PAGES:
+        for name in re.findall(r"`(?:src/)?(reldp/[a-z_/]+\.py)`", page.read_text()):
+            if not (REPOSITORY / "src" / name).is_file():
+                missing.append((page.name, name))
+        for name in re.findall(
+            r"`((?:tests|benchmarks|examples)/[a-z_0-9/]+\.py)", page.read_text()
+        ):
+            if not (REPOSITORY / name).is_file():
+                missing.append((page.name, name))
+    assert missing == []
+
+
+def test_packages_of_the_architecture_page_are_those_of_the_code():
+    source = REPOSITORY / "src" / "reldp"
+    text = (DOCS / "architecture.md").read_text().partition("## Packages")[2].partition("## ")[0]
+    named = set(re.findall(r"^\| `reldp\.(\w+)` \|", text, flags=re.MULTILINE))
+    packages = {path.parent.name for path in source.glob("*/__init__.py")}
+    assert named == packages | {"plan"}
