@@ -49,7 +49,6 @@ COVERED = (
     "src/reldp/evaluation",
     "src/reldp/graph",
     "src/reldp/noise",
-    "src/reldp/runs",
 )
 """Files and folders that are checked when none are named."""
 
