@@ -9,3 +9,11 @@ def _own_state_folder(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RELDP_STATE_DIR", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _on_the_cpu():
+    """Tests run on the CPU unless they name a device, also where there is a GPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("reldp.encoders.device.default_device", lambda: "cpu")
+        yield

@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -239,3 +240,28 @@ def test_a_training_saves_a_checkpoint_before_it_stops(tmp_path, number, code):
     assert "stopped by" in done.stderr.splitlines()[-1]
     saved = [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()]
     assert saved == ["step-000000003.safetensors"]
+
+
+@pytest.mark.parametrize("command", [["inspect", "--no-plan"], ["prepare", "pairs", "-o"]])
+def test_a_file_name_that_is_not_utf8_is_bad_input(tmp_path, capsys, command):
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    (tmp_path / "pairs.jsonl").write_text('{"q_text": "a", "k_text": "b"}\n')
+    if command[0] == "inspect":
+        shutil.copytree(_written(tmp_path), folder)
+        arguments = [*command, str(folder)]
+    else:
+        arguments = [*command, str(folder), str(tmp_path / "pairs.jsonl")]
+    assert main(arguments) == 2
+    line = capsys.readouterr().err
+    assert line == (
+        "reldp: Names of files and other arguments must be valid UTF-8 here. Rename the file or folder.\n"
+    )
+
+
+def _written(tmp_path):
+    """A graph folder."""
+    from reldp.graph import EntityGraph
+
+    folder = tmp_path / "graph"
+    EntityGraph.from_lists("ab", [("a", "b")], text=["x", "y"]).write(folder)
+    return folder

@@ -41,6 +41,7 @@ def names(kind):
         ({"pairing": "two"}, "pairing"),
         ({"learning_rate": 0}, "learning_rate"),
         ({"learning_rate": float("nan")}, "learning_rate"),
+        ({"learning_rate": 1e38}, "learning_rate"),
         ({"learning_rate": "fast"}, "learning_rate"),
         ({"checkpoint_every": 0}, "checkpoint_every"),
         ({"log_every": True}, "log_every"),
@@ -82,6 +83,13 @@ def test_flat_names_reach_the_class_that_they_belong_to():
     assert config.performance == PerformanceSettings(threads=3)
     assert config.logging == LoggingSettings(log_every=7)
     assert TrainingConfig.make() == TrainingConfig()
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_device_is_the_default_one_unless_given(monkeypatch, device):
+    monkeypatch.setattr("reldp.encoders.device.default_device", lambda: device)
+    assert PerformanceSettings().device == device
+    assert PerformanceSettings(device="cuda:1").device == "cuda:1"
 
 
 def test_options_given_are_copied():

@@ -1,11 +1,13 @@
-"""``reldp evaluate``: relation prediction on a test graph, for a run, a model or a bare encoder."""
+"""``reldp evaluate``: relation prediction on a test graph, for a run, a model or a pretrained encoder."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from reldp.cli.options import Integer, Word, json_option, show_ids_option
+from reldp._validate import POOLINGS, SCORES
+from reldp.cli.commands import Command, option
+from reldp.cli.options import Integer, Word, device_option, json_option, show_ids_option
 from reldp.cli.output import print_json, print_table
 from reldp.errors import ConfigError
 
@@ -14,25 +16,73 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+_MAIN = "Main options"
 
-@click.command()
+
+@click.command(
+    cls=Command,
+    examples=[
+        "reldp evaluate RUN --graph wordnet-verbs",
+        "reldp evaluate sentence-transformers/all-MiniLM-L6-v2 --graph wordnet-verbs",
+    ],
+)
 @click.argument("source")
-@click.option("--graph", required=True, help="Test graph: a folder or a bundled graph's name.")
-@click.option(
+@option(
+    "--graph",
+    required=True,
+    group=_MAIN,
+    metavar="GRAPH",
+    help="Test graph: a graph folder or the name of a bundled graph (required).",
+)
+@option(
     "--candidates",
     default="256",
     show_default=True,
-    help="Relations per batch, as in the paper, or all for a ranking of all entities.",
+    group=_MAIN,
+    metavar="N|all",
+    help="Number of candidates that each relation's partner is ranked among, or all entities of the graph.",
 )
-@click.option("--score", type=Word(["cosine", "dot"]), default="cosine", show_default=True)
-@click.option("--pooling", type=Word(["mean", "cls", "last"]), help="The model's own unless given.")
-@click.option("--max-relations", type=Integer(), help="Only so many relations, chosen by the seed.")
-@click.option("--filtered/--unfiltered", default=None, help="Leave other known partners out.")
-@click.option(
-    "--seed", type=Integer(), default=0, show_default=True, help="Of order and bootstrap."
+@option(
+    "--max-relations",
+    type=Integer(),
+    group=_MAIN,
+    metavar="N",
+    help="Number of relations to sample for the evaluation (default: all).",
 )
-@click.option("--batch-size", type=Integer(), default=64, show_default=True)
-@click.option("--device", default="cpu", show_default=True)
+@option(
+    "--score",
+    type=Word(SCORES),
+    default=SCORES[0],
+    show_default=True,
+    help="Similarity of two embeddings.",
+)
+@option(
+    "--pooling",
+    type=Word(POOLINGS),
+    help="Pooling of token embeddings (default: the pooling that the model was saved with).",
+)
+@option(
+    "--filtered/--unfiltered",
+    default=None,
+    help="Whether to remove other true partners from the candidates (default: with --candidates all only).",
+)
+@option(
+    "--seed",
+    type=Integer(),
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="Seed of the order of relations and of the bootstrap intervals.",
+)
+@option(
+    "--batch-size",
+    type=Integer(),
+    metavar="N",
+    default=64,
+    show_default=True,
+    help="Number of entities that are encoded at a time.",
+)
+@device_option
 @show_ids_option
 @json_option
 def command(
@@ -45,24 +95,27 @@ def command(
     filtered: bool | None,
     seed: int,
     batch_size: int,
-    device: str,
+    device: str | None,
     show_ids: bool,
     as_json: bool,
 ) -> None:
-    """Say how well an encoder predicts the relations of a graph.
+    """Evaluate how well an encoder predicts the relations of a graph.
 
-    SOURCE is a run folder, a model's folder or a hub name. The numbers are sensitive for the
-    test graph. Those of a run are kept in its evaluations.jsonl for the report.
+    SOURCE is a run folder, the folder of a model, or a model's name on the hub. The results are sensitive: they are
+    computed from the relations of the test graph without noise. The results of a run are also appended to its
+    evaluations.jsonl, for the report.
     """
+    from reldp.encoders.device import default_device
     from reldp.evaluation import evaluate
     from reldp.graph.bundled import open_graph
     from reldp.training.trained import load_trained
 
-    tested = open_graph(graph, show_ids=show_ids)
-    encoder = load_trained(source, **({} if pooling is None else {"pooling": pooling})).to(device)
+    test_graph = open_graph(graph, show_ids=show_ids)
+    used_device = default_device() if device is None else device
+    settings = {} if pooling is None else {"pooling": pooling}
     result = evaluate(
-        encoder,
-        tested,
+        load_trained(source, **settings).to(used_device),
+        test_graph,
         _candidates(candidates),
         score=score,
         filtered=filtered,
@@ -72,13 +125,14 @@ def command(
     )
     fields = {"graph": Path(graph).name, "pooling": pooling, **result.to_json()}
     if as_json:
-        print_json(fields)
+        print_json({**fields, "device": used_device})
     else:
-        _show(result)
-    _keep(source, fields)
+        _show(result, used_device)
+    _store(source, fields)
 
 
 def _candidates(text: str) -> int | str:
+    """Return the number of candidates, or the word all."""
     if text == "all":
         return text
     try:
@@ -87,8 +141,8 @@ def _candidates(text: str) -> int | str:
         raise ConfigError(f"`candidates` must be a whole number or all, got {text!r}.") from None
 
 
-def _keep(source: str, fields: dict[str, Any]) -> None:
-    """Adds the numbers to a run's own list, and to its report if it has one."""
+def _store(source: str, fields: dict[str, Any]) -> None:
+    """Append the results to a run's evaluations, and write its report again if it has one."""
     from reldp.reporting.publishing import refresh_report
     from reldp.runs.run_folder import RunFolder
 
@@ -98,18 +152,18 @@ def _keep(source: str, fields: dict[str, Any]) -> None:
         refresh_report(run)
 
 
-def _show(result: "EvaluationResult") -> None:
+def _show(result: "EvaluationResult", device: str) -> None:
+    """Print the table for people."""
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for header in ("metric", "percent", "95 % interval"):
         table.add_column(header, justify="left" if header == "metric" else "right")
-    for name, found in result.metrics.items():
-        table.add_row(
-            name, f"{100 * found.value:.1f}", f"{100 * found.low:.1f} to {100 * found.high:.1f}"
-        )
+    for name, metric in result.metrics.items():
+        interval = f"{100 * metric.low:.1f} to {100 * metric.high:.1f}"
+        table.add_row(name, f"{100 * metric.value:.1f}", interval)
     print_table(
         table,
-        f"{result.num_relations:,} relations, each asked from both ends. Sensitive: computed "
-        "from the test graph's relations without noise.",
+        f"{result.num_relations:,} relations, each predicted from both endpoints, on {device}. Sensitive: computed "
+        "from the relations of the test graph without noise.",
     )

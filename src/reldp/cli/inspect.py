@@ -1,6 +1,6 @@
 """``reldp inspect``: what a graph holds, what capping keeps, and a plan to start from.
 
-The counting is in `reldp.graph.inspection`, the plan in `reldp.cli.plan_suggestion`.
+The counting is in `reldp.graph.inspection`, the plan in `reldp.training.suggestion`.
 """
 
 import json
@@ -15,12 +15,12 @@ from rich.text import Text
 
 from reldp.cli.options import Integer, Word, show_ids_option
 from reldp.cli.output import round_up
-from reldp.cli.plan_suggestion import suggest
+from reldp.training.suggestion import suggest
 
 if TYPE_CHECKING:
-    from reldp.cli.plan_suggestion import Suggestion
     from reldp.graph.inspection import GraphInspection
     from reldp.graph.sizes import SizeBounds
+    from reldp.training.suggestion import Suggestion
 
 __all__ = ["command"]
 

@@ -179,6 +179,11 @@ def _fail_by(error: BaseException) -> int:
         return _fail(with_hint(str(error)))
     if isinstance(error, OSError):
         return exit_codes.of_os_error(error, _fail)
+    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
+        # A file name or argument whose bytes are not UTF-8, which some libraries cannot take.
+        return _fail(
+            "Names of files and other arguments must be valid UTF-8 here. Rename the file or folder."
+        )
     if isinstance(error, MemoryError):
         return _fail("This machine has too little memory for what was asked. Ask for less.")
     exit_codes.show_traceback(error)

@@ -91,8 +91,10 @@ class LearningSettings:
     def __post_init__(self) -> None:
         check_choice("loss", self.loss, LOSSES, error=ConfigError)
         check_choice("score", self.score, SCORES, error=ConfigError)
-        for name in ("temperature", "margin", "learning_rate"):
+        for name in ("temperature", "margin"):
             check_number(name, getattr(self, name), above=0, error=ConfigError)
+        rate = self.learning_rate
+        check_number("learning_rate", rate, above=0, high=_MAX_RATE, error=ConfigError)
         if self.pairing is not None:
             check_choice("pairing", self.pairing, PAIRINGS, error=ConfigError)
         check_text("optimizer", self.optimizer, error=ConfigError)
@@ -121,7 +123,8 @@ class PerformanceSettings:
     Attributes:
         noise_generator: ``"secure"`` (cryptographic, correctly rounded), or ``"fast"`` (Philox).
         microbatch_units: Clip units in one forward pass; None chooses by their length.
-        device: ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+        device: ``"cpu"``, ``"cuda"`` or ``"cuda:N"``. None takes the GPU if there is one, else the CPU; after
+            construction it is always the name of a device.
         precision: ``"float32"``, or ``"bfloat16"`` activations; clipping is always in float32.
         cuda_graphs: Whether steps are captured as CUDA graphs and replayed: several times faster where a GPU waits
             for kernel launches, as it does with small encoders. On a GPU only.
@@ -130,7 +133,7 @@ class PerformanceSettings:
 
     noise_generator: str = "secure"
     microbatch_units: int | None = None
-    device: str = "cpu"
+    device: str = None  # type: ignore[assignment]  # None becomes the name of a device
     precision: str = "float32"
     cuda_graphs: bool = False
     threads: int | None = None
@@ -141,7 +144,7 @@ class PerformanceSettings:
         for name in ("microbatch_units", "threads"):
             if getattr(self, name) is not None:
                 check_integer(name, getattr(self, name), low=1, error=ConfigError)
-        device = str(self.device)
+        device = _default_device() if self.device is None else str(self.device)
         kind = device.partition(":")[0]
         check(kind in DEVICES, "device", "cpu, cuda or cuda:N", device, error=ConfigError)
         object.__setattr__(self, "device", device)
@@ -225,6 +228,7 @@ SETTINGS: Mapping[str, type] = {
 
 _PART_OF = {item.name: part for part, kind in SETTINGS.items() for item in fields(kind)}
 _USE_RATE = "Use learning_rate."
+_MAX_RATE = 1e30  # optimizers multiply it by up to a few powers of ten, in the range of float32
 _OLD_NAMES = {
     "chunk_units": "microbatch_units",
     "log_private": "log_sensitive",
@@ -240,6 +244,13 @@ def refuse_old_names(settings: Iterable[str]) -> None:
             raise ConfigError(
                 f"`{name}` must be written {_OLD_NAMES[name]}: the setting was renamed."
             )
+
+
+def _default_device() -> str:
+    # Imported here: the package of encoders loads torch, which settings must not.
+    from reldp.encoders.device import default_device
+
+    return default_device()
 
 
 def _is_json(options: Mapping[str, Any]) -> bool:

@@ -302,7 +302,11 @@ _PERFORMANCE = {
     "microbatch_units": Setting(
         "whole number", "Clip units in one forward pass (default: chosen by their length).", "32"
     ),
-    "device": Setting("text", "cpu, cuda or cuda:N."),
+    "device": Setting(
+        "text",
+        "Device to train on: cpu, cuda or cuda:N (default: the GPU if there is one, else the CPU).",
+        '"cuda"',
+    ),
     "precision": Setting("text", "Number format of activations.", choices=PRECISIONS),
     "cuda_graphs": Setting(
         "true or false",

@@ -1,11 +1,11 @@
-"""The plan that ``reldp inspect`` suggests, from bounds on the graph's sizes.
+"""Suggested plans for a graph, from bounds on its sizes.
 
-Settings that follow from exact sizes would tell them to whoever sees the plan (theory.md 2.4), so a
-suggestion is made from bounds only. Private bounds are drawn once per capped graph and cost
-epsilon: looking at a graph must not spend that unasked. Without a stored release there is no
-suggestion, only what a release would cost, unless the caller asks for one.
+Settings that follow from exact sizes would reveal them to whoever sees the plan (docs/theory.md 2.4), so a suggestion
+is made from bounds only. Private bounds are released once per capped graph and cost epsilon: inspecting a graph must
+not spend it unasked. Without a stored release there is no suggestion but the epsilon that a release would cost, unless
+the caller asks for one.
 
-Private to the commands: `Suggestion`, `suggest`.
+Inside the package: `Suggestion`, `suggest`.
 
 >>> Suggestion(note="No plan yet.").to_json()["plans"]
 []
@@ -29,9 +29,9 @@ class Suggestion:
     """A plan to start from, or why there is none.
 
     Attributes:
-        bounds: What the plan knows about the sizes.
-        settings: Batch, steps and negatives.
-        plans: The noise that each target needs.
+        bounds: The bounds on the sizes that the plan follows from.
+        settings: Batch size, number of steps and of negatives.
+        plans: The noise that each target epsilon needs.
         note: Why there is no plan; empty if there is one.
     """
 
@@ -41,7 +41,7 @@ class Suggestion:
     note: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """The suggestion as plain values."""
+        """Return the suggestion as plain values."""
         return {
             "sizes": None if self.bounds is None else asdict(self.bounds),
             **({} if self.settings is None else asdict(self.settings)),
@@ -58,14 +58,14 @@ def suggest(
     folder: Path | None,
     release: bool,
 ) -> Suggestion:
-    """A plan for every target.
+    """Return a plan for each target epsilon.
 
     Args:
-        capped: The graph, its degrees bounded.
+        capped: The capped graph.
         sizes: The mode of sizes and declared bounds: ``sizes``, ``min_entities``, ``max_relations``.
         targets: Target epsilons.
-        folder: The graph's folder, where private sizes are stored.
-        release: Whether private sizes may be released now, if they have not been.
+        folder: Folder of the graph, where a release of private sizes is stored.
+        release: Whether private sizes may be released if they have not been.
     """
     from reldp.errors import PlanError
     from reldp.graph.inspection import suggest_settings
@@ -83,15 +83,15 @@ def suggest(
 
 
 def _cost_of_release(capped: "CappedGraph", target: float) -> str:
-    """What there is to know before sizes are released; sensitive like the rest of the page."""
+    """Return what to know before sizes are released. Sensitive, like everything from an inspection."""
     from reldp.graph.size_release import expected_epsilon
 
     cost = expected_epsilon(capped, target)
     return (
-        "No plan yet: the sizes of this graph are private, and a plan needs bounds on them. They are "
-        f"drawn once, stored and reused, for about epsilon {cost:.2g} at a target of {target:g}, "
-        "which every certificate includes. Draw them now with --release-sizes; reldp "
-        "train draws them too. Or use --sizes public, or --sizes declared with bounds of yours."
+        "No plan yet: the sizes of this graph are private, and a plan needs bounds on them. Noisy bounds are "
+        f"released once, stored and reused. They cost about epsilon {cost:.2g} at a target of {target:g}, which "
+        "every certificate includes. Release them now with --release-sizes; reldp train releases them too. Or use "
+        "--sizes public, or --sizes declared with bounds that you know."
     )
 
 
@@ -102,7 +102,7 @@ def _row(
     sizes: dict[str, Any],
     folder: Path | None,
 ) -> dict[str, Any]:
-    """The noise that a target needs, or why it cannot be met."""
+    """Return the noise that a target needs, or why it cannot be met."""
     from reldp.errors import PlanError
     from reldp.plan import PrivacyPlan
 

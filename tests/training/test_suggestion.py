@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from reldp.cli.plan_suggestion import Suggestion, suggest
 from reldp.graph import EntityGraph, sizes
 from reldp.graph.inspection import suggest_settings
 from reldp.graph.sizes import has_release
+from reldp.training.suggestion import Suggestion, suggest
 
 PRIVATE = {"sizes": "private", "min_entities": None, "max_relations": None}
 PUBLIC = {**PRIVATE, "sizes": "public"}
@@ -28,12 +28,12 @@ def suggested(capped: Any, given: dict[str, Any], folder: Path | None = None, **
 def test_nothing_is_released_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sizes, "remembered", lambda *given: pytest.fail("a release was drawn"))
     capped = ring(5000, "unasked")
-    found = suggested(capped, PRIVATE, tmp_path)
-    assert (found.bounds, found.settings, list(found.plans)) == (None, None, [])
-    assert "--release-sizes" in found.note
-    assert "about epsilon 0." in found.note
+    suggestion = suggested(capped, PRIVATE, tmp_path)
+    assert (suggestion.bounds, suggestion.settings, list(suggestion.plans)) == (None, None, [])
+    assert "--release-sizes" in suggestion.note
+    assert "about epsilon 0." in suggestion.note
     assert list(tmp_path.iterdir()) == []
-    assert found.to_json()["sizes"] is None
+    assert suggestion.to_json()["sizes"] is None
 
 
 def test_a_release_is_drawn_when_asked_for_and_used_again(tmp_path: Path) -> None:
@@ -56,9 +56,9 @@ def test_declared_and_public_sizes_need_no_release() -> None:
     public = suggested(capped, PUBLIC)
     assert (public.bounds.min_entities, public.bounds.max_relations) == (3000, 3000)
     declared = {"sizes": "declared", "min_entities": 2500, "max_relations": 40_000}
-    found = suggested(capped, declared)
-    assert found.settings == suggest_settings(2, 40_000)
-    assert found.plans[0]["delta"] == 0.1 / 2500
+    suggestion = suggested(capped, declared)
+    assert suggestion.settings == suggest_settings(2, 40_000)
+    assert suggestion.plans[0]["delta"] == 0.1 / 2500
     assert not has_release(capped)
 
 
