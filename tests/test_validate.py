@@ -194,3 +194,13 @@ def test_only_errors_are_imported_with_it():
     code = "import sys, reldp._validate; print(*(m for m in sys.modules if 'reldp' in m or 'numpy' in m))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) == {"reldp", "reldp._validate", "reldp.errors"}
+
+
+def test_what_is_looked_up_by_name_has_the_names_of_the_lists():
+    from reldp.clipping.rules import RULES
+    from reldp.encoders.features import ACTIVATIONS
+    from reldp.encoders.loading import DTYPES
+
+    assert tuple(RULES) == _validate.CLIPPING_RULES
+    assert tuple(ACTIVATIONS) == _validate.ACTIVATIONS
+    assert tuple(DTYPES) == _validate.PRECISIONS

@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection
 from typing import Any, overload
 
-from reldp._validate import check, check_integer, check_number
+from reldp._validate import check, check_integer, check_name, check_number
 from reldp.clipping import ClippingRule, get_rule
 from reldp.errors import PlanError
 
@@ -41,9 +41,8 @@ def check_graph_settings(
     known: Collection[str], settings: dict[str, Any], target_epsilon: float | None
 ) -> None:
     """Refuse settings of `for_graph` that are misspelled, follow from the graph or contradict the target."""
-    unknown = sorted(set(settings) - set(known))
-    if unknown:
-        raise PlanError(f"`{unknown[0]}` must be a field of PrivacyPlan. Is it misspelled?")
+    for name in settings:
+        check_name(name, known, "a field of PrivacyPlan", error=PlanError)
     taken = sorted(set(settings) & set(_FROM_GRAPH))
     if taken:
         raise PlanError(f"`{taken[0]}` must not be given: it follows from the graph. Leave it out.")

@@ -37,6 +37,7 @@ from reldp._validate import (
     check,
     check_choice,
     check_integer,
+    check_name,
     check_number,
 )
 from reldp.errors import PlanError, RunError, UnreachableTarget
@@ -348,10 +349,9 @@ class PrivacyPlan:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "PrivacyPlan":
         """The plan of a dictionary; unknown and missing names are refused."""
-        known = {field.name for field in fields(cls)}
-        unknown = sorted(set(values) - known)
-        if unknown:
-            raise PlanError(f"`{unknown[0]}` must be a field of PrivacyPlan. Is it misspelled?")
+        known = [field.name for field in fields(cls)]
+        for name in values:
+            check_name(name, known, "a field of PrivacyPlan", error=PlanError)
         try:
             return cls(**values)
         except TypeError as error:

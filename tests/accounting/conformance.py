@@ -196,7 +196,7 @@ class AccountantConformance:
 
     @pytest.mark.parametrize("delta", [0.0, 1.0, -1.0, math.nan])
     def test_delta_outside_its_range_is_refused(self, delta):
-        with pytest.raises(PlanError, match="`delta` must lie strictly between 0 and 1"):
+        with pytest.raises(PlanError, match="`delta` must be a number strictly between 0 and 1"):
             self.epsilon(small_step() * 1, delta)
 
     @pytest.mark.parametrize("event", [None, 3, small_step(), "gaussian"])
@@ -205,7 +205,7 @@ class AccountantConformance:
             self.epsilon(event)
 
     def test_an_unknown_analysis_is_refused(self):
-        with pytest.raises(PlanError, match="`analysis` must be best, anchored or replacement"):
+        with pytest.raises(PlanError, match="`analysis` must be one of best, replacement, anchored"):
             self.epsilon(small_step() * 1, analysis="hopeful")
 
     def test_anchored_is_refused_where_its_theorem_does_not_hold(self):

@@ -3,7 +3,8 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from reldp.accounting.events import ANALYSES, Composition
+from reldp._validate import PROOFS
+from reldp.accounting.events import Composition
 from reldp.errors import PlanError, UnsupportedEvent
 from tests.accounting.conformance import small_step
 
@@ -66,11 +67,11 @@ def test_unknown_events_are_refused():
 @pytest.mark.parametrize(
     ("changes", "available"),
     [
-        ({}, ANALYSES),
+        ({}, PROOFS),
         ({"negative_removal": None}, ("replacement",)),
         ({"claimed_constant": True}, ("replacement",)),
         ({"sample_rate": 1.0, "pool_size": 10_000}, ("replacement",)),
-        ({"sample_rate": 1.0, "num_negatives": 0}, ANALYSES),
+        ({"sample_rate": 1.0, "num_negatives": 0}, PROOFS),
     ],
 )
 def test_analyses_follow_from_their_conditions(changes, available):
@@ -79,7 +80,7 @@ def test_analyses_follow_from_their_conditions(changes, available):
 
 def test_best_means_what_every_part_allows():
     free, bound = small_step(), small_step(negative_removal=None)
-    assert (free * 1).analyses("best") == ANALYSES
+    assert (free * 1).analyses("best") == PROOFS
     assert (free * 1 + bound * 1).analyses("best") == ("replacement",)
     with pytest.raises(PlanError, match="`analysis` anchored needs a local clipping rule"):
         (free * 1 + bound * 1).analyses("anchored")

@@ -141,9 +141,9 @@ def test_progress_counts_every_step():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"trials": 5}, "`trials` must be at least 100, got 5"),
-        ({"num_steps": 0}, "`num_steps` must be at least 1, got 0"),
-        ({"confidence": 1.0}, "`confidence` must lie in"),
+        ({"trials": 5}, "`trials` must be an integer of at least 100, got 5"),
+        ({"num_steps": 0}, "`num_steps` must be an integer of at least 1, got 0"),
+        ({"confidence": 1.0}, "`confidence` must be a finite number of at least 0.5 and below 1"),
     ],
 )
 def test_impossible_audits_are_refused(arguments, message):

@@ -52,5 +52,5 @@ def test_bounds_on_means_close_in_like_the_central_limit_theorem():
 def test_values_outside_the_unit_interval_are_refused():
     with pytest.raises(InputError, match="`values` must be numbers in"):
         mean_upper(np.array([1.5]), np.array([0.5]), miss=0.1)
-    with pytest.raises(InputError, match="`miss` must lie strictly between 0 and 1, got 0"):
+    with pytest.raises(InputError, match="`miss` must be a number strictly between 0 and 1, got 0"):
         proportion_upper(1, 2, miss=0)

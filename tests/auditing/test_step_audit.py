@@ -126,8 +126,12 @@ def test_another_key_gives_another_audit():
 @pytest.mark.parametrize(
     ("plan", "arguments", "message"),
     [
-        ({}, {"trials": 5}, "`trials` must be at least 100, got 5"),
-        ({}, {"confidence": 1.0}, "`confidence` must lie in"),
+        ({}, {"trials": 5}, "`trials` must be an integer of at least 100, got 5"),
+        (
+            {},
+            {"confidence": 1.0},
+            "`confidence` must be a finite number of at least 0.5 and below 1",
+        ),
         ({"noise_multiplier": 0.0}, {}, "`noise_multiplier` must be above 0"),
         ({"num_negatives": 0}, {}, "`num_negatives` must be at least 1 to audit the training step"),
     ],

@@ -223,7 +223,7 @@ def test_a_clip_norm_that_bounds_nothing_is_refused(clip_norm: float) -> None:
 
 
 def test_an_unknown_rule_is_refused_with_the_names_there_are() -> None:
-    with pytest.raises(PlanError, match="frequency, pair, tuple"):
+    with pytest.raises(PlanError, match="tuple, pair, frequency"):
         get_rule("triple")
 
 

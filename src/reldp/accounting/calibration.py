@@ -13,6 +13,7 @@ epsilon(returned) <= target whatever the search did.
 import math
 from collections.abc import Callable
 
+from reldp._validate import check_number
 from reldp.errors import PlanError, UnreachableTarget
 
 __all__ = ["least_noise", "max_steps"]
@@ -20,11 +21,6 @@ __all__ = ["least_noise", "max_steps"]
 TOLERANCE = 1e-3  # relative, of the noise
 SMALLEST_NOISE, LARGEST_NOISE = 1e-3, 1e7
 MAX_STEPS = 10**9
-
-
-def _check_target(target: float) -> None:
-    if not (math.isfinite(target) and target > 0):
-        raise PlanError(f"`target_epsilon` must be a finite number above 0, got {target!r}.")
 
 
 def least_noise(
@@ -40,7 +36,7 @@ def least_noise(
     Returns:
         The noise and its epsilon.
     """
-    _check_target(target)
+    check_number("target_epsilon", target, above=0, error=PlanError)
     low, at_low, high, at_high = _bracket(epsilon, target, start)
     while high > low * (1 + TOLERANCE):
         middle = _between(low, at_low, high, at_high, target)
@@ -104,7 +100,7 @@ def max_steps(
         target: The largest epsilon allowed.
         start: A first guess.
     """
-    _check_target(target)
+    check_number("target_epsilon", target, above=0, error=PlanError)
     low, at_low, high = 0, 0.0, max(1, start)
     at_high = epsilon(high)
     while at_high <= target:

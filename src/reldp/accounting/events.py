@@ -12,19 +12,18 @@ constant. An accountant prices a `Composition`: events and how often each of the
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 
+from reldp._validate import ANALYSES, PROOFS, check, check_choice, check_integer
 from reldp.errors import PlanError, UnsupportedEvent
 
-__all__ = ["ANALYSES", "Composition", "CoupledStep"]
+__all__ = ["Composition", "CoupledStep"]
 
-ANALYSES = ("replacement", "anchored")
 MIN_RATE = 1e-15
 MIN_NOISE, MAX_NOISE = 1e-12, 1e9
 
 
-def _require(condition: bool, name: str, rule: str, value: object) -> None:
-    if not condition:
-        raise PlanError(f"`{name}` must be {rule}, got {value!r}.")
+_check = partial(check, error=PlanError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,26 +59,26 @@ class CoupledStep:
     pool_shrinks: bool = True
 
     def __post_init__(self) -> None:
-        _require(self.num_relations >= 1, "num_relations", "at least 1", self.num_relations)
-        _require(self.pool_size >= 1, "pool_size", "at least 1", self.pool_size)
-        _require(self.max_degree >= 1, "max_degree", "at least 1", self.max_degree)
-        _require(self.num_negatives >= 0, "num_negatives", "0 or more", self.num_negatives)
+        _check(self.num_relations >= 1, "num_relations", "at least 1", self.num_relations)
+        _check(self.pool_size >= 1, "pool_size", "at least 1", self.pool_size)
+        _check(self.max_degree >= 1, "max_degree", "at least 1", self.max_degree)
+        _check(self.num_negatives >= 0, "num_negatives", "0 or more", self.num_negatives)
         # Beyond these ranges squares and quotients leave the range of a double.
         rate_ok = MIN_RATE <= self.sample_rate <= 1
-        _require(rate_ok, "sample_rate", f"from {MIN_RATE:g} to 1", self.sample_rate)
+        _check(rate_ok, "sample_rate", f"from {MIN_RATE:g} to 1", self.sample_rate)
         noise_ok = self.noise_multiplier == 0 or MIN_NOISE <= self.noise_multiplier <= MAX_NOISE
         rule = f"0, or from {MIN_NOISE:g} to {MAX_NOISE:g}"
-        _require(noise_ok, "noise_multiplier", rule, self.noise_multiplier)
+        _check(noise_ok, "noise_multiplier", rule, self.noise_multiplier)
         for name in ("negative_replacement", "negative_removal"):
             sensitivity = getattr(self, name)
             known = name == "negative_removal" and sensitivity is None
-            _require(
+            _check(
                 known or 0 <= sensitivity < math.inf,
                 name,
                 "a finite number, 0 or more",
                 sensitivity,
             )
-        _require(
+        _check(
             self.slots_per_positive >= self.num_negatives,
             "drawn_negatives",
             f"at least num_negatives, {self.num_negatives}",
@@ -105,7 +104,7 @@ class CoupledStep:
             return ("replacement",)
         if self.negative_removal is None or (self.sample_rate == 1 and self.num_negatives > 0):
             return ("replacement",)
-        return ANALYSES
+        return PROOFS
 
     def __mul__(self, count: int) -> "Composition":
         """Return this step, taken count times."""
@@ -125,9 +124,7 @@ class Composition:
                     f"accountants price CoupledStep events, got {type(event).__name__}. "
                     "An event without a proof has no price."
                 )
-            _require(
-                isinstance(count, int) and count >= 0, "num_steps", "an integer, 0 or more", count
-            )
+            check_integer("num_steps", count, error=PlanError)
 
     def __add__(self, other: "Composition") -> "Composition":
         """Return the steps of both, equal events merged."""
@@ -148,10 +145,10 @@ class Composition:
 
     def analyses(self, analysis: str) -> tuple[str, ...]:
         """Return the analyses to compute for the word of a plan; ``"best"`` is all that every part allows."""
-        allowed = [a for a in ANALYSES if all(a in e.available_analyses for e, _ in self.parts)]
+        allowed = [a for a in PROOFS if all(a in e.available_analyses for e, _ in self.parts)]
         if analysis == "best":
             return tuple(allowed)
-        _require(analysis in ANALYSES, "analysis", "best, anchored or replacement", analysis)
+        check_choice("analysis", analysis, ANALYSES, error=PlanError)
         if analysis not in allowed:
             raise PlanError(
                 f"`analysis` {analysis} needs a local clipping rule and a sample rate below 1, "

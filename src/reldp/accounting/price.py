@@ -7,6 +7,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from reldp._validate import check_number
 from reldp.accounting.events import Composition
 from reldp.errors import PlanError, UnsupportedEvent
 
@@ -43,5 +44,4 @@ def check_request(composition: object, delta: float) -> None:
             f"accountants price a Composition of steps, got {type(composition).__name__}. "
             "Multiply a CoupledStep by how often it ran."
         )
-    if not 0 < delta < 1:
-        raise PlanError(f"`delta` must lie strictly between 0 and 1, got {delta!r}.")
+    check_number("delta", delta, above=0, below=1, error=PlanError)

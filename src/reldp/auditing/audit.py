@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from reldp._validate import check_integer, check_number
 from reldp.auditing.attacks import LikelihoodRatio, scores
 from reldp.auditing.bounds import Sides, counting_bound, gaussian_bound
 from reldp.auditing.designs import AGAINST, STILL, Design
@@ -146,12 +147,9 @@ def audit_mechanism(
 
 
 def _check(plan: PrivacyPlan, trials: int, num_steps: int, confidence: float) -> None:
-    if trials < _LEAST_TRIALS:
-        raise InputError(f"`trials` must be at least {_LEAST_TRIALS}, got {trials}.")
-    if num_steps < 1:
-        raise InputError(f"`num_steps` must be at least 1, got {num_steps}.")
-    if not 0.5 <= confidence < 1:
-        raise InputError(f"`confidence` must lie in [0.5, 1), got {confidence!r}.")
+    check_integer("trials", trials, low=_LEAST_TRIALS, error=InputError)
+    check_integer("num_steps", num_steps, low=1, error=InputError)
+    check_number("confidence", confidence, low=0.5, below=1, error=InputError)
     if plan.noise_multiplier == 0:
         raise InputError(
             "`noise_multiplier` must be above 0 for an audit, got 0. There is no claim."

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv
 
+from reldp._validate import check_number
 from reldp.errors import InputError
 
 __all__ = ["mean_lower", "mean_upper", "proportion_lower", "proportion_upper"]
@@ -30,8 +31,7 @@ _LARGEST_STAKE = 0.95  # of the wealth; at 1 a single trial could ruin the gambl
 
 
 def _check_miss(miss: float) -> None:
-    if not 0 < miss < 1:
-        raise InputError(f"`miss` must lie strictly between 0 and 1, got {miss!r}.")
+    check_number("miss", miss, above=0, below=1, error=InputError)
 
 
 def proportion_upper(hits: npt.ArrayLike, trials: int, *, miss: float) -> Array:

@@ -29,6 +29,7 @@ from functools import partial
 
 import numpy as np
 
+from reldp._validate import check_integer, check_number
 from reldp.auditing.audit import steps_alone
 from reldp.auditing.bounds import counting_bound
 from reldp.auditing.cases import StepCase, step_cases
@@ -122,10 +123,8 @@ def audit_step(
 
 
 def _check(plan: PrivacyPlan, trials: int, confidence: float) -> None:
-    if trials < _LEAST_TRIALS:
-        raise InputError(f"`trials` must be at least {_LEAST_TRIALS}, got {trials}.")
-    if not 0.5 <= confidence < 1:
-        raise InputError(f"`confidence` must lie in [0.5, 1), got {confidence!r}.")
+    check_integer("trials", trials, low=_LEAST_TRIALS, error=InputError)
+    check_number("confidence", confidence, low=0.5, below=1, error=InputError)
     if plan.noise_multiplier == 0:
         raise InputError(
             "`noise_multiplier` must be above 0 for an audit, got 0. There is no claim."

@@ -21,7 +21,6 @@ Needs numpy only.
 'claimed'
 """
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
@@ -29,6 +28,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from reldp._validate import CLIPPING_RULES, check_choice, check_number
 from reldp.clipping.units import (
     ClipUnits,
     check_batch,
@@ -105,8 +105,7 @@ class ClippingRule(ABC):
         Returns:
             (units,) float64; tuple-major for pairs.
         """
-        if not (math.isfinite(clip_norm) and clip_norm > 0):
-            raise InputError(f"`clip_norm` must be a finite number above 0, got {clip_norm}.")
+        check_number("clip_norm", clip_norm, above=0, error=InputError)
         pos, neg, _, _ = check_batch(positives, negatives, None, None)
         return self._thresholds(pos, neg, clip_norm)
 
@@ -203,8 +202,4 @@ def get_rule(rule: str | ClippingRule) -> ClippingRule:
     """Return the rule of that name, or the rule itself; refuse an unknown name."""
     if isinstance(rule, ClippingRule):
         return rule
-    try:
-        return RULES[rule]
-    except (KeyError, TypeError):
-        names = ", ".join(sorted(RULES))
-        raise PlanError(f"`clipping` must be one of {names}, got {rule!r}.") from None
+    return RULES[check_choice("clipping", rule, CLIPPING_RULES, error=PlanError)]

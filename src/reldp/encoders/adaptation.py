@@ -27,6 +27,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from reldp._validate import check_integer, check_number
 from reldp.errors import EncoderError, MissingDependency
 
 __all__ = ["Adaptation", "adapt", "transformer_layers"]
@@ -90,12 +91,12 @@ class Adaptation:
             raise EncoderError(f"`train` must be lora, full, none or last:N, got {self.train!r}.")
         for name in ("lora_rank", "lora_layers"):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise EncoderError(f"`{name}` must be a whole number above 0, got {value!r}.")
+            if value is not None:
+                check_integer(name, value, low=1, error=EncoderError)
         if self.lora_targets is not None and not len(self.lora_targets):
             raise EncoderError("`lora_targets` must name a linear layer, got none.")
-        if self.lora_alpha is not None and not self.lora_alpha > 0:
-            raise EncoderError(f"`lora_alpha` must be above 0, got {self.lora_alpha!r}.")
+        if self.lora_alpha is not None:
+            check_number("lora_alpha", self.lora_alpha, above=0, error=EncoderError)
 
     @property
     def num_last(self) -> int | None:

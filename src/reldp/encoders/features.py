@@ -27,6 +27,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from reldp._validate import check_choice, check_flag, check_integer
 from reldp.encoders.encoder import Encoder, entities_of
 from reldp.encoders.folders import new_folder, read_json, state_hash, write_json
 from reldp.encoders.model_files import check_weights_file
@@ -110,14 +111,10 @@ class FeatureEncoder(Encoder):
         """
         dims = [in_dim, *hidden, in_dim if dim is None else dim]
         for name, width in zip(["in_dim", *["hidden"] * len(hidden), "dim"], dims, strict=True):
-            if not isinstance(width, int) or width < 1:
-                raise EncoderError(f"`{name}` must be a whole number above 0, got {width!r}.")
+            check_integer(name, width, low=1, error=EncoderError)
         for name, flag in (("bias", bias), ("normalize", normalize)):
-            if not isinstance(flag, bool):
-                raise EncoderError(f"`{name}` must be true or false, got {flag!r}.")
-        if activation not in ACTIVATIONS:
-            names = ", ".join(ACTIVATIONS)
-            raise EncoderError(f"`activation` must be one of {names}, got {activation!r}.")
+            check_flag(name, flag, error=EncoderError)
+        check_choice("activation", activation, ACTIVATIONS, error=EncoderError)
         self.settings: dict[str, Any] = {
             "in_dim": in_dim,
             "hidden": list(hidden),

@@ -25,6 +25,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from reldp._validate import check_choice
 from reldp.encoders.attention import attention_options
 from reldp.encoders.default_model import installed_folder
 from reldp.encoders.folders import read_json
@@ -102,8 +103,7 @@ def load_pretrained(
         attention: The transformers attention implementation; its own choice unless given.
         revision: Of a hub repository.
     """
-    if dtype not in DTYPES:
-        raise EncoderError(f"`dtype` must be one of {', '.join(DTYPES)}, got {dtype!r}.")
+    check_choice("dtype", dtype, DTYPES, error=EncoderError)
     place, gguf_file = _place(source, gguf_file, revision)
     options = {} if gguf_file is None else {"gguf_file": gguf_file}
     check_model_files(Path(place), gguf_file=gguf_file)

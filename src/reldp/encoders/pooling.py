@@ -3,7 +3,7 @@
 All rows are padded on the right, so the first token is at 0 and the last at its length minus one,
 whatever side the tokenizer itself would pad. Sums are in float32, also for bfloat16 activations.
 
-Public: `pool`, `POOLINGS`.
+Public: `pool`.
 
 >>> import torch
 >>> hidden = torch.tensor([[[1.0], [3.0], [99.0]]])  # (rows 1, tokens 3, dim 1)
@@ -14,11 +14,10 @@ tensor([[2.]])
 import torch
 from torch import Tensor
 
+from reldp._validate import POOLINGS, check_choice
 from reldp.errors import EncoderError
 
-__all__ = ["POOLINGS", "pool"]
-
-POOLINGS = ("mean", "cls", "last")
+__all__ = ["pool"]
 
 
 def pool(hidden: Tensor, mask: Tensor, pooling: str) -> Tensor:
@@ -32,13 +31,12 @@ def pool(hidden: Tensor, mask: Tensor, pooling: str) -> Tensor:
     Returns:
         Shape (rows, dim), float32 or better.
     """
+    check_choice("pooling", pooling, POOLINGS, error=EncoderError)
     hidden = hidden if hidden.dtype == torch.float64 else hidden.float()
     if pooling == "mean":
         weights = mask.to(hidden.dtype).unsqueeze(-1)  # (rows, tokens, 1)
         return (hidden * weights).sum(dim=1) / weights.sum(dim=1)
     if pooling == "cls":
         return hidden[:, 0]
-    if pooling == "last":
-        last = mask.sum(dim=1).long() - 1  # (rows,)
-        return hidden[torch.arange(len(hidden), device=hidden.device), last]
-    raise EncoderError(f"`pooling` must be one of {', '.join(POOLINGS)}, got {pooling!r}.")
+    last = mask.sum(dim=1).long() - 1  # (rows,)
+    return hidden[torch.arange(len(hidden), device=hidden.device), last]

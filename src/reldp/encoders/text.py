@@ -26,6 +26,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from reldp._validate import check_integer
 from reldp.encoders.adaptation import Adaptation, adapt
 from reldp.encoders.architecture import tokenizer_hash
 from reldp.encoders.attention import use_short_attention
@@ -369,8 +370,8 @@ class TextEncoder(Encoder):
         batch_size: int | None,
     ) -> npt.NDArray[np.float32]:
         """Embed every text, in batches of similar length; rows are in the table's order."""
-        if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
-            raise EncoderError(f"`batch_size` must be a whole number above 0, got {batch_size!r}.")
+        if batch_size is not None:
+            check_integer("batch_size", batch_size, low=1, error=EncoderError)
         batches = length_batches(table.lengths, max_tokens=self._max_tokens, batch_size=batch_size)
         with torch.inference_mode():
             outputs = ((places, embed(self._token_rows(table, places))) for places in batches)

@@ -8,10 +8,10 @@ Private to the package: `base_hash`, `checked_max_length`, `checked_pooling`.
 
 from typing import Any
 
+from reldp._validate import POOLINGS, check_choice, check_integer
 from reldp.encoders.architecture import is_decoder, num_positions
 from reldp.encoders.folders import state_hash
 from reldp.encoders.loading import Pretrained
-from reldp.encoders.pooling import POOLINGS
 from reldp.errors import EncoderError
 
 __all__ = ["base_hash", "checked_max_length", "checked_pooling"]
@@ -32,8 +32,7 @@ def checked_pooling(pooling: str | None, pretrained: Pretrained) -> str:
     config: Any = pretrained.model.config
     decoder = is_decoder(config.model_type)
     chosen = pooling or pretrained.pooling or ("last" if decoder else "mean")
-    if chosen not in POOLINGS:
-        raise EncoderError(f"`pooling` must be one of {', '.join(POOLINGS)}, got {chosen!r}.")
+    check_choice("pooling", chosen, POOLINGS, error=EncoderError)
     if decoder and chosen == "cls":
         raise EncoderError(
             f"`pooling` must be last or mean for {config.model_type}, got 'cls'. "
@@ -47,6 +46,5 @@ def checked_max_length(max_length: int | None, pretrained: Pretrained) -> int:
     limit = min(int(pretrained.tokenizer.model_max_length), num_positions(pretrained.model))
     if max_length is None:
         return min(pretrained.max_length or _DEFAULT_MAX_LENGTH, limit)
-    if not isinstance(max_length, int) or not 1 <= max_length <= limit:
-        raise EncoderError(f"`max_length` must lie in 1..{limit} for this model, got {max_length}.")
-    return max_length
+    rule = f"an integer from 1 to {limit} for this model"
+    return check_integer("max_length", max_length, low=1, high=limit, rule=rule, error=EncoderError)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from reldp._validate import check_integer, check_number
 from reldp.errors import InputError
 
 __all__ = ["MAX_BUNDLES", "Estimate", "bootstrap", "difference"]
@@ -48,10 +49,8 @@ def bootstrap(values: _Values, *, resamples: int, confidence: float, seed: int) 
         confidence: Of the interval, such as 0.95.
         seed: Of the draws; the same seed draws the same relations for every metric.
     """
-    if not 0 < confidence < 1:
-        raise InputError(f"`confidence` must lie strictly between 0 and 1, got {confidence!r}.")
-    if not isinstance(resamples, int) or resamples < 1:
-        raise InputError(f"`resamples` must be a whole number above 0, got {resamples!r}.")
+    check_number("confidence", confidence, above=0, below=1, error=InputError)
+    check_integer("resamples", resamples, low=1, error=InputError)
     if not len(values):
         raise InputError("`values` must hold at least one relation, got none.")
     generator = np.random.default_rng(seed)

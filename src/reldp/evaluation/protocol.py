@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from reldp._validate import check_integer
 from reldp.errors import InputError
 from reldp.evaluation.intervals import Estimate, bootstrap, difference
 from reldp.evaluation.metrics import FULL_METRICS, IN_BATCH_METRICS, Ranks, metric
@@ -155,18 +156,18 @@ def _chosen_relations(
 ) -> npt.NDArray[np.int64]:
     """Return the relations to ask for, in a seeded order."""
     count = graph.num_relations
-    if limit is not None and (not isinstance(limit, int) or limit < 1):
-        raise InputError(f"`max_relations` must be a whole number above 0, got {limit!r}.")
+    if limit is not None:
+        check_integer("max_relations", limit, low=1, error=InputError)
     num_chosen = count if limit is None else min(limit, count)
     if candidates != "all":
-        if not isinstance(candidates, int) or isinstance(candidates, bool) or candidates < 2:
-            raise InputError(f"`candidates` must be at least 2, or all, got {candidates!r}.")
-        if candidates > num_chosen:
+        rule = "an integer of at least 2, or all"
+        size = check_integer("candidates", candidates, low=2, rule=rule, error=InputError)
+        if size > num_chosen:
             raise InputError(
                 f"`candidates` must be at most the number of relations, got {candidates} "
                 f"and {num_chosen} relations. Use fewer candidates, or all."
             )
-        num_chosen -= num_chosen % candidates
+        num_chosen -= num_chosen % size
     elif not num_chosen:
         raise InputError("`graph` must have relations to predict, got none.")
     order = np.random.default_rng(seed).permutation(count)[:num_chosen]

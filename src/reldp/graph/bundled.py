@@ -19,6 +19,7 @@ from importlib.resources import as_file, files
 from os import PathLike
 from pathlib import Path
 
+from reldp._validate import check_choice
 from reldp.errors import GraphError
 from reldp.graph.entity_graph import EntityGraph
 from reldp.graph.recipes.prepared import NOTICE, PreparedGraph, sha256_file
@@ -73,10 +74,7 @@ BUNDLED: dict[str, BundledGraph] = {
 
 
 def _entry(name: str) -> BundledGraph:
-    try:
-        return BUNDLED[name]
-    except KeyError:
-        raise GraphError(f"`name` must be one of {', '.join(BUNDLED)}, got {name!r}.") from None
+    return BUNDLED[check_choice("name", name, BUNDLED, error=GraphError)]
 
 
 def load(name: str) -> EntityGraph:

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from reldp._validate import as_integer
 from reldp.errors import GraphError
 from reldp.graph.capped import CappedGraph, CappingReport
 from reldp.graph.capping import degrees, kept_relations, read_only
@@ -269,7 +270,7 @@ class EntityGraph:
         Returns:
             The capped graph, with `degree_bound="capped"`.
         """
-        _check_max_degree(max_degree)
+        as_integer("max_degree", max_degree, low=1, error=GraphError)
         mask = kept_relations(self.ids, self.relations, self.protected, max_degree, seed)
         return self._capped(self.relations[mask], max_degree, "capped")
 
@@ -287,7 +288,7 @@ class EntityGraph:
         Raises:
             GraphError: A protected entity has more relations.
         """
-        _check_max_degree(max_degree)
+        as_integer("max_degree", max_degree, low=1, error=GraphError)
         over = np.flatnonzero(self.protected & (self.degrees > max_degree))
         if len(over):
             worst = over[np.argsort(-self.degrees[over], kind="stable")[:3]]
@@ -382,12 +383,3 @@ class EntityGraph:
             f"EntityGraph({self.num_entities:,} entities, {self.num_relations:,} relations, "
             f"{' and '.join(kinds)})"
         )
-
-
-def _check_max_degree(max_degree: int) -> None:
-    if (
-        isinstance(max_degree, bool)
-        or not isinstance(max_degree, int | np.integer)
-        or max_degree < 1
-    ):
-        raise GraphError(f"`max_degree` must be a positive integer, got {max_degree!r}.")

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from reldp._validate import check_number
 from reldp.errors import GraphError, PlanError
 from reldp.graph.discrete_laplace import discrete_laplace, tail_margin
 from reldp.graph.size_store import FILE_NAME
@@ -121,10 +122,8 @@ def release_target(target: float | None) -> Fraction:
     """Return the target epsilon that a release is made for, as a fraction."""
     if target is None:
         return Fraction(USUAL_TARGET)
-    number = isinstance(target, int | float) and not isinstance(target, bool)
-    if not number or not math.isfinite(target) or target <= 0:
-        raise PlanError(f"`target_epsilon` must be a finite number above 0, got {target!r}.")
-    return Fraction(min(float(target), LARGEST_TARGET))
+    number = check_number("target_epsilon", target, above=0, error=PlanError)
+    return Fraction(min(number, LARGEST_TARGET))
 
 
 def draw_release(capped: "CappedGraph", target: Fraction, delta: float | None) -> Release:

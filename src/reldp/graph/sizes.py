@@ -15,7 +15,7 @@ shown to others.
 
 `size_release` draws them and states their cost.
 
-Public: `SizeBounds`, `bounds_for`, `has_release`, `SIZES`.
+Public: `SizeBounds`, `bounds_for`, `has_release`.
 
 >>> bounds = SizeBounds(min_entities=900, max_relations=2000, source="declared")
 >>> bounds.default_delta()[0]
@@ -28,6 +28,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reldp._validate import SIZES, check_choice, check_integer, check_number
 from reldp.errors import PlanError
 from reldp.graph.size_release import Release, draw_release, num_unprotected, release_target
 from reldp.graph.size_store import is_remembered, remembered, state_folder
@@ -35,9 +36,7 @@ from reldp.graph.size_store import is_remembered, remembered, state_folder
 if TYPE_CHECKING:
     from reldp.graph.capped import CappedGraph
 
-__all__ = ["SIZES", "SizeBounds", "bounds_for", "has_release"]
-
-SIZES = ("private", "declared", "public")
+__all__ = ["SizeBounds", "bounds_for", "has_release"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,8 +126,7 @@ def bounds_for(
     Raises:
         PlanError: The graph lies outside of declared bounds, or is too small for private sizes.
     """
-    if sizes not in SIZES:
-        raise PlanError(f"`sizes` must be one of {', '.join(SIZES)}, got {sizes!r}.")
+    check_choice("sizes", sizes, SIZES, error=PlanError)
     if sizes != "declared" and (min_entities, max_relations) != (None, None):
         name = "max_relations" if min_entities is None else "min_entities"
         raise PlanError(f"`{name}` must be given for declared sizes only, got sizes {sizes!r}.")
@@ -164,9 +162,9 @@ def _folders(folder: str | PathLike[str] | None) -> list[Path]:
 
 def _given_delta(delta: float | None) -> float | None:
     """Return a delta that was given, checked before anything is released."""
-    number = isinstance(delta, int | float) and not isinstance(delta, bool)
-    if delta is not None and not (number and 1e-300 <= delta < 1):
-        raise PlanError(f"`delta` must be a number strictly between 0 and 1, got {delta!r}.")
+    if delta is not None:
+        rule = "a number strictly between 0 and 1"
+        check_number("delta", delta, low=1e-300, below=1, rule=rule, error=PlanError)
     return delta
 
 
@@ -181,21 +179,19 @@ def _outside(name: str, rule: str) -> str:
 def _declared(
     capped: "CappedGraph", min_entities: int | None, max_relations: int | None
 ) -> SizeBounds:
-    for name, value in (("min_entities", min_entities), ("max_relations", max_relations)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise PlanError(
-                f"`{name}` must be an integer, 1 or more, for declared sizes, got {value!r}. "
-                "Give both bounds, from what is known without looking at the data."
-            )
-    assert min_entities is not None
-    assert max_relations is not None
-    for name, outside, side in (
-        ("min_entities", capped.num_entities < min_entities, "at most the number of entities"),
-        ("max_relations", capped.num_relations > max_relations, "at least the number of relations"),
-    ):
-        if outside:
-            raise PlanError(_outside(name, side))
-    return SizeBounds(min_entities=min_entities, max_relations=max_relations, source="declared")
+    least = _declared_bound("min_entities", min_entities)
+    largest = _declared_bound("max_relations", max_relations)
+    if capped.num_entities < least:
+        raise PlanError(_outside("min_entities", "at most the number of entities"))
+    if capped.num_relations > largest:
+        raise PlanError(_outside("max_relations", "at least the number of relations"))
+    return SizeBounds(min_entities=least, max_relations=largest, source="declared")
+
+
+def _declared_bound(name: str, value: int | None) -> int:
+    rule = "an integer of at least 1 for declared sizes"
+    fix = "Give both bounds, from what is known without looking at the data."
+    return check_integer(name, value, low=1, rule=rule, fix=fix, error=PlanError)
 
 
 def _private(

@@ -15,7 +15,7 @@ run's key, and rounds to the same grid. It gives up two things: Philox is not a 
 generator, and its draws are not rounded with exactly the right probabilities. The certificate says
 which mode was used.
 
-Public: ``GaussianNoise``, ``add_noise``, ``MODES``.
+Public: ``GaussianNoise``, ``add_noise``.
 
 >>> from reldp.noise.streams import Streams
 >>> with GaussianNoise(Streams(bytes(32))) as noise:
@@ -24,8 +24,6 @@ Public: ``GaussianNoise``, ``add_noise``, ``MODES``.
 [1.027, 1.988, 3.543]
 """
 
-import math
-import operator
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -33,14 +31,14 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from reldp._validate import NOISE_GENERATORS, as_integer, check_choice, check_number
 from reldp.errors import InputError
 from reldp.noise.refine import EXTRA_WORDS
 from reldp.noise.rounded import GRID, check_arithmetic, rounded_normals
 from reldp.noise.streams import Streams
 
-__all__ = ["MODES", "GaussianNoise", "add_noise"]
+__all__ = ["GaussianNoise", "add_noise"]
 
-MODES = ("secure", "fast")
 
 _DRAWS = "noise/secure"
 _REFINEMENTS = "noise/secure/refine"
@@ -87,7 +85,9 @@ def add_noise(total: _A, noise: _A, *, standard_deviation: float) -> _A:
         raise InputError(
             f"`noise` must have the total's shape {tuple(total.shape)}, got {tuple(noise.shape)}."
         )
-    deviation = _finite("standard_deviation", standard_deviation)
+    deviation = check_number(
+        "standard_deviation", float(standard_deviation), low=0, error=InputError
+    )
     if deviation == 0:
         return total
     if not _LEAST <= deviation <= 1.0 / _LEAST:  # the grid's step must be a normal float64
@@ -98,25 +98,6 @@ def add_noise(total: _A, noise: _A, *, standard_deviation: float) -> _A:
     return result
 
 
-def _finite(name: str, value: float) -> float:
-    """Return the value, refused unless finite and not negative."""
-    number = float(value)
-    if not (math.isfinite(number) and number >= 0):
-        raise InputError(f"`{name}` must be finite and not negative, got {value!r}.")
-    return number
-
-
-def _count(name: str, value: int, least: int = 0) -> int:
-    """Return the value as an int, refused if it is no integer or too small."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = least - 1
-    if number < least:
-        raise InputError(f"`{name}` must be an integer of at least {least}, got {value!r}.")
-    return number
-
-
 class _Address(NamedTuple):
     step: int
     branch: int
@@ -124,7 +105,11 @@ class _Address(NamedTuple):
 
 
 def _address(step: int, branch: int, size: int) -> _Address:
-    return _Address(_count("step", step), _count("branch", branch), _count("size", size))
+    return _Address(
+        as_integer("step", step, error=InputError),
+        as_integer("branch", branch, error=InputError),
+        as_integer("size", size, error=InputError),
+    )
 
 
 class _Job(NamedTuple):
@@ -165,14 +150,13 @@ class GaussianNoise:
         workers: int = 1,
         allocate: Callable[[int], NDArray[np.float64]] = np.empty,
     ) -> None:
-        if mode not in MODES:
-            raise InputError(f"`mode` must be one of {', '.join(MODES)}, got {mode!r}.")
+        check_choice("mode", mode, NOISE_GENERATORS, error=InputError)
         check_arithmetic()
         self.mode = mode
         self._streams = streams
         self._allocate = allocate
-        self._ahead = _count("prefetch", prefetch)
-        num_threads = _count("workers", workers, least=1)
+        self._ahead = as_integer("prefetch", prefetch, error=InputError)
+        num_threads = as_integer("workers", workers, low=1, error=InputError)
         self._pool = (
             ThreadPoolExecutor(num_threads, thread_name_prefix="reldp-noise") if prefetch else None
         )

@@ -27,7 +27,6 @@ it can subtract the noise. No ``repr`` or error message shows it.
 """
 
 import hashlib
-import operator
 import os
 from typing import SupportsIndex
 
@@ -35,6 +34,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
+from reldp._validate import as_integer
 from reldp.errors import InputError
 
 __all__ = ["KEY_BYTES", "Stream", "Streams", "new_key"]
@@ -54,15 +54,8 @@ def new_key() -> bytes:
 
 def _index(name: str, value: SupportsIndex, limit: int) -> int:
     """Return the value as an int in [0, limit); booleans and fractions are refused."""
-    try:
-        number = -1 if isinstance(value, (bool, np.bool_)) else operator.index(value)
-    except TypeError:
-        number = -1
-    if not 0 <= number < limit:
-        raise InputError(
-            f"`{name}` must be an integer from 0 to 2^{limit.bit_length() - 1} - 1, got {value!r}."
-        )
-    return number
+    rule = f"an integer from 0 to 2^{limit.bit_length() - 1} - 1"
+    return as_integer(name, value, high=limit - 1, rule=rule, error=InputError)
 
 
 class Streams:
@@ -145,9 +138,7 @@ class Stream:
         Words at or above the largest multiple of ``high`` are rejected, so no residue is
         favored.
         """
-        bound = _index("high", high, (1 << 63) + 1)
-        if bound == 0:
-            raise InputError("`high` must be at least 1, got 0.")
+        bound = as_integer("high", high, low=1, high=1 << 63, error=InputError)
         words = self.uint64(n)
         last = np.uint64(_TWO_64 - 1 - _TWO_64 % bound)  # the largest word that is accepted
         while (rejected := words > last).any():

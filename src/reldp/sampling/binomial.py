@@ -24,13 +24,13 @@ Public: ``BinomialCount``.
 [280, 271, 238]
 """
 
-import operator
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reldp._validate import as_integer, check_number
 from reldp.errors import InputError, PlanError
 
 if TYPE_CHECKING:
@@ -55,15 +55,9 @@ class BinomialCount:
     """
 
     def __init__(self, size: int, rate: float) -> None:
-        try:
-            self.size = operator.index(size)
-        except TypeError:
-            self.size = -1
-        if not 0 <= self.size <= MAX_SIZE:
-            raise PlanError(f"`num_relations` must be an integer from 0 to 2^48, got {size!r}.")
-        self.rate = float(rate)
-        if not 0 < self.rate <= 1:
-            raise PlanError(f"`sample_rate` must lie in (0, 1], got {rate!r}.")
+        rule = "an integer from 0 to 2^48"
+        self.size = as_integer("num_relations", size, high=MAX_SIZE, rule=rule, error=PlanError)
+        self.rate = check_number("sample_rate", float(rate), above=0, high=1, error=PlanError)
         self._numerator, self._denominator = self.rate.as_integer_ratio()
         self._mode = min(self.size, (self.size + 1) * self._numerator // self._denominator)
         self._num_upward = sum(1 for _ in self._upward())

@@ -19,13 +19,13 @@ Public: ``IndexSampler``, ``IndexDraw``.
 [476513710]
 """
 
-import operator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reldp._validate import as_integer
 from reldp.errors import PlanError
 from reldp.sampling.binomial import BinomialCount
 from reldp.sampling.distinct import distinct
@@ -77,8 +77,8 @@ class IndexSampler:
         num_negatives: int,
         streams: "Streams",
     ) -> None:
-        self.num_negatives = _natural("num_negatives", num_negatives)
-        self.pool_size = _natural("pool_size", pool_size)
+        self.num_negatives = as_integer("num_negatives", num_negatives, error=PlanError)
+        self.pool_size = as_integer("pool_size", pool_size, error=PlanError)
         if self.pool_size < self.num_negatives:
             raise PlanError(
                 f"`pool_size` must be at least the {self.num_negatives} negatives of one tuple, "
@@ -106,14 +106,3 @@ class IndexSampler:
             endpoints=(np.frombuffer(endpoints, np.int8) & np.int8(1)).reshape(shape),
             overflow=overflow,
         )
-
-
-def _natural(name: str, value: int) -> int:
-    """Return the value as an int of at least 0."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = -1
-    if number < 0:
-        raise PlanError(f"`{name}` must be an integer of at least 0, got {value!r}.")
-    return number

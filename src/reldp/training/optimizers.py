@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from reldp._validate import check_choice
 from reldp.errors import ConfigError, ResumeError
 
 __all__ = [
@@ -40,9 +41,7 @@ def optimizer_class(name: str) -> Any:
         for word, kind in vars(torch.optim).items()
         if isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer) and word not in _UNFIT
     }
-    if name.lower() not in known:
-        raise ConfigError(f"`optimizer` must be one of {', '.join(sorted(known))}, got {name!r}.")
-    return known[name.lower()]
+    return known[check_choice("optimizer", name.lower(), sorted(known), error=ConfigError)]
 
 
 def make_optimizer(

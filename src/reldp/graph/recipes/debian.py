@@ -24,6 +24,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from reldp._validate import as_integer, check_choice
 from reldp.errors import GraphError, InputError
 from reldp.graph.recipes.deb import apt_get, paragraphs, read_text
 from reldp.graph.recipes.prepared import PreparedGraph, sha256_file
@@ -279,10 +280,9 @@ def debian(
         Entities (``id``, ``text``, ``domain``: the archive section), relations, and the record of
         the source.
     """
-    if hub_degree is not None and hub_degree < 1:
-        raise InputError(f"`hub_degree` must be at least 1, got {hub_degree}.")
-    if max_words < 0:
-        raise InputError(f"`max_words` must not be negative, got {max_words}.")
+    if hub_degree is not None:
+        as_integer("hub_degree", hub_degree, low=1, error=InputError)
+    as_integer("max_words", max_words, error=InputError)
     face = _faces(lists.binaries)
     _check_domains(domains, face)
     all_pairs = _pairs(lists.binaries)
@@ -331,8 +331,7 @@ def _record(lists: PackageLists, drops: Mapping[str, int], notes: tuple[str, ...
 def _check_domains(domains: Collection[str], face: Mapping[str, Binary]) -> None:
     known = sorted({binary.section for binary in face.values()})
     for domain in domains:
-        if domain not in known:
-            raise InputError(f"`domain` must be one of {', '.join(known)}, got {domain!r}.")
+        check_choice("domain", domain, known, error=InputError)
 
 
 def _notes(

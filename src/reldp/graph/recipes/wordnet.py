@@ -23,6 +23,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from reldp._validate import check_choice
 from reldp.errors import GraphError, InputError
 from reldp.graph.recipes.deb import apt_get, read_deb
 from reldp.graph.recipes.prepared import PreparedGraph
@@ -232,10 +233,9 @@ def _relations(synsets: Mapping[str, Synset]) -> list[tuple[str, str]]:
     return sorted(pairs)
 
 
-def _check_choice(name: str, chosen: Iterable[str], known: Collection[str]) -> None:
+def _check_choices(name: str, chosen: Iterable[str], known: Collection[str]) -> None:
     for value in chosen:
-        if value not in known:
-            raise InputError(f"`{name}` must be one of {', '.join(known)}, got {value!r}.")
+        check_choice(name, value, known, error=InputError)
 
 
 def wordnet(
@@ -255,8 +255,8 @@ def wordnet(
     Returns:
         Entities (``id``, ``text``, ``domain``), relations, and the record of the source.
     """
-    _check_choice("part", parts, PARTS)
-    _check_choice("domain", domains, DOMAINS)
+    _check_choices("part", parts, PARTS)
+    _check_choices("domain", domains, DOMAINS)
     chosen = [part for part in PARTS if part in parts]
     if not chosen:
         raise InputError("`part` must name at least one part of speech, got none.")
