@@ -205,7 +205,9 @@ class AccountantConformance:
             self.epsilon(event)
 
     def test_an_unknown_analysis_is_refused(self):
-        with pytest.raises(PlanError, match="`analysis` must be one of best, replacement, anchored"):
+        with pytest.raises(
+            PlanError, match="`analysis` must be one of best, replacement, anchored"
+        ):
             self.epsilon(small_step() * 1, analysis="hopeful")
 
     def test_anchored_is_refused_where_its_theorem_does_not_hold(self):
