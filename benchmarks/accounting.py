@@ -91,7 +91,7 @@ def timed(call: Callable[[], Any], repeats: int) -> tuple[dict[str, float], Any]
     return {"seconds": round(taken, 3), "processor_seconds": round(processor, 3)}, result
 
 
-def prices(setting: Setting, repeats: int) -> dict[str, Any]:
+def costs(setting: Setting, repeats: int) -> dict[str, Any]:
     rows: dict[str, Any] = {}
     for accountant in ("rdp", "pld"):
         plan, target = setting.plan, setting.target_epsilon
@@ -205,7 +205,7 @@ def main() -> None:
     load = os.getloadavg()[0]
     rows = {}
     for name, setting in settings().items():
-        rows[name] = prices(setting, arguments.repeats)
+        rows[name] = costs(setting, arguments.repeats)
         rows[name]["construction"] = beside_generic(setting, arguments.repeats)
     starts = start_up(arguments.repeats)
     met = reached(rows, starts)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from reldp.plan import PrivacyPlan
-from reldp.reporting.price_list import noise_multiplier_for, paper_plan
+from reldp.reporting.rule_comparison import noise_multiplier_for, paper_plan
 
 VARIED: dict[str, tuple[str, tuple[float, ...]]] = {
     "degree": ("max_degree", (2, 5, 20)),

@@ -63,6 +63,7 @@ EXCLUDED = {
 ALLOWED = {
     "--price-list": "hidden alias of an option, kept for scripts that use it",
     "plan.price(": "hidden alias of a method, kept for programs that use it",
+    "price = privacy_cost": "the same, where it is defined",
 }
 """Phrases in which a word is allowed, each with the reason."""
 

@@ -166,7 +166,7 @@ def test_epsilon_of_fewer_steps_and_the_names_of_accountants():
     plan = make()
     assert plan.epsilon(num_steps=0) == 0.0
     assert plan.epsilon(num_steps=100) < plan.epsilon() < plan.epsilon("rdp")
-    assert plan.price().accountant == "pld"
+    assert plan.privacy_cost().accountant == "pld"
     with pytest.raises(PlanError, match="`accountant` must be one of pld, rdp"):
         plan.epsilon("moments")
     with pytest.raises(PlanError, match="`num_steps`"):

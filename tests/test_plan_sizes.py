@@ -16,8 +16,8 @@ PRIVATE = {"sizes": "private", "sizes_epsilon": 0.04, "sizes_delta": 2e-7}
 
 def test_private_sizes_add_their_cost_to_that_of_the_steps():
     plan, steps = make(**PRIVATE), make(delta=1e-5 - 2e-7)
-    assert plan.price().epsilon == steps.price().epsilon + 0.04
-    assert plan.price().delta == 1e-5
+    assert plan.privacy_cost().epsilon == steps.price().epsilon + 0.04
+    assert plan.privacy_cost().delta == 1e-5
     assert plan.epsilon("rdp") == steps.epsilon("rdp") + 0.04
     assert plan.epsilon(num_steps=0) == 0.04
     assert replace(plan, noise_multiplier=0.0).epsilon() == math.inf

@@ -70,7 +70,7 @@ def test_the_pricing_example_prints_what_it_says(capsys):
     noise, epsilon = map(float, first.split())
     assert round(noise, 2) == float(re.search(r"# ([\d.]+) and at most", code).group(1))
     assert epsilon <= float(re.search(r"and at most ([\d.]+)", code).group(1))
-    assert second == "proven"
+    assert second == "proven anchored"
 
 
 def test_no_code_of_the_readme_is_left_out():
@@ -95,9 +95,9 @@ def test_the_commands_run(line, capsys):
 
 
 def test_the_price_table_is_the_demos():
-    from reldp.reporting.price_list import paper_plan, price_list
+    from reldp.reporting.rule_comparison import compare_rules, paper_plan
 
-    found = {(p.clipping, p.analysis, p.accountant): p for p in price_list(paper_plan())}
+    found = {(p.clipping, p.analysis, p.accountant): p for p in compare_rules(paper_plan())}
     rows = rows_below("| clipping | analysis")
     assert len(rows) >= 4
     for clipping, analysis, accountant, epsilon, status in rows:

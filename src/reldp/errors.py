@@ -7,7 +7,7 @@
     │   ├── GraphError                     entities or relations that do not form a graph
     │   ├── EncoderError                   a model that cannot be loaded or trained here
     │   └── ConfigError                    a run configuration
-    ├── UnsupportedEvent (TypeError)       an accountant was shown an event it cannot price
+    ├── UnsupportedEvent (TypeError)       an accountant got an event that it does not know
     ├── UnsupportedParameter (TypeError)   a trainable parameter without a per-unit gradient
     ├── MissingDependency (ImportError)    an optional package is needed for what was asked
     └── RunError (RuntimeError)            a run folder that cannot go on
@@ -70,7 +70,7 @@ class ConfigError(InputError):
 
 
 class UnsupportedEvent(ReldpError, TypeError):
-    """An accountant was shown an event it cannot price."""
+    """An accountant got an event that it does not know."""
 
 
 class UnsupportedParameter(ReldpError, TypeError):

@@ -45,7 +45,7 @@ from reldp.graph.sizes import bounds_for
 from reldp.runs.strict_json import parse_json
 
 if TYPE_CHECKING:
-    from reldp.accounting import Accountant, CoupledStep, Price
+    from reldp.accounting import Accountant, CoupledStep, PrivacyCost
     from reldp.graph import CappedGraph
     from reldp.noise import GaussianNoise, Streams
     from reldp.sampling import TupleSampler
@@ -229,21 +229,23 @@ class PrivacyPlan:
 
         return (PLDAccountant if name == "pld" else RenyiAccountant)(analysis=self.analysis)
 
-    def price(self, accountant: str = "pld", num_steps: int | None = None) -> "Price":
-        """Epsilon with the accountant and the analysis that gave it.
+    def privacy_cost(self, accountant: str = "pld", num_steps: int | None = None) -> "PrivacyCost":
+        """Return epsilon with the accountant and the analysis that gave it.
 
-        Steps are priced at delta - sizes_delta, and the release of private sizes adds sizes_epsilon: the plan depends
+        The steps have delta - sizes_delta, and the release of private sizes adds sizes_epsilon: the plan depends
         on the release, so the two may only be added (theory.md 2.4).
         """
         steps = self.num_steps if num_steps is None else num_steps
         check_integer("num_steps", steps, high=_MAX_STEPS, error=PlanError)
         rest = self.delta - self.sizes_delta
-        found = self._accountant(accountant).epsilon(self.event * steps, rest)
-        return replace(found, epsilon=found.epsilon + self.sizes_epsilon, delta=self.delta)
+        cost = self._accountant(accountant).epsilon(self.event * steps, rest)
+        return replace(cost, epsilon=cost.epsilon + self.sizes_epsilon, delta=self.delta)
+
+    price = privacy_cost  # hidden alias, for programs that use it
 
     def epsilon(self, accountant: str = "pld", num_steps: int | None = None) -> float:
         """Epsilon at delta after num_steps steps (all of them if None); infinite without noise."""
-        return self.price(accountant, num_steps).epsilon
+        return self.privacy_cost(accountant, num_steps).epsilon
 
     def rdp(self, orders: Sequence[float]) -> npt.NDArray[np.float64]:
         """Renyi epsilon of one step at the given orders, the smaller of the analyses at each."""

@@ -201,7 +201,7 @@ class AccountantConformance:
 
     @pytest.mark.parametrize("event", [None, 3, small_step(), "gaussian"])
     def test_what_is_no_composition_has_no_price(self, event):
-        with pytest.raises(UnsupportedEvent, match="accountants price a Composition"):
+        with pytest.raises(UnsupportedEvent, match="accountants take a Composition"):
             self.epsilon(event)
 
     def test_an_unknown_analysis_is_refused(self):

@@ -60,7 +60,7 @@ def test_a_bad_count_is_refused(count):
 
 
 def test_unknown_events_are_refused():
-    with pytest.raises(UnsupportedEvent, match="without a proof has no price"):
+    with pytest.raises(UnsupportedEvent, match="without a proof has no epsilon"):
         Composition((("gaussian", 3),))
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 from scipy.stats import binom
 
-from reldp.accounting.overflow import _log_factor, log_overflow, price_with_overflow
-from reldp.accounting.price import Price
+from reldp.accounting.cost import PrivacyCost
+from reldp.accounting.overflow import _log_factor, cost_with_overflow, log_overflow
 from reldp.errors import PlanError
 from tests.accounting.conformance import small_step
 
@@ -13,11 +13,11 @@ from tests.accounting.conformance import small_step
 def priced(epsilon_at):
     calls = []
 
-    def price(delta):
+    def cost(delta):
         calls.append(delta)
-        return Price(epsilon_at(delta), delta, "pld", "anchored")
+        return PrivacyCost(epsilon_at(delta), delta, "pld", "anchored")
 
-    return price, calls
+    return cost, calls
 
 
 @pytest.mark.parametrize("pool", [90, 91, 92, 120])
@@ -47,22 +47,22 @@ def test_a_pool_that_does_not_shrink_is_the_same_for_both():
 
 def test_without_negatives_every_batch_can_be_drawn():
     assert log_overflow(small_step(num_negatives=0)) == -math.inf
-    price, calls = priced(lambda delta: 1.0)
-    found = price_with_overflow(small_step(num_negatives=0) * 5, 1e-5, price)
+    cost, calls = priced(lambda delta: 1.0)
+    found = cost_with_overflow(small_step(num_negatives=0) * 5, 1e-5, cost)
     assert (found.epsilon, calls) == (1.0, [1e-5])
 
 
 def test_a_share_of_delta_is_always_set_aside():
-    price, calls = priced(lambda delta: 1.0)
-    found = price_with_overflow(small_step() * 5, 1e-5, price)
-    assert found == Price(1.0, 1e-5, "pld", "anchored")
+    cost, calls = priced(lambda delta: 1.0)
+    found = cost_with_overflow(small_step() * 5, 1e-5, cost)
+    assert found == PrivacyCost(1.0, 1e-5, "pld", "anchored")
     assert calls == [1e-5 * (1 - 1e-9)]
 
 
 def test_the_share_covers_both_neighbors_at_the_epsilon_returned():
     step, steps, delta = small_step(pool_size=190), 10, 1e-4
-    price, calls = priced(lambda d: math.log(1 / d))
-    found = price_with_overflow(step * steps, delta, price)
+    cost, calls = priced(lambda d: math.log(1 / d))
+    found = cost_with_overflow(step * steps, delta, cost)
     needed = steps * (1 + math.exp(found.epsilon)) * math.exp(log_overflow(step))
     assert 1e-9 * delta < needed <= delta - calls[-1]
     assert found.epsilon == math.log(1 / calls[-1])
@@ -76,31 +76,31 @@ def test_the_component_kept_at_the_largest_batch_is_charged(excess, num_calls):
     kept = (1 + 3 / 150) * (1 + chance * 3 / 150) ** steps
     # The share that is always set aside would do for e^epsilon times kept^excess.
     epsilon = math.log(1e-3 * delta / (steps * chance) - 1) - excess * math.log(kept)
-    price, calls = priced(lambda d: epsilon)
+    cost, calls = priced(lambda d: epsilon)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("reldp.accounting.overflow.LEAST", 1e-3)
-        price_with_overflow(step * steps, delta, price)
+        cost_with_overflow(step * steps, delta, cost)
     assert len(calls) == num_calls
 
 
 def test_a_share_that_only_a_large_epsilon_makes_large_is_an_infinite_price():
-    price, _ = priced(lambda delta: 2000.0)
-    assert price_with_overflow(small_step() * 5, 1e-5, price).epsilon == math.inf
+    cost, _ = priced(lambda delta: 2000.0)
+    assert cost_with_overflow(small_step() * 5, 1e-5, cost).epsilon == math.inf
 
 
 def test_plans_that_overflow_often_are_refused_before_they_are_priced():
-    price, calls = priced(lambda delta: 1.0)
+    cost, calls = priced(lambda delta: 1.0)
     with pytest.raises(
         PlanError, match="`num_negatives` times the batch size must stay well below"
     ):
-        price_with_overflow(small_step(pool_size=90) * 5, 1e-5, price)
+        cost_with_overflow(small_step(pool_size=90) * 5, 1e-5, cost)
     assert calls == []
 
 
 def test_parts_are_summed():
     step = small_step(pool_size=150)
-    price, calls = priced(lambda delta: 0.0)
-    price_with_overflow(step * 100 + replace(step, noise_multiplier=2.0) * 100, 0.5, price)
+    cost, calls = priced(lambda delta: 0.0)
+    cost_with_overflow(step * 100 + replace(step, noise_multiplier=2.0) * 100, 0.5, cost)
     needed = 200 * 2 * math.exp(log_overflow(step))
     assert 0.5 - calls[-1] >= needed
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import paper_figures
-from reldp.reporting.price_list import paper_plan
+from reldp.reporting.rule_comparison import paper_plan
 
 FIGURES = Path(__file__).parents[2] / "docs" / "figures"
 GAUSSIAN, FREQUENCY, STANDARD, STANDARD_PLD, ANCHORED, PAIR = range(6)

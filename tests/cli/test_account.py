@@ -129,8 +129,8 @@ def test_the_price_list_compares_all_ways(capsys):
     values = {k: v for k, v in SMALL.items() if k != "accountant"}
     code, out, _ = run(capsys, "account", values, "--price-list", "--json")
     assert code == 0
-    prices = json.loads(out)["prices"]
-    by_way = {(p["clipping"], p["analysis"], p["accountant"]): p["epsilon"] for p in prices}
+    costs = json.loads(out)["comparison"]
+    by_way = {(p["clipping"], p["analysis"], p["accountant"]): p["epsilon"] for p in costs}
     assert len(by_way) == 6
     assert by_way["tuple", "anchored", "pld"] < by_way["tuple", "replacement", "pld"]
 

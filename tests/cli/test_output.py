@@ -5,18 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reldp.accounting import Price
+from reldp.accounting import PrivacyCost
 from reldp.cli.output import (
+    cost_fields,
     guarantee,
-    price_fields,
+    print_comparison,
+    print_cost,
     print_json,
-    print_price,
-    print_price_list,
     round_up,
     to_json,
 )
 from reldp.plan import PrivacyPlan
-from reldp.reporting.price_list import PriceRow
+from reldp.reporting.rule_comparison import RuleCost
 
 
 def make(**changes):
@@ -33,7 +33,7 @@ def make(**changes):
     return PrivacyPlan(**{**settings, **changes})
 
 
-PRICE = Price(1.23456789, 1e-4, "pld", "anchored")
+COST = PrivacyCost(1.23456789, 1e-4, "pld", "anchored")
 
 
 @given(st.floats(min_value=1e-300, max_value=1e300))
@@ -66,9 +66,9 @@ def test_json_is_one_object(capsys):
 
 def test_the_fields_hold_the_whole_plan():
     plan = make()
-    fields = price_fields(plan, PRICE)
-    assert fields["epsilon"] == PRICE.epsilon
-    assert fields["delta"] == PRICE.delta
+    fields = cost_fields(plan, COST)
+    assert fields["epsilon"] == COST.epsilon
+    assert fields["delta"] == COST.delta
     assert (fields["accountant"], fields["clipping"]) == ("pld", "tuple")
     assert (fields["analysis"], fields["status"]) == ("anchored", "proven")
     assert PrivacyPlan.from_dict(fields["plan"]) == plan
@@ -76,23 +76,23 @@ def test_the_fields_hold_the_whole_plan():
 
 
 def test_a_claim_is_called_a_claim():
-    fields = price_fields(make(clipping="frequency"), Price(2.0, 1e-4, "rdp", "replacement"))
+    fields = cost_fields(make(clipping="frequency"), PrivacyCost(2.0, 1e-4, "rdp", "replacement"))
     assert (fields["analysis"], fields["status"]) == ("claimed", "claimed")
     assert fields["guarantee"].startswith("Claimed, false in the worst case")
     assert "Do not promise" in fields["guarantee"]
 
 
 def test_the_sentence_says_who_is_protected_and_rounds_up():
-    sentence = guarantee(make(), PRICE)
+    sentence = guarantee(make(), COST)
     assert sentence.startswith("Proven: training is (1.235, 0.0001)-differentially private")
     assert "entity together with all its relations, at most 5," in sentence
-    assert "weaker" in guarantee(make(unit="relation"), PRICE)
+    assert "weaker" in guarantee(make(unit="relation"), COST)
 
 
 @pytest.mark.parametrize("rule", ["tuple", "frequency"])
 def test_an_infinite_epsilon_guarantees_nothing(rule):
     sentence = guarantee(
-        make(noise_multiplier=0.0, clipping=rule), Price(math.inf, 1e-4, "pld", "anchored")
+        make(noise_multiplier=0.0, clipping=rule), PrivacyCost(math.inf, 1e-4, "pld", "anchored")
     )
     assert sentence.startswith("Nothing is guaranteed")
 
@@ -102,7 +102,7 @@ def test_an_infinite_epsilon_guarantees_nothing(rule):
 @pytest.mark.parametrize("negatives", ["entities", "unprotected", "public"])
 def test_the_table_shows_every_kind_of_plan(capsys, clipping, unit, negatives):
     pool = None if negatives == "entities" else 500
-    print_price(make(clipping=clipping, unit=unit, negatives=negatives, pool_size=pool), PRICE)
+    print_cost(make(clipping=clipping, unit=unit, negatives=negatives, pool_size=pool), COST)
     out = capsys.readouterr().out
     assert "1.235 at delta 0.0001" in out
     assert ("Claimed, false in the worst case" in out) == (clipping == "frequency")
@@ -112,7 +112,7 @@ def test_the_table_shows_every_kind_of_plan(capsys, clipping, unit, negatives):
 
 def test_the_price_list_marks_claims(capsys):
     rows = [
-        PriceRow(
+        RuleCost(
             clipping="frequency",
             analysis="claimed",
             accountant="rdp",
@@ -120,7 +120,7 @@ def test_the_price_list_marks_claims(capsys):
             noise_multiplier=0.5,
             epsilon=6.44001,
         ),
-        PriceRow(
+        RuleCost(
             clipping="tuple",
             analysis="anchored",
             accountant="pld",
@@ -129,14 +129,14 @@ def test_the_price_list_marks_claims(capsys):
             epsilon=math.inf,
         ),
     ]
-    print_price_list(make(), rows, as_json=False)
+    print_comparison(make(), rows, as_json=False)
     lines = capsys.readouterr().out.splitlines()
     assert "6.441" in lines[1]
     assert "false in the worst case" in lines[1]
     assert "infinite" in lines[2]
     assert "false" not in lines[2]
-    print_price_list(make(), rows, as_json=True)
+    print_comparison(make(), rows, as_json=True)
     read = json.loads(capsys.readouterr().out)
-    assert [row["epsilon"] for row in read["prices"]] == [6.44001, "Infinity"]
+    assert [row["epsilon"] for row in read["comparison"]] == [6.44001, "Infinity"]
     assert read["setting"]["noise_per_tuple"] == 1.0
     assert "clipping" not in read["setting"]

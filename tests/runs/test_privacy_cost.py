@@ -17,7 +17,7 @@ def record(*reserved):
 
 @pytest.mark.parametrize("accountant", ["pld", "rdp"])
 def test_it_is_the_plans_epsilon_of_so_many_steps(accountant):
-    assert privacy_cost(PLAN, accountant, 12) == PLAN.price(accountant, 12)
+    assert privacy_cost(PLAN, accountant, 12) == PLAN.privacy_cost(accountant, 12)
     assert privacy_cost(PLAN, accountant, 5).epsilon < privacy_cost(PLAN, accountant, 12).epsilon
 
 

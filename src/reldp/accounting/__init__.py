@@ -1,9 +1,9 @@
 """What private relational learning costs: events, Renyi and PLD accountants, calibration. No files."""
 
 from reldp.accounting.calibration import least_noise, max_steps
+from reldp.accounting.cost import Accountant, PrivacyCost
 from reldp.accounting.events import Composition, CoupledStep
 from reldp.accounting.pld import PLDAccountant
-from reldp.accounting.price import Accountant, Price
 from reldp.accounting.rdp import RenyiAccountant, renyi_epsilon
 
 __all__ = [
@@ -11,7 +11,7 @@ __all__ = [
     "Composition",
     "CoupledStep",
     "PLDAccountant",
-    "Price",
+    "PrivacyCost",
     "RenyiAccountant",
     "least_noise",
     "max_steps",

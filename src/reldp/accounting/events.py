@@ -2,7 +2,7 @@
 
 A `CoupledStep` is one training step of theory.md section 1: Poisson positives, negatives without
 replacement whose number follows the positives, clipped sum, Gaussian noise. Every field is a public
-constant. An accountant prices a `Composition`: events and how often each of them ran.
+constant. An accountant computes the epsilon of a `Composition`: events and how often each of them ran.
 
 >>> step = CoupledStep(num_relations=1000, pool_size=500, max_degree=5, num_negatives=4, sample_rate=0.01,
 ...                    noise_multiplier=1.0, negative_replacement=2.0, negative_removal=1.0)
@@ -28,7 +28,7 @@ _check = partial(check, error=PlanError)
 
 @dataclass(frozen=True, kw_only=True)
 class CoupledStep:
-    """One step, as far as its price goes. Sensitivities are in units of the clip norm (theory.md 3).
+    """One step, as far as its privacy cost depends on it. Sensitivities are in units of the clip norm (theory.md 3).
 
     Attributes:
         num_relations: m; the number of positives without the entity in question is Bin(m, sample_rate).
@@ -121,8 +121,8 @@ class Composition:
         for event, count in self.parts:
             if not isinstance(event, CoupledStep):
                 raise UnsupportedEvent(
-                    f"accountants price CoupledStep events, got {type(event).__name__}. "
-                    "An event without a proof has no price."
+                    f"accountants take CoupledStep events, got {type(event).__name__}. "
+                    "An event without a proof has no epsilon."
                 )
             check_integer("num_steps", count, error=PlanError)
 

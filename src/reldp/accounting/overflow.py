@@ -27,11 +27,11 @@ from dataclasses import replace
 import numpy as np
 
 from reldp.accounting.binomial import log_upper_tail
+from reldp.accounting.cost import PrivacyCost
 from reldp.accounting.events import Composition, CoupledStep
-from reldp.accounting.price import Price
 from reldp.errors import PlanError
 
-__all__ = ["log_overflow", "price_with_overflow"]
+__all__ = ["cost_with_overflow", "log_overflow"]
 
 TOLERATED = 0.05  # largest share of delta that undrawable batches may take
 LEAST = 1e-9  # share of delta that is set aside for them in any case
@@ -46,20 +46,20 @@ def log_overflow(event: CoupledStep) -> float:
     return log_upper_tail(event.num_relations + event.max_degree, event.sample_rate, smaller // k)
 
 
-def price_with_overflow(
-    composition: Composition, delta: float, price: Callable[[float], Price]
-) -> Price:
-    """Return the price at delta when undrawable batches take their part of delta first.
+def cost_with_overflow(
+    composition: Composition, delta: float, cost: Callable[[float], PrivacyCost]
+) -> PrivacyCost:
+    """Return the privacy cost at delta when undrawable batches take their part of delta first.
 
     Args:
         composition: The steps.
         delta: The whole delta.
-        price: Price of the steps themselves at a given delta; its epsilon falls as delta grows.
+        cost: Privacy cost of the steps themselves at a given delta; its epsilon falls as delta grows.
     """
     logs = [math.log(count) + log_overflow(event) for event, count in composition.running]
     log_probability = max(logs, default=-math.inf) + math.log(max(len(logs), 1))
     if log_probability == -math.inf:
-        return price(delta)
+        return cost(delta)
     if log_probability + math.log(2.0) > math.log(TOLERATED * delta):
         raise PlanError(
             "`num_negatives` times the batch size must stay well below the pool of negatives: "
@@ -69,7 +69,7 @@ def price_with_overflow(
     log_factor = _log_factor(composition)
     share = LEAST
     for _ in range(16):
-        best = replace(price(delta * (1 - share)), delta=delta)
+        best = replace(cost(delta * (1 - share)), delta=delta)
         needed = _share(log_probability, log_factor + best.epsilon, delta)
         if needed <= share:
             return best

@@ -9,8 +9,8 @@ left out: the direction already known to be smaller, and an analysis already kno
 >>> from reldp.accounting.events import CoupledStep
 >>> step = CoupledStep(num_relations=10_000, pool_size=5_000, max_degree=5, num_negatives=4, sample_rate=0.005,
 ...                    noise_multiplier=1.0)
->>> price = PLDAccountant().epsilon(step * 100, delta=1e-5)
->>> price.analysis, round(price.epsilon, 1)
+>>> cost = PLDAccountant().epsilon(step * 100, delta=1e-5)
+>>> cost.analysis, round(cost.epsilon, 1)
 ('anchored', 5.1)
 """
 
@@ -21,11 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from reldp.accounting.composition import ComposedLoss
+from reldp.accounting.cost import PrivacyCost, check_request
 from reldp.accounting.discretization import LossDistribution, discretize, loss_range
 from reldp.accounting.dominating import DominatingPair, dominating_pair
 from reldp.accounting.events import Composition
-from reldp.accounting.overflow import price_with_overflow
-from reldp.accounting.price import Price, check_request
+from reldp.accounting.overflow import cost_with_overflow
 
 __all__ = ["PLDAccountant", "loss_positions"]
 
@@ -160,7 +160,7 @@ class _Search:
 
 @dataclass(frozen=True, kw_only=True)
 class PLDAccountant:
-    """Prices compositions by privacy-loss distributions.
+    """Accountant that uses privacy-loss distributions.
 
     Attributes:
         analysis: ``"best"``, ``"anchored"`` or ``"replacement"``.
@@ -171,19 +171,21 @@ class PLDAccountant:
     interval: float | None = None
     name: str = "pld"
 
-    def epsilon(self, composition: Composition, delta: float) -> Price:
-        """Return the smaller epsilon of the analyses asked for, as a `Price`."""
+    def epsilon(self, composition: Composition, delta: float) -> PrivacyCost:
+        """Return the smaller epsilon of the analyses asked for, as a `PrivacyCost`."""
         check_request(composition, delta)
         analyses = composition.analyses(self.analysis)
         if not composition.running:
-            return Price(0.0, delta, self.name, analyses[0])
+            return PrivacyCost(0.0, delta, self.name, analyses[0])
         if any(event.noise_multiplier == 0 for event, _ in composition.running):
-            return Price(math.inf, delta, self.name, analyses[0])
-        return price_with_overflow(
-            composition, delta, lambda target: self._price(composition, target, analyses)
+            return PrivacyCost(math.inf, delta, self.name, analyses[0])
+        return cost_with_overflow(
+            composition, delta, lambda target: self._cost(composition, target, analyses)
         )
 
-    def _price(self, composition: Composition, delta: float, analyses: tuple[str, ...]) -> Price:
+    def _cost(
+        self, composition: Composition, delta: float, analyses: tuple[str, ...]
+    ) -> PrivacyCost:
         log_tail = math.log(delta) - math.log(composition.num_steps) - 25.0
         searches = {}
         for analysis in analyses:
@@ -195,7 +197,7 @@ class PLDAccountant:
         else:
             _refine_all(list(searches.values()))
         best = min(searches, key=lambda name: searches[name].epsilon)
-        return Price(searches[best].epsilon, delta, self.name, best)
+        return PrivacyCost(searches[best].epsilon, delta, self.name, best)
 
 
 def _refine_all(searches: list[_Search]) -> None:

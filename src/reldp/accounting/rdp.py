@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from reldp.accounting.cost import PrivacyCost, check_request
 from reldp.accounting.events import Composition, CoupledStep
-from reldp.accounting.overflow import price_with_overflow
-from reldp.accounting.price import Price, check_request
+from reldp.accounting.overflow import cost_with_overflow
 from reldp.accounting.renyi import StepDivergence
 
 __all__ = ["RenyiAccountant", "renyi_epsilon", "to_epsilon"]
@@ -46,7 +46,7 @@ def renyi_epsilon(event: CoupledStep, analysis: str, orders: Sequence[float]) ->
 
 @dataclass(frozen=True, kw_only=True)
 class RenyiAccountant:
-    """Prices compositions by Renyi divergences; the order is searched, not taken from a list.
+    """Accountant that uses Renyi divergences; the order is searched, not taken from a list.
 
     Attributes:
         analysis: ``"best"``, ``"anchored"`` or ``"replacement"``.
@@ -55,24 +55,24 @@ class RenyiAccountant:
     analysis: str = "best"
     name: str = "rdp"
 
-    def epsilon(self, composition: Composition, delta: float) -> Price:
-        """Return the smaller epsilon of the analyses asked for, as a `Price`."""
+    def epsilon(self, composition: Composition, delta: float) -> PrivacyCost:
+        """Return the smaller epsilon of the analyses asked for, as a `PrivacyCost`."""
         check_request(composition, delta)
         analyses = composition.analyses(self.analysis)
         if not composition.running:
-            return Price(0.0, delta, self.name, analyses[0])
+            return PrivacyCost(0.0, delta, self.name, analyses[0])
         totals: dict[str, Callable[[float], float]] = {}
 
-        def price(target: float) -> Price:
+        def cost(target: float) -> PrivacyCost:
             for analysis in analyses:
                 totals.setdefault(analysis, _total(composition, analysis))
-            prices = [
-                Price(_least(total, target), target, self.name, analysis)
+            costs = [
+                PrivacyCost(_least(total, target), target, self.name, analysis)
                 for analysis, total in totals.items()
             ]
-            return min(prices, key=lambda cost: cost.epsilon)
+            return min(costs, key=lambda cost: cost.epsilon)
 
-        return price_with_overflow(composition, delta, price)
+        return cost_with_overflow(composition, delta, cost)
 
 
 def _total(composition: Composition, analysis: str) -> Callable[[float], float]:

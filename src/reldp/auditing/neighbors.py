@@ -1,6 +1,6 @@
 """Two neighboring graphs for an audit: the same but for one entity and its relations.
 
-`worst_pair` builds the pair that a plan's price speaks about (theory.md section 3): without the entity there are m
+`worst_pair` builds the pair that a plan's epsilon is about (theory.md 3): without the entity there are m
 relations among n - 1 entities; with it there are K relations more and one entity more. Only sizes matter to a
 local rule, since the auditor chooses the gradients. For the relation-level unit the pair differs in one relation.
 
@@ -113,7 +113,7 @@ def _ring_relations(num_entities: int, num_relations: int) -> npt.NDArray[np.int
 
 
 def worst_pair(plan: PrivacyPlan) -> NeighborPair:
-    """The neighboring graphs that the plan's price is about.
+    """Return the neighboring graphs that the plan's epsilon is about.
 
     Raises:
         PlanError: The plan's sizes form no graph without repeated relations.

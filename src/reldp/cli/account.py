@@ -1,6 +1,6 @@
 """``reldp account``: epsilon of a plan.
 
-The pricing is in `reldp.accounting`, the comparison of rules in `reldp.reporting.price_list`.
+The computation is in `reldp.accounting`, the comparison of rules in `reldp.reporting.rule_comparison`.
 """
 
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from reldp.cli.options import accountant_option, json_option, make_plan, plan_options
-from reldp.cli.output import price_fields, print_json, print_price, print_price_list
+from reldp.cli.output import cost_fields, print_comparison, print_cost, print_json
 
 __all__ = ["command"]
 
@@ -17,12 +17,15 @@ __all__ = ["command"]
 @plan_options
 @accountant_option
 @click.option(
-    "--price-list",
+    "--compare",
     is_flag=True,
-    help="Price every rule, analysis and accountant at the same noise per tuple.",
+    help="Print epsilon for every clipping rule, analysis and accountant at the same noise per tuple.",
 )
+@click.option("--price-list", "compare_alias", is_flag=True, hidden=True)  # name in 0.3
 @json_option
-def command(accountant: str, price_list: bool, as_json: bool, **settings: Any) -> None:
+def command(
+    accountant: str, compare: bool, compare_alias: bool, as_json: bool, **settings: Any
+) -> None:
     r"""Say what a training run costs: epsilon at delta, by which proof.
 
     \b
@@ -33,13 +36,13 @@ def command(accountant: str, price_list: bool, as_json: bool, **settings: Any) -
     With --json one object is printed; an infinite epsilon is the string "Infinity" there.
     """
     plan = make_plan(settings)
-    if price_list:
-        from reldp.reporting.price_list import price_list as rows_of
+    if compare or compare_alias:
+        from reldp.reporting.rule_comparison import compare_rules
 
-        print_price_list(plan, rows_of(plan), as_json)
+        print_comparison(plan, compare_rules(plan), as_json)
         return
-    price = plan.price(accountant)
+    cost = plan.privacy_cost(accountant)
     if as_json:
-        print_json(price_fields(plan, price))
+        print_json(cost_fields(plan, cost))
     else:
-        print_price(plan, price)
+        print_cost(plan, cost)

@@ -1,6 +1,6 @@
 """``reldp calibrate``: the noise a target epsilon needs, or the steps it allows.
 
-The search is in `reldp.accounting.calibration`; what it returns has been priced itself.
+The search is in `reldp.accounting.calibration`; it computes epsilon for what it returns.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from reldp.cli.options import (
     make_plan,
     plan_options,
 )
-from reldp.cli.output import price_fields, print_json, print_price
+from reldp.cli.output import cost_fields, print_cost, print_json
 from reldp.errors import PlanError
 
 __all__ = ["command"]
@@ -45,13 +45,13 @@ def command(target_epsilon: float | None, accountant: str, as_json: bool, **sett
     with Console(stderr=True).status(f"searching for {wanted.replace('_', ' ')}"):
         search = plan.calibrate if wanted == "noise_multiplier" else plan.extend
         plan = search(target_epsilon, accountant)
-        price = plan.price(accountant)
+        cost = plan.privacy_cost(accountant)
     if not as_json:
-        print_price(plan, price)
+        print_cost(plan, cost)
         return
     found = {"noise_multiplier": plan.noise_multiplier, "num_steps": plan.num_steps}
     asked = {"target_epsilon": target_epsilon, "solved_for": wanted}
-    print_json({**found, **price_fields(plan, price), **asked})
+    print_json({**found, **cost_fields(plan, cost), **asked})
 
 
 def _wanted(target_epsilon: float | None, settings: dict[str, Any]) -> str:

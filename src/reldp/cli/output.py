@@ -1,10 +1,10 @@
-"""How prices are shown: a table for people, one JSON object for programs.
+"""Output of privacy costs: a table for people, one JSON object for programs.
 
 Epsilon is rounded up wherever it is rounded. JSON has no infinity: an infinite epsilon is written as the string
 ``"Infinity"``, which ``float`` in Python and ``Number`` in JavaScript read back, and which, unlike null, no program
 mistakes for a small number.
 
-Public to the other commands: `print_json`, `print_price`, `print_price_list`, `price_fields`, `guarantee`, `round_up`.
+Public to the other commands: `print_json`, `print_cost`, `print_comparison`, `cost_fields`, `guarantee`, `round_up`.
 
 >>> round_up(0.45824831)
 '0.4583'
@@ -23,16 +23,16 @@ import click
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from reldp.accounting import Price
+    from reldp.accounting import PrivacyCost
     from reldp.plan import PrivacyPlan
-    from reldp.reporting.price_list import PriceRow
+    from reldp.reporting.rule_comparison import RuleCost
 
 __all__ = [
+    "cost_fields",
     "guarantee",
-    "price_fields",
+    "print_comparison",
+    "print_cost",
     "print_json",
-    "print_price",
-    "print_price_list",
     "print_table",
     "round_up",
     "to_json",
@@ -80,29 +80,29 @@ def print_json(fields: dict[str, Any]) -> None:
     click.echo(to_json(fields))
 
 
-def price_fields(plan: "PrivacyPlan", price: "Price") -> dict[str, Any]:
-    """What ``--json`` says about a price: epsilon and what it rests on, then the plan."""
+def cost_fields(plan: "PrivacyPlan", cost: "PrivacyCost") -> dict[str, Any]:
+    """Return what ``--json`` prints about a privacy cost: epsilon and what it rests on, then the plan."""
     return {
-        "epsilon": price.epsilon,
-        "delta": price.delta,
-        "accountant": price.accountant,
+        "epsilon": cost.epsilon,
+        "delta": cost.delta,
+        "accountant": cost.accountant,
         "clipping": plan.clipping.name,
-        "analysis": _analysis(plan, price),
+        "analysis": _analysis(plan, cost),
         "status": plan.status,
-        "guarantee": guarantee(plan, price),
+        "guarantee": guarantee(plan, cost),
         "plan": plan.to_dict(),
         "plan_hash": plan.hash,
     }
 
 
-def _analysis(plan: "PrivacyPlan", price: "Price") -> str:
+def _analysis(plan: "PrivacyPlan", cost: "PrivacyCost") -> str:
     """The analysis that gave the number; ``"claimed"`` where none proves it."""
-    return price.analysis if plan.status == "proven" else "claimed"
+    return cost.analysis if plan.status == "proven" else "claimed"
 
 
-def guarantee(plan: "PrivacyPlan", price: "Price") -> str:
+def guarantee(plan: "PrivacyPlan", cost: "PrivacyCost") -> str:
     """One plain sentence: what is promised to whom, and whether it is proven."""
-    if math.isinf(price.epsilon):
+    if math.isinf(cost.epsilon):
         reason = "there is no noise" if plan.noise_multiplier == 0 else "the noise is far too small"
         return f"Nothing is guaranteed: epsilon is infinite because {reason} for this delta."
     if plan.status == "claimed":
@@ -111,7 +111,7 @@ def guarantee(plan: "PrivacyPlan", price: "Price") -> str:
             "most the clip norm has counterexamples. Do not promise this epsilon to anyone; "
             "--clipping tuple has a proven one."
         )
-    pair = f"({round_up(price.epsilon)}, {round_up(price.delta)})"
+    pair = f"({round_up(cost.epsilon)}, {round_up(cost.delta)})"
     if plan.unit == "relation":
         return (
             f"Proven: training is {pair}-differentially private for any one relation. This is weaker than "
@@ -123,14 +123,14 @@ def guarantee(plan: "PrivacyPlan", price: "Price") -> str:
     )
 
 
-def _facts(plan: "PrivacyPlan", price: "Price") -> list[tuple[str, str]]:
+def _facts(plan: "PrivacyPlan", cost: "PrivacyCost") -> list[tuple[str, str]]:
     """Label and words of each row of the table."""
     rate = f"{plan.sample_rate:.6g}"
-    analysis = _analysis(plan, price)
+    analysis = _analysis(plan, cost)
     return [
-        ("epsilon", f"{round_up(price.epsilon)} at delta {round_up(price.delta)}"),
+        ("epsilon", f"{round_up(cost.epsilon)} at delta {round_up(cost.delta)}"),
         ("status", plan.status if plan.status == "proven" else "claimed, false in the worst case"),
-        ("accountant", ACCOUNTANTS[price.accountant]),
+        ("accountant", ACCOUNTANTS[cost.accountant]),
         ("analysis", ANALYSES.get(analysis, "the published claim; no proof")),
         ("clipping", f"{plan.clipping}: {plan.clipping.summary.split(';')[0]}"),
         ("noise", f"{round_up(plan.noise_multiplier, 6)} times the clip norm"),
@@ -148,25 +148,25 @@ def _protects(plan: "PrivacyPlan") -> str:
     return f"one entity and its relations, at most {plan.max_degree:,}"
 
 
-def print_price(plan: "PrivacyPlan", price: "Price") -> None:
+def print_cost(plan: "PrivacyPlan", cost: "PrivacyCost") -> None:
     """Prints the table for people and the sentence below it."""
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    for label, words in _facts(plan, price):
+    for label, words in _facts(plan, cost):
         table.add_row(label, words, style="bold" if label == "epsilon" else None)
-    print_table(table, guarantee(plan, price))
+    print_table(table, guarantee(plan, cost))
 
 
-def print_price_list(plan: "PrivacyPlan", rows: list["PriceRow"], as_json: bool) -> None:
+def print_comparison(plan: "PrivacyPlan", rows: list["RuleCost"], as_json: bool) -> None:
     """Prints what one setting costs under every rule and analysis."""
     setting = {**plan.to_dict(), "noise_per_tuple": plan.noise_multiplier}
     for name in ("clipping", "analysis", "noise_multiplier"):
         del setting[name]
     if as_json:
-        print_json({"setting": setting, "prices": [asdict(row) for row in rows]})
+        print_json({"setting": setting, "comparison": [asdict(row) for row in rows]})
         return
     from rich.table import Table
 

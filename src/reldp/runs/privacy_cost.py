@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reldp.accounting import Price
+    from reldp.accounting import PrivacyCost
     from reldp.plan import PrivacyPlan
     from reldp.runs.ledger_state import LedgerRecord
 
@@ -21,7 +21,7 @@ __all__ = ["cost_of_run", "privacy_cost"]
 
 
 @lru_cache(maxsize=256)
-def privacy_cost(plan: "PrivacyPlan", accountant: str, num_steps: int) -> "Price":
+def privacy_cost(plan: "PrivacyPlan", accountant: str, num_steps: int) -> "PrivacyCost":
     """Return epsilon of some steps of a plan; cached, because accounting takes a second.
 
     Args:
@@ -29,9 +29,9 @@ def privacy_cost(plan: "PrivacyPlan", accountant: str, num_steps: int) -> "Price
         accountant: ``"pld"`` or ``"rdp"``.
         num_steps: How many of its steps.
     """
-    return plan.price(accountant, num_steps)
+    return plan.privacy_cost(accountant, num_steps)
 
 
-def cost_of_run(plan: "PrivacyPlan", accountant: str, record: "LedgerRecord") -> "Price":
+def cost_of_run(plan: "PrivacyPlan", accountant: str, record: "LedgerRecord") -> "PrivacyCost":
     """Return epsilon of a run: of every step of every branch that its ledger counts."""
     return privacy_cost(plan, accountant, record.num_counted)

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from reldp.plan import PrivacyPlan
-from reldp.reporting.price_list import noise_multiplier_for, paper_plan, price_list
+from reldp.reporting.rule_comparison import compare_rules, noise_multiplier_for, paper_plan
 
 SMALL = PrivacyPlan(
     num_entities=5000,
@@ -19,7 +19,7 @@ SMALL = PrivacyPlan(
 
 @pytest.fixture(scope="module")
 def rows():
-    return price_list(SMALL)
+    return compare_rules(SMALL)
 
 
 def test_every_row_is_what_its_own_plan_costs(rows):
@@ -46,7 +46,7 @@ def test_noise_per_tuple_is_the_same_in_every_row(rows):
 
 
 def test_rows_that_a_setting_does_not_allow_are_left_out():
-    without = {(r.clipping, r.analysis) for r in price_list(replace(SMALL, num_negatives=0))}
+    without = {(r.clipping, r.analysis) for r in compare_rules(replace(SMALL, num_negatives=0))}
     assert ("pair", "replacement") not in without
     whole = PrivacyPlan(
         num_entities=1000,
@@ -58,11 +58,11 @@ def test_rows_that_a_setting_does_not_allow_are_left_out():
         noise_multiplier=5.0,
         delta=1e-5,
     )
-    assert "anchored" not in {row.analysis for row in price_list(whole)}
+    assert "anchored" not in {row.analysis for row in compare_rules(whole)}
 
 
 def test_the_plans_own_rule_does_not_matter(rows):
-    assert price_list(replace(SMALL, clipping="frequency")) == rows
+    assert compare_rules(replace(SMALL, clipping="frequency")) == rows
 
 
 def test_the_papers_default_is_the_papers():

@@ -1,6 +1,6 @@
-"""What an accountant answers: an epsilon, at a delta, by which accountant and analysis.
+"""The result of an accountant: epsilon at delta, and which accountant and analysis gave it.
 
->>> Price(0.5, 1e-6, "pld", "anchored").epsilon
+>>> PrivacyCost(0.5, 1e-6, "pld", "anchored").epsilon
 0.5
 """
 
@@ -11,11 +11,11 @@ from reldp._validate import check_number
 from reldp.accounting.events import Composition
 from reldp.errors import PlanError, UnsupportedEvent
 
-__all__ = ["Accountant", "Price", "check_request"]
+__all__ = ["Accountant", "PrivacyCost", "check_request"]
 
 
 @dataclass(frozen=True)
-class Price:
+class PrivacyCost:
     """Epsilon of a composition at delta, and which accountant and analysis gave it."""
 
     epsilon: float
@@ -25,23 +25,23 @@ class Price:
 
 
 class Accountant(Protocol):
-    """Anything that prices a composition."""
+    """Anything that computes the epsilon of a composition."""
 
     @property
     def name(self) -> str:
-        """The word used in plans, flags and certificates."""
+        """Name in plans, flags, and certificates."""
         ...
 
-    def epsilon(self, composition: Composition, delta: float) -> Price:
-        """Epsilon of the composition at delta."""
+    def epsilon(self, composition: Composition, delta: float) -> PrivacyCost:
+        """Return epsilon of the composition at delta."""
         ...
 
 
 def check_request(composition: object, delta: float) -> None:
-    """Refuses what is not a `Composition`, and a delta outside (0, 1)."""
+    """Refuse what is not a `Composition`, and a delta outside (0, 1)."""
     if not isinstance(composition, Composition):
         raise UnsupportedEvent(
-            f"accountants price a Composition of steps, got {type(composition).__name__}. "
+            f"accountants take a Composition of steps, got {type(composition).__name__}. "
             "Multiply a CoupledStep by how often it ran."
         )
     check_number("delta", delta, above=0, below=1, error=PlanError)

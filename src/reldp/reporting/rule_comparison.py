@@ -1,12 +1,12 @@
-"""What the same noise costs under every rule and analysis.
+"""Epsilon of the same noise under every rule and analysis.
 
-Rules are compared at the same noise per tuple: standard deviation divided by the most that one tuple can add to the
-sum. The frequency rule gives a tuple at most half of the clip norm (theory.md section 2), so at equal noise
-per tuple its noise multiplier is half of the others'. Prices of that rule are claims, not proofs (2.1).
+Rules are compared at the same noise per tuple: standard deviation divided by the largest norm that one tuple can add
+to the sum. The frequency rule gives a tuple at most half of the clip norm (theory.md section 2), so at equal noise
+per tuple its noise multiplier is half of that of the other rules. Its epsilons are claims, not proofs (theory.md 2.1).
 
-Public: `PriceRow`, `price_list`, `paper_plan`. Everything here is computed from public constants.
+Public: `RuleCost`, `compare_rules`, `paper_plan`. Everything here is computed from public constants.
 
->>> rows = price_list(paper_plan(num_steps=10))
+>>> rows = compare_rules(paper_plan(num_steps=10))
 >>> [row.clipping for row in rows if row.status == "claimed"]
 ['frequency', 'frequency']
 >>> rows[0].noise_multiplier, rows[-1].noise_multiplier
@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from reldp.clipping import get_rule
 from reldp.plan import PrivacyPlan
 
-__all__ = ["PriceRow", "noise_multiplier_for", "paper_plan", "price_list"]
+__all__ = ["RuleCost", "compare_rules", "noise_multiplier_for", "paper_plan"]
 
-# Rule, analysis, accountant: the published ways first, then the ones with the smaller proven price.
+# Rule, analysis, accountant: the published ones first, then those with a smaller proven epsilon.
 WAYS = (
     ("frequency", "replacement", "rdp"),
     ("frequency", "replacement", "pld"),
@@ -32,7 +32,7 @@ WAYS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class PriceRow:
+class RuleCost:
     """Epsilon of one way to train and to account.
 
     Attributes:
@@ -53,15 +53,15 @@ class PriceRow:
 
 
 def noise_multiplier_for(clipping: str, noise_per_tuple: float) -> float:
-    """The noise multiplier at which a rule has that noise per tuple."""
+    """Return the noise multiplier at which a rule has that noise per tuple."""
     return get_rule(clipping).max_tuple_norm * noise_per_tuple
 
 
-def price_list(plan: PrivacyPlan) -> list[PriceRow]:
-    """Prices of the plan's setting under every rule that it allows.
+def compare_rules(plan: PrivacyPlan) -> list[RuleCost]:
+    """Return epsilon of the plan's setting under every rule that it allows.
 
     Args:
-        plan: Sizes, rate, steps and delta; its noise multiplier is taken as the noise per tuple, its own
+        plan: Sizes, rate, steps and delta; its noise multiplier is taken as the noise per tuple, and its
             clipping and analysis are ignored.
     """
     rows = []
@@ -72,22 +72,22 @@ def price_list(plan: PrivacyPlan) -> list[PriceRow]:
             continue
         noise = noise_multiplier_for(clipping, plan.noise_multiplier)
         way = replace(plan, clipping=clipping, analysis=analysis, noise_multiplier=noise)
-        price = way.price(accountant)
+        cost = way.privacy_cost(accountant)
         rows.append(
-            PriceRow(
+            RuleCost(
                 clipping=clipping,
                 analysis=analysis if way.status == "proven" else "claimed",
                 accountant=accountant,
                 status=way.status,
                 noise_multiplier=noise,
-                epsilon=price.epsilon,
+                epsilon=cost.epsilon,
             )
         )
     return rows
 
 
 def paper_plan(num_steps: int = 100_000) -> PrivacyPlan:
-    """The default setting of the paper's numerical section, delta 1/m, at noise 1 per tuple.
+    """Return the default setting of the paper's numerical section, delta 1/m, at noise 1 per tuple.
 
     The paper states noise 0.5 for its frequency rule, whose tuples get half of the clip norm: that is 1 per tuple.
     """
