@@ -189,8 +189,8 @@ def check_name(name: str, known: Collection[str], what: str, *, error: _Error) -
 def did_you_mean(value: object, known: Collection[str]) -> str:
     """Return a question with the nearest known word, or nothing if none is near.
 
-    >>> did_you_mean("colour", ["color", "size"])
-    'Did you mean color?'
+    >>> did_you_mean("sizse", ["color", "size"])
+    'Did you mean size?'
     """
     if not isinstance(value, str):
         return ""

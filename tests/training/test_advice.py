@@ -35,7 +35,7 @@ def test_a_good_plan_is_left_alone():
     [
         (changed(delta=1e-4), 3.0, "delta should be below 1/n"),
         (GOOD, 12.0, "epsilon should be at most 10"),
-        (changed(noise_multiplier=20.0), 0.1, "the signal drowns"),
+        (changed(noise_multiplier=20.0), 0.1, "the noise hides the signal"),
         (changed(expected_batch_size=1500.0), 3.0, "60% per batch"),
         (changed(clipping="frequency"), 3.0, "false in the worst case"),
     ],

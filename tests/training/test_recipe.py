@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from reldp._validate import default_of
 from reldp.encoders import FeatureEncoder, TextEncoder
 from reldp.encoders.default_model import DEFAULT_MODEL
 from reldp.encoders.head import HeadEncoder
@@ -70,7 +71,7 @@ def test_settings_and_defaults_are_those_of_the_library():
         names = {field.name for field in dataclasses.fields(kind)}
         assert set(SECTIONS[section]) == names - {"clip"}
         for name, setting in SECTIONS[section].items():
-            assert setting.default == getattr(kind(), name), name
+            assert setting.default == default_of(kind, name), name
     plan = {field.name for field in dataclasses.fields(PrivacyPlan)}
     of_graph = {"num_entities", "num_relations", "max_degree", "pool_size"}
     of_graph |= {"sizes_epsilon", "sizes_delta"}

@@ -128,7 +128,7 @@ def test_an_empty_batch_still_gets_noise_and_an_overflow_is_in_the_ledger(tmp_pa
         return batch
 
     monkeypatch.setattr(TupleSampler, "sample", overflowing)
-    with pytest.warns(PoorPlanWarning, match="signal drowns"):
+    with pytest.warns(PoorPlanWarning, match="noise hides the signal"):
         result = Trainer(encoder, capped, plan).fit(tmp_path / "run")
     assert state_hash(encoder.trainable()) != state_hash(small_encoder().trainable())
     assert result.certificate.values["steps"]["batches_not_drawn"] == 1

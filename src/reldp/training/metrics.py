@@ -1,15 +1,16 @@
-"""What a run tells while it runs: metrics.jsonl, other loggers, a progress bar.
+"""Metrics of a run while it trains: metrics.jsonl, other loggers and a progress bar.
 
-A line of metrics holds the step, its branch and the learning rate. With ``log_sensitive=True`` it
-also holds, under ``sensitive``, what was computed from private data without noise, and the time:
-nothing of that is written anywhere without it. The file is readable by its owner only. On a CPU a
-line also holds a hash of the noisy weights after the step: lines of steps that are repeated after a
-crash replace the old ones, and their hashes tell whether the repetition has the same bits. If it has
-not, the same noise has met another sum, and the branch must be left (theory.md section 6).
+A line of metrics holds the step, its branch and the learning rate. With ``log_sensitive=True`` it also holds, under
+``sensitive``, values computed from private data without noise, and the time. Without it, no logger receives them.
+Only the owner can read the file.
 
-The progress bar shows rate and time left, which are sensitive too: it is for the owner's terminal.
+On a CPU a line also holds a hash of the noisy weights after the step. A step that is executed again after a crash
+replaces its line, and the hashes show whether the re-execution gave the same bits. If it did not, the same noise was
+added to another sum, and the run must continue in a new branch (docs/theory.md section 6).
 
-Public inside the package: `MetricsLog`, `ReexecutionDiffers`, `progress_bar`.
+The progress bar shows the rate and the time left, which are sensitive: it is for the owner's terminal.
+
+Inside the package: `MetricsLog`, `ReexecutionDiffers`, `progress_bar`.
 
 >>> with progress_bar(False, first=0, stop=10, spent=lambda step: 0.0) as advance:
 ...     advance(1)
@@ -40,26 +41,28 @@ __all__ = ["MetricsLog", "ReexecutionDiffers", "progress_bar"]
 
 
 class ReexecutionDiffers(Exception):
-    """Control-flow signal, caught in `Trainer`: a repeated step did not give the same bits."""
+    """Control-flow signal, caught in `Trainer`: a step that was executed again gave other bits."""
 
 
 class MetricsLog:
-    """Appends lines of metrics; closed by ``with``."""
+    """A log of metrics, one line per step; a context manager that closes it."""
 
     def __init__(
         self, run: RunFolder, config: "TrainingConfig", first_step: int, branch: int
     ) -> None:
-        """Opens the log of a run that goes on with a step; later lines are dropped."""
+        """Open the log of a run that continues with `first_step`; drop the lines of that step and later ones."""
         self._path, self._config, self._branch = run.metrics, config, branch
-        self._others = make_loggers(run, config)
+        self._loggers = make_loggers(run, config)
         if config.logging.log_sensitive:
             _warn(config)
-        found = run.read_lines(run.metrics)
-        kept = [line for line in found if line["step"] < first_step]
-        self._before = {
-            line["step"]: line["weights"] for line in found[len(kept) :] if line["branch"] == branch
+        lines = run.read_lines(run.metrics)
+        earlier = [line for line in lines if line["step"] < first_step]
+        self._hashes = {
+            line["step"]: line["weights"]
+            for line in lines[len(earlier) :]
+            if line["branch"] == branch
         }
-        text = "".join(json.dumps(line) + "\n" for line in kept)
+        text = "".join(json.dumps(line) + "\n" for line in earlier)
         write_durably(run.metrics, text.encode(), mode=0o600)
         self._file = self._path.open("a", encoding="utf-8")
         self._began = time.perf_counter()
@@ -67,16 +70,16 @@ class MetricsLog:
     def write(
         self, step: int, rate: float, report: "StepReport", weights: Mapping[str, Tensor]
     ) -> None:
-        """Logs a step, if it is its turn.
+        """Log a step, if `log_every` asks for it or it is executed again.
 
         Raises:
-            ReexecutionDiffers: The step ran before and left other weights.
+            ReexecutionDiffers: The step was executed before and gave other weights.
         """
-        if step % self._config.logging.log_every and step not in self._before:
+        if step % self._config.logging.log_every and step not in self._hashes:
             return
-        # Elsewhere no step is ever repeated in its branch, and copying the weights costs time.
+        # On other devices no step is executed again in its branch, and copying the weights costs time.
         digest = state_hash(weights)[:16] if is_repeatable(self._config.performance.device) else ""
-        if self._before.get(step, digest) != digest:
+        if self._hashes.get(step, digest) != digest:
             raise ReexecutionDiffers
         line: dict[str, Any] = {
             "step": step,
@@ -89,19 +92,19 @@ class MetricsLog:
         with disk_errors(self._path):
             self._file.write(json.dumps(line) + "\n")
             self._file.flush()
-        for other in self._others:
-            other.write(step, line)
+        for logger in self._loggers:
+            logger.write(step, line)
 
     def _sensitive(self, report: "StepReport") -> dict[str, Any]:
-        """What the step met, and when; values that are not numbers are left out."""
+        """Return the sensitive values of a step, without those that are NaN."""
         facts = {**asdict(report), "seconds": round(time.perf_counter() - self._began, 3)}
         return {k: v for k, v in facts.items() if not (isinstance(v, float) and math.isnan(v))}
 
     def close(self) -> None:
-        """Closes the file and the other loggers."""
+        """Close the file and the other loggers."""
         self._file.close()
-        for other in self._others:
-            other.close()
+        for logger in self._loggers:
+            logger.close()
 
     def __enter__(self) -> "MetricsLog":
         return self
@@ -111,26 +114,28 @@ class MetricsLog:
 
 
 def _warn(config: "TrainingConfig") -> None:
-    """Says where sensitive values go, before the first of them does."""
+    """Print where sensitive values will be written, before the first one is."""
     places = ["metrics.jsonl", *(["TensorBoard"] if config.logging.tensorboard else [])]
     if config.logging.wandb_project is not None:
         places.append(
             f"the Weights & Biases project {config.logging.wandb_project!r}, off this machine"
         )
-    print(f"Warning: {WARNING}. They go to {', '.join(places)}.", file=sys.stderr, flush=True)
+    print(
+        f"Warning: {WARNING}. They are written to {', '.join(places)}.", file=sys.stderr, flush=True
+    )
 
 
 @contextmanager
 def progress_bar(
     shown: bool | None, first: int, stop: int, spent: Callable[[int], float]
 ) -> Iterator[Callable[[int], None]]:
-    """Shows steps, epsilon spent so far, rate and time left (sensitive); returns what advances it.
+    """Show steps, epsilon so far, and rate and time left, which are sensitive; yield a function that advances it.
 
     Args:
-        shown: Whether to show it; on a terminal, if None.
+        shown: Whether to show it; None shows it on a terminal.
         first: The first step.
-        stop: The step after the last.
-        spent: An upper bound on epsilon after so many steps.
+        stop: The step after the last one.
+        spent: Returns an upper bound on epsilon after a number of steps.
     """
     if shown is False or (shown is None and not sys.stderr.isatty()):
         yield lambda step: None

@@ -1,10 +1,10 @@
-"""Optimizers by name, learning-rate schedules, and the average of weights: all post-processing.
+"""Optimizers by name, learning-rate schedules and the average of weights: all post-processing.
 
-What reaches an optimizer is the noisy sum divided by the public batch size, so nothing here costs
-privacy (theory.md section 1, step 5). A schedule is a function of the step alone, and the state of
-an optimizer can be written down as tensors and plain numbers: a resumed run goes on bit for bit.
+An optimizer receives the noisy sum divided by the public expected batch size, so nothing here costs privacy
+(docs/theory.md section 1, step 5). A schedule is a function of the step alone, and the state of an optimizer can be
+saved as tensors and plain numbers: a resumed run continues bit for bit.
 
-Public inside the package: `make_optimizer`, `optimizer_class`, `learning_rate`, `WeightAverage`, `optimizer_state`,
+Inside the package: `make_optimizer`, `optimizer_class`, `learning_rate`, `WeightAverage`, `optimizer_state`,
 `load_optimizer_state`.
 
 >>> [round(learning_rate("linear", 1.0, step, 10, 2), 2) for step in (0, 1, 2, 9)]
@@ -30,12 +30,12 @@ __all__ = [
     "optimizer_state",
 ]
 
-# They need a closure or sparse gradients, which a noisy sum does not have.
+# LBFGS needs a closure and SparseAdam sparse gradients; a noisy sum has neither.
 _UNFIT = ("LBFGS", "SparseAdam", "Optimizer")
 
 
 def optimizer_class(name: str) -> Any:
-    """The optimizer of ``torch.optim`` with that name, in any spelling."""
+    """Return the optimizer of ``torch.optim`` with that name; upper and lower case are the same."""
     known = {
         word.lower(): kind
         for word, kind in vars(torch.optim).items()
@@ -47,7 +47,7 @@ def optimizer_class(name: str) -> Any:
 def make_optimizer(
     name: str, parameters: Iterable[nn.Parameter], rate: float, options: Mapping[str, Any]
 ) -> torch.optim.Optimizer:
-    """An optimizer by name, with its options."""
+    """Return the optimizer of that name with its options."""
     try:
         made: torch.optim.Optimizer = optimizer_class(name)(list(parameters), lr=rate, **options)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -57,7 +57,7 @@ def make_optimizer(
 
 
 def learning_rate(schedule: str, rate: float, step: int, num_steps: int, warmup: int) -> float:
-    """The learning rate of one step: warmup from 0, then the schedule over what is left."""
+    """Return the learning rate of one step: warmup from 0, then the schedule over the remaining steps."""
     if step < warmup:
         return rate * (step + 1) / warmup
     share = (step - warmup) / max(num_steps - warmup, 1)  # in [0, 1)
@@ -71,14 +71,14 @@ def learning_rate(schedule: str, rate: float, step: int, num_steps: int, warmup:
 
 
 class WeightAverage:
-    """An exponential average of weights; early on it forgets faster, so it has no cold start."""
+    """An exponential average of weights, with a smaller decay in the first steps."""
 
     def __init__(self, decay: float, weights: Mapping[str, Tensor]) -> None:
         self._decay = decay
         self.values = {name: value.detach().clone() for name, value in weights.items()}
 
     def update(self, weights: Mapping[str, Tensor], step: int) -> None:
-        """Takes in the weights after a step."""
+        """Add the weights after a step to the average."""
         decay = min(self._decay, (1 + step) / (10 + step))
         with torch.no_grad():
             for name, value in weights.items():
@@ -88,16 +88,16 @@ class WeightAverage:
 def optimizer_state(
     optimizer: torch.optim.Optimizer, names: list[str]
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The state as tensors and as plain numbers, both under ``parameter/entry``."""
+    """Return the state as tensors and as plain numbers, both under ``parameter/entry``."""
     tensors: dict[str, Tensor] = {}
     numbers: dict[str, Any] = {}
     for index, entries in optimizer.state_dict()["state"].items():
         for key, value in entries.items():
-            place = f"{names[index]}/{key}"
+            entry = f"{names[index]}/{key}"
             if isinstance(value, Tensor):
-                tensors[place] = value.detach().cpu().clone()
+                tensors[entry] = value.detach().cpu().clone()
             else:
-                numbers[place] = value
+                numbers[entry] = value
     return tensors, numbers
 
 
@@ -107,10 +107,10 @@ def load_optimizer_state(
     tensors: Mapping[str, Tensor],
     numbers: Mapping[str, Any],
 ) -> None:
-    """Gives a new optimizer the state that `optimizer_state` took from another."""
+    """Load the state that `optimizer_state` returned into a new optimizer."""
     state: dict[int, dict[str, Any]] = {}
-    for place, value in {**tensors, **numbers}.items():
-        name, _, key = place.rpartition("/")
+    for entry, value in {**tensors, **numbers}.items():
+        name, _, key = entry.rpartition("/")
         if name not in names:
             raise ResumeError(f"The checkpoint must fit the encoder, got a state for {name!r}.")
         state.setdefault(names.index(name), {})[key] = value
