@@ -98,7 +98,7 @@ HOLES = {
     "the model": [(verification._Inspector, "model", nothing)],
     "the pages": [(verification._Inspector, "pages", nothing)],
     "the report": [(verification._Inspector, "report", nothing)],
-    "what the owner keeps": [(verification._Inspector, "kept", nothing)],
+    "what the owner keeps": [(verification._Inspector, "owner_files", nothing)],
     "the ledger's head": [(verification, "agreed_certificate", ignore_a_field("ledger"))],
 }
 

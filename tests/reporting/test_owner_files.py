@@ -37,11 +37,11 @@ def test_a_link_or_a_folder_of_its_name_is_no_checkpoint(tmp_path):
     run.checkpoints.mkdir()
     path = run.checkpoints / "step-000000005.safetensors"
     path.mkdir()
-    assert "is no checkpoint" in next(checkpoint_differences(run, NAMED))
+    assert "is not a checkpoint" in next(checkpoint_differences(run, NAMED))
     path.rmdir()
     (tmp_path / "weights").write_bytes(b"weights")
     path.symlink_to(tmp_path / "weights")
-    assert "is no checkpoint" in next(checkpoint_differences(run, NAMED))
+    assert "is not a checkpoint" in next(checkpoint_differences(run, NAMED))
 
 
 def test_private_json_is_the_record_that_the_ledger_commits_to_or_absent(tmp_path):

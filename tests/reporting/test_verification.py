@@ -256,9 +256,9 @@ def bring_back_a_key(run):
         (remove_a_page("certificate.md"), "certificate.md must be there"),
         (remove_a_page("model/README.md"), "README.md must be there"),
         (bring_back_a_key, "The file key is still there"),
-        (add("notes.txt"), "'notes.txt' is no file of a run"),
-        (add("audits.json", b"[]"), "'audits.json' is no file of a run"),
-        (add("more/x"), "'more/x' is no file of a run"),
+        (add("notes.txt"), "'notes.txt' is not a file of a run"),
+        (add("audits.json", b"[]"), "'audits.json' is not a file of a run"),
+        (add("more/x"), "'more/x' is not a file of a run"),
         (add("report.html"), "report.html is not what follows"),
         (swap_checkpoint, "is not the file that the ledger names"),
         (add("checkpoints/step-000000001.safetensors"), "is not named in the ledger"),
@@ -335,7 +335,7 @@ def test_damaged_sensitive_files_are_named(run, text):
 def test_many_strangers_are_counted(run):
     for number in range(30):
         (run / f"x{number:02}").write_bytes(b"")
-    with pytest.raises(VerificationError, match=r"'x07' is no file of a run\. 22 more are none"):
+    with pytest.raises(VerificationError, match=r"'x07' is not a file of a run\. 22 more are not"):
         verify(run)
 
 

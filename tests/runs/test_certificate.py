@@ -38,7 +38,7 @@ def test_everything_the_issue_lists_is_in_it():
         "model",
         "ledger",
         "assumptions",
-        "not_promised",
+        "not_guaranteed",
         "versions",
         "audits",
     }

@@ -14,7 +14,7 @@ def test_every_number_that_decides_is_on_the_page():
     assert VALUES["plan_hash"] in page
     assert VALUES["ledger"]["head"] in page
     assert "ab" * 32 in page
-    for line in [*VALUES["assumptions"], *VALUES["not_promised"]]:
+    for line in [*VALUES["assumptions"], *VALUES["not_guaranteed"]]:
         assert f"- {line}" in page
 
 

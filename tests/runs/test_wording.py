@@ -45,8 +45,8 @@ def test_a_protected_part_is_named_without_its_share():
     assert "one protected entity" in some.values["guarantee"]["adjacency"]
     assert "every protected entity of" in some.summary
     assert "%" not in some.summary
-    assert any("not marked as protected" in line for line in some.values["not_promised"])
-    assert not any("not marked" in line for line in certificate().values["not_promised"])
+    assert any("not marked as protected" in line for line in some.values["not_guaranteed"])
+    assert not any("not marked" in line for line in certificate().values["not_guaranteed"])
 
 
 def test_private_sizes_name_their_bounds_and_what_they_cost():
@@ -88,7 +88,7 @@ def test_relations_alone_are_a_weaker_promise():
     weak = certificate(replace(PLAN, unit="relation"))
     assert "one relation more" in weak.values["guarantee"]["adjacency"]
     assert "every single relation" in weak.summary
-    assert any("Privacy of entities" in line for line in weak.values["not_promised"])
+    assert any("Privacy of entities" in line for line in weak.values["not_guaranteed"])
 
 
 def test_fast_noise_is_an_assumption_and_says_what_it_gives_up():
@@ -112,12 +112,12 @@ def test_the_false_claim_is_called_false():
 
 def test_no_noise_promises_nothing():
     bare = certificate(replace(PLAN, noise_multiplier=0.0))
-    assert bare.values["not_promised"] == ["Anything: no noise was added, so nothing is hidden."]
+    assert bare.values["not_guaranteed"] == ["Privacy of any kind: no noise was added."]
     assert "No privacy" in bare.summary
 
 
 def test_further_runs_and_chosen_settings_are_not_counted_and_said_so():
-    assert any("adds up" in x or "add up" in x for x in certificate().values["not_promised"])
+    assert any("adds up" in x or "add up" in x for x in certificate().values["not_guaranteed"])
     assert any("without looking" in x for x in certificate().values["assumptions"])
 
 
@@ -137,4 +137,4 @@ def test_the_smallest_numbers_are_shown_and_not_as_less(value):
 
 def test_noise_that_is_too_small_promises_nothing():
     said = certificate(replace(PLAN, noise_multiplier=1e-6)).summary
-    assert said == "No privacy: the noise is too small to promise anything, epsilon is infinite."
+    assert said == "No privacy: the noise is too small for any guarantee, epsilon is infinite."

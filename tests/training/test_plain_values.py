@@ -117,6 +117,19 @@ def test_places_and_versions_do_not_count():
     assert not counts("_attn_implementation")
 
 
+def test_what_a_library_caches_on_a_class_does_not_count():
+    """transformers does, when a model's attention implementation is switched."""
+
+    class Model:
+        factor = 2
+
+    before = code_of(Model)
+    Model._can_set_attn_implementation_cached_value = True
+    assert code_of(Model) == before
+    Model.factor = 3
+    assert code_of(Model) != before
+
+
 def test_names_say_where_something_comes_from():
     assert name_of(Doubles) == f"{__name__}.Doubles"
     assert name_of(functools.partial(with_default)) == f"{__name__}.with_default"

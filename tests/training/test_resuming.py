@@ -89,7 +89,7 @@ def test_where_replay_differs_a_new_branch_is_opened_and_abandoned_steps_stay_co
         "abandoned": 4,
         "branches": 2,
         "resumes": 1,
-        "batches_not_drawn": 0,
+        "overflowed_batches": 0,
     }
     # Counted up to 8 and abandoned from 4 on: four steps are left, in the new branch.
     assert seen == [(0, s) for s in range(6)] + [(1, s) for s in range(4, 8)]

@@ -131,7 +131,7 @@ def test_an_empty_batch_still_gets_noise_and_an_overflow_is_in_the_ledger(tmp_pa
     with pytest.warns(PoorPlanWarning, match="noise hides the signal"):
         result = Trainer(encoder, capped, plan).fit(tmp_path / "run")
     assert state_hash(encoder.trainable()) != state_hash(small_encoder().trainable())
-    assert result.certificate.values["steps"]["batches_not_drawn"] == 1
+    assert result.certificate.values["steps"]["overflowed_batches"] == 1
     assert read_ledger(tmp_path / "run" / "ledger.jsonl").overflows == ((0, 1),)
 
 

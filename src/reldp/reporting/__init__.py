@@ -1,4 +1,4 @@
-"""What a run tells the world: certificate, model card, verification, report.
+"""Verification and the report of a run; the certificate that both start from is in `reldp.runs`.
 
 >>> from reldp.reporting import Certificate, verify
 """

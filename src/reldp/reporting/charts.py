@@ -17,17 +17,17 @@ __all__ = ["line_chart", "ticks"]
 
 _WIDTH, _HEIGHT = 640, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 12, 34
-_MOST_POINTS = 600
+_MAX_POINTS = 600
 
 
 def line_chart(x: Sequence[float], y: Sequence[float], *, label: str, x_label: str = "step") -> str:
-    """One line over steps; points that are no numbers are left out.
+    """Return a chart of one line over steps; omit values that are not finite.
 
     Args:
-        x: Positions, rising.
+        x: Positions, in ascending order.
         y: Values.
-        label: What the values are.
-        x_label: What the positions are.
+        label: Name of the values.
+        x_label: Name of the positions.
     """
     points = _thinned([(a, b) for a, b in zip(x, y, strict=True) if math.isfinite(b)])
     if not points:
@@ -72,7 +72,7 @@ def line_chart(x: Sequence[float], y: Sequence[float], *, label: str, x_label: s
 
 
 def ticks(low: float, high: float, count: int) -> list[float]:
-    """Round numbers that cover a range.
+    """Return round numbers that cover a range.
 
     >>> ticks(0.13, 0.92, 5)
     [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
@@ -89,8 +89,8 @@ def ticks(low: float, high: float, count: int) -> list[float]:
 
 
 def _thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """At most some hundred points: means of neighbors."""
-    size = -(-len(points) // _MOST_POINTS)
+    """Return at most a few hundred points: means of adjacent ones."""
+    size = -(-len(points) // _MAX_POINTS)
     if size <= 1:
         return points
     groups = [points[i : i + size] for i in range(0, len(points), size)]

@@ -1,7 +1,7 @@
-"""Whether a certificate says what follows from plan and ledger, to the byte.
+"""Comparing a stated certificate with the one that follows from plan and ledger, byte for byte.
 
 Sums of floating-point numbers may differ in their last digits between machines, so the two numbers
-for epsilon may differ by 1e-6 of their value. Everything else must have the very same bytes.
+for epsilon may differ by 1e-6 of their value. Everything else must have the same bytes.
 
 Private to the package: `agreed_certificate`, `TOLERANCE`.
 
@@ -19,33 +19,33 @@ from reldp.runs.certificate import NAME, Certificate
 __all__ = ["TOLERANCE", "agreed_certificate"]
 
 TOLERANCE = 1e-6
-_MOST = 8  # differences that are named
+_MAX_NAMED = 8  # differences in an error message
 
 
 def agreed_certificate(stated: bytes, made: Certificate) -> Certificate:
-    """Return the certificate that is stated, if it is the one that was made.
+    """Return the stated certificate, if it is the recomputed one.
 
     Args:
         stated: The content of certificate.json.
         made: The certificate that follows from plan and ledger.
 
     Returns:
-        The made certificate, with the stated last digits of epsilon.
+        The recomputed certificate, with the stated last digits of epsilon.
 
     Raises:
         VerificationError: They differ; the message names the places.
     """
     if stated == made.to_json().encode():
         return made
-    found = Certificate.from_json(stated)
-    now, then = (one.values["guarantee"]["epsilon"] for one in (made, found))
+    parsed = Certificate.from_json(stated)
+    now, then = (one.values["guarantee"]["epsilon"] for one in (made, parsed))
     if all(_close(then[name], now[name]) for name in now):
         agreed = made.with_epsilon(then["pld"], then["rdp"])
         if stated == agreed.to_json().encode():
             return agreed
-    differences = list(_differences("", found.values, made.values))
-    shown = differences[:_MOST] or ["its parts are in another order"]
-    more = f"; and {len(differences) - _MOST} more" if len(differences) > _MOST else ""
+    differences = list(_differences("", parsed.values, made.values))
+    shown = differences[:_MAX_NAMED] or ["its parts are in another order"]
+    more = f"; and {len(differences) - _MAX_NAMED} more" if len(differences) > _MAX_NAMED else ""
     raise VerificationError(f"{NAME}: {'; '.join(shown)}{more}.")
 
 
@@ -56,7 +56,7 @@ def _close(stated: Any, made: Any) -> bool:
 
 
 def _differences(place: str, stated: Any, made: Any) -> Iterator[str]:
-    """Where a certificate says something else than what follows."""
+    """Yield the places at which a stated certificate differs from the recomputed one."""
     if isinstance(stated, Mapping) and isinstance(made, Mapping):
         for name in sorted({*stated, *made}):
             yield from _differences(

@@ -1,8 +1,7 @@
-"""What the owner of a run keeps, and need not publish: the checkpoint and sensitive.json.
+"""Verifying the files that the owner of a run need not publish: the checkpoint and sensitive.json.
 
-Both may be absent. What is there must be what the ledger names: the checkpoint by the SHA-256 of its
-file, sensitive.json by the commitment to all of it. No torch is needed, and no message quotes
-sensitive.json.
+Both may be absent. If present, they must match the ledger: the checkpoint by the SHA-256 of its
+file, sensitive.json by the commitment to all of it. No message quotes sensitive.json.
 
 Private to the package: `checkpoint_differences`, `sensitive_differences`.
 
@@ -16,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from reldp.errors import RunError
+from reldp.runs.checkpoints import checkpoint_name
 from reldp.runs.plain_files import hash_plain, list_plain
 from reldp.runs.run_folder import RunFolder
 from reldp.runs.sensitive_file import check_sensitive_file
@@ -24,7 +24,7 @@ __all__ = ["checkpoint_differences", "sensitive_differences"]
 
 
 def checkpoint_differences(run: RunFolder, named: Mapping[str, Any] | None) -> Iterator[str]:
-    """Return how the checkpoints differ from the one that the ledger names.
+    """Yield differences between the checkpoints and the one that the ledger names.
 
     Args:
         run: The run folder.
@@ -33,9 +33,9 @@ def checkpoint_differences(run: RunFolder, named: Mapping[str, Any] | None) -> I
     if not os.path.lexists(run.checkpoints):
         return
     listing = list_plain(run.checkpoints)
-    expected = None if named is None else f"step-{named['step']:09d}.safetensors"
+    expected = None if named is None else checkpoint_name(named["step"])
     for name in (*listing.odd, *listing.empty):
-        yield f"checkpoints/{name} is no checkpoint."
+        yield f"checkpoints/{name} is not a checkpoint."
     for name in listing.files:
         if name != expected or named is None:
             yield f"checkpoints/{name} is not named in the ledger."
@@ -44,7 +44,7 @@ def checkpoint_differences(run: RunFolder, named: Mapping[str, Any] | None) -> I
 
 
 def sensitive_differences(run: RunFolder, commitment: str) -> Iterator[str]:
-    """Return how sensitive.json differs from the record that the ledger commits to.
+    """Yield differences between sensitive.json and the record that the ledger commits to.
 
     Args:
         run: The run folder.

@@ -1,10 +1,9 @@
-"""report.html: one self-contained page about a run, for people who will not open JSON.
+"""report.html: one self-contained page about a run, for readers who will not open JSON.
 
-The promise first, then what ran, how it learned, how well it does, and how to check it. Curves and
-evaluations are computed from private data without noise: they stand under a heading that says so, and
-a public page omits them. No script, no font and no picture is loaded from anywhere. The page is a
-function of the certificate and, unless it is public, of the run's sensitive files: `reldp.verify`
-makes it anew and compares.
+It shows the guarantee, the steps that ran, training curves, evaluations, and how to verify all this.
+Curves and evaluations are sensitive: they stand under a heading that says so, and a public page omits
+them. The page loads no script, font or picture. It is a function of the certificate and, unless it is
+public, of the run's sensitive files: `reldp.verify` recomputes and compares it.
 
 Public inside the package: `report_page`, `is_full`.
 
@@ -33,7 +32,7 @@ table { border-collapse: collapse; width: 100%; font-size: 0.92rem; }
 td, th { padding: 0.3rem 0.6rem 0.3rem 0; text-align: left; vertical-align: top;
   border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent); overflow-wrap: anywhere; }
 td:first-child { opacity: 0.7; width: 14rem; }
-.promise { font-size: 1.15rem; padding: 0.9rem 1.1rem; border-left: 4px solid #3b82f6;
+.guarantee { font-size: 1.15rem; padding: 0.9rem 1.1rem; border-left: 4px solid #3b82f6;
   background: color-mix(in srgb, #3b82f6 8%, transparent); }
 .warning { border-left-color: #d97706; background: color-mix(in srgb, #d97706 10%, transparent); }
 .sensitive { border: 1px dashed #d97706; padding: 0 1rem 0.6rem; border-radius: 6px; }
@@ -57,12 +56,12 @@ _Values = Mapping[str, Any]
 def report_page(
     run: RunFolder, certificate: Certificate, checks: Iterable[str], *, public: bool
 ) -> str:
-    """Return the page.
+    """Return the content of report.html.
 
     Args:
         run: The run folder, for its sensitive files.
         certificate: The certificate of the run.
-        checks: What was checked, in words.
+        checks: The checks that `reldp.verify` made, in words.
         public: Omit sensitive values.
 
     Raises:
@@ -70,10 +69,10 @@ def report_page(
     """
     values = certificate.values
     sections = [
-        _promise(certificate),
+        _guarantee(certificate),
         _run_section(values),
         _list("Assumptions", values["assumptions"]),
-        _list("Not promised", values["not_promised"]),
+        _list("Not guaranteed", values["not_guaranteed"]),
         _audits(values["audits"]),
         "" if public else _sensitive(run),
         _checks(checks, values),
@@ -82,7 +81,7 @@ def report_page(
 
 
 def is_full(page: bytes) -> bool:
-    """Whether a page has the part with sensitive values."""
+    """Return whether a page has the part with sensitive values."""
     return _SENSITIVE.encode() in page
 
 
@@ -96,9 +95,9 @@ def _page(title: str, sections: Iterable[str]) -> str:
     )
 
 
-def _promise(certificate: Certificate) -> str:
+def _guarantee(certificate: Certificate) -> str:
     guarantee = certificate.values["guarantee"]
-    kind = "promise" if certificate.status == "proven" else "promise warning"
+    kind = "guarantee" if certificate.status == "proven" else "guarantee warning"
     rows = [
         ("epsilon (privacy-loss distributions)", shown(guarantee["epsilon"]["pld"])),
         ("epsilon (Renyi)", shown(guarantee["epsilon"]["rdp"])),
@@ -128,7 +127,7 @@ def _run_section(values: _Values) -> str:
         ("noise multiplier", f"{plan['noise_multiplier']:.6g}"),
         ("clip norm", f"{plan['clip_norm']:g}"),
     ]
-    return f"<h2>What ran</h2>\n{_table(rows)}"
+    return f"<h2>Steps that ran</h2>\n{_table(rows)}"
 
 
 def _list(title: str, sentences: Iterable[str]) -> str:
@@ -143,29 +142,31 @@ def _audits(audits: list[_Values]) -> str:
 
 
 def _sensitive(run: RunFolder) -> str:
-    """Curves and evaluations, under their warning."""
+    """Return curves and evaluations, under their warning."""
     broken = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError)
     try:
         figures = "".join(_figures(run.read_lines(run.metrics)))
     except broken:
-        raise RunError(f"{run.metrics.name} must hold what training logged, got damage.") from None
+        raise RunError(
+            f"{run.metrics.name} must hold the lines that training logged, got damage."
+        ) from None
     try:
         evaluations = _evaluations(run.read_lines(run.evaluations))
     except broken:
         raise RunError(
-            f"{run.evaluations.name} must hold what evaluations found, got damage."
+            f"{run.evaluations.name} must hold results of evaluations, got damage."
         ) from None
     if not figures and not evaluations:
         return ""
     return (
         f'{_SENSITIVE}\n<div class="sensitive">'
-        "<p>Computed from private data without noise; epsilon says nothing about it.</p>"
+        "<p>Computed from private data without noise: epsilon does not cover this part.</p>"
         f"{figures}{evaluations}</div>"
     )
 
 
 def _figures(lines: Iterable[_Values]) -> Iterable[str]:
-    """A curve of each number that training logged."""
+    """Yield a curve of each number that training logged."""
     logged = [line for line in lines if _MARK in line]
     for name, label in _CURVES:
         known = [line for line in logged if name in line[_MARK]]
@@ -176,11 +177,11 @@ def _figures(lines: Iterable[_Values]) -> Iterable[str]:
             yield f"<figure>{chart}<figcaption>{escape(label)}</figcaption></figure>"
 
 
-def _evaluations(found: list[dict[str, Any]]) -> str:
-    if not found:
+def _evaluations(lines: list[dict[str, Any]]) -> str:
+    if not lines:
         return ""
     rows = []
-    for line in found:
+    for line in lines:
         words = ", ".join(
             f"{name} {100 * line[name]:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
             for name, (low, high) in line["intervals"].items()
@@ -192,7 +193,7 @@ def _evaluations(found: list[dict[str, Any]]) -> str:
 def _checks(checks: Iterable[str], values: _Values) -> str:
     items = "".join(f"<li>{escape(check)}</li>" for check in checks)
     return (
-        f"<h2>Checked when this page was written</h2>\n<ul>{items}</ul>\n<footer>Ledger: "
+        f"<h2>Verified when this page was written</h2>\n<ul>{items}</ul>\n<footer>Ledger: "
         f"{values['ledger']['entries']} entries, head {escape(values['ledger']['head'])}. Check "
         "again with <code>reldp verify</code>.</footer>"
     )

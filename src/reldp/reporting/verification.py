@@ -1,13 +1,13 @@
-"""``reldp.verify``: recomputes everything a certificate says, and fails loudly on any difference.
+"""``reldp.verify``: recomputes a certificate from plan and ledger, and reports all differences.
 
-Every published file is compared byte for byte with what follows from plan.json and ledger.jsonl:
-the certificate (whose two numbers for epsilon may differ by 1e-6 between machines, and nothing else),
-certificate.md, the model card, the report; the model's files and the checkpoint with the hashes in
-the ledger, sensitive.json with the commitment there. Nothing is taken from the certificate itself. No
-link is followed, no pipe waited for, and whatever does not belong to a run is named.
+It compares the certificate (whose two numbers for epsilon may differ by 1e-6 between machines),
+certificate.md, the model card and the report byte for byte with those that follow from plan.json and
+ledger.jsonl; the model's files and the checkpoint with the hashes in the ledger; sensitive.json with
+the commitment there. It takes nothing from the certificate itself, follows no link, waits for no pipe,
+and names every file that does not belong to a run.
 
-What it cannot see: somebody who rewrites plan, ledger, model and certificate together, hashes
-included. Keep the ledger's head (it is in the certificate) somewhere else to guard against that.
+It cannot detect somebody who rewrites plan, ledger, model and certificate together, hashes included.
+Keep the ledger's head (it is in the certificate) in another place to guard against that.
 
 Public: `verify`, `Verification`. Public inside the package: `verify_files`.
 
@@ -35,16 +35,16 @@ from reldp.runs.strict_json import parse_json
 
 __all__ = ["Verification", "verify", "verify_files"]
 
-_MOST_NAMED = 8
+_MAX_NAMED = 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """A run that holds what it says.
+    """A run that passed all checks.
 
     Attributes:
-        checks: What was checked, in order, in words.
-        certificate: The certificate that is stated; it follows from plan and ledger.
+        checks: The checks that passed, in order, in words.
+        certificate: The stated certificate, which follows from plan and ledger.
     """
 
     checks: tuple[str, ...]
@@ -56,22 +56,24 @@ def verify(folder: str | Path) -> Verification:
 
     Args:
         folder: The run folder. A published copy may lack sensitive.json, checkpoints, report.html and
-            the sensitive files; what is there must be right.
+            the sensitive files; those that it has must be right.
 
     Raises:
         RunError: There is no run in the folder.
-        VerificationError: Anything differs; the message names everything that does.
+        VerificationError: Anything differs; the message lists all differences.
     """
     run = RunFolder(folder)
-    found = verify_files(run)
-    page = _Inspector(run, found)
+    verified = verify_files(run)
+    page = _Inspector(run, verified)
     page.check("report.html is the page that follows from the run", page.report)
     page.refuse_failures()
-    return Verification(checks=found.checks + tuple(page.passed), certificate=found.certificate)
+    return Verification(
+        checks=verified.checks + tuple(page.passed), certificate=verified.certificate
+    )
 
 
 def verify_files(run: RunFolder) -> Verification:
-    """Verify everything but the report.
+    """Verify everything except the report.
 
     Raises:
         RunError: There is no run in the folder.
@@ -88,7 +90,7 @@ def verify_files(run: RunFolder) -> Verification:
         ("model/ holds the files that the run wrote, and no other", inspector.model),
         ("certificate.json follows from plan and ledger", inspector.certificate),
         ("certificate.md and model/README.md say the same", inspector.pages),
-        ("sensitive.json and checkpoints, if there, are those of the run", inspector.kept),
+        ("sensitive.json and checkpoints, if there, are those of the run", inspector.owner_files),
     ):
         inspector.check(words, look)
     inspector.refuse_failures()
@@ -97,7 +99,7 @@ def verify_files(run: RunFolder) -> Verification:
 
 
 def _require_run(run: RunFolder) -> None:
-    """Refuse a folder that is not a run; a run whose ledger was removed is one that fails."""
+    """Refuse a folder without a run; a run without its ledger fails the verification."""
     if not os.path.lexists(run.ledger):
         if any(os.path.lexists(place) for place in (run.plan, run.certificate, run.model)):
             raise VerificationError(f"The run in {run.path.name!r} has no ledger.jsonl.")
@@ -105,12 +107,12 @@ def _require_run(run: RunFolder) -> None:
 
 
 def _refuse_old_format(run: RunFolder) -> None:
-    """Say of a run of an older version that it is one, instead of naming differences."""
+    """Refuse a run of an older version with a message that says so."""
     try:
         first = read_plain(run.ledger, limit=LEDGER_LIMIT).partition(b"\n")[0]
         start = parse_json(first, run.ledger.name)
     except ReldpError:
-        return  # whatever is wrong is named by the checks
+        return  # the checks report the error
     if isinstance(start, dict) and start.get("format") == 1 and start.get("kind") == "start":
         raise VerificationError(
             f"The run in {run.path.name!r} has format 1, which reldp 0.3 and earlier wrote, and is "
@@ -119,11 +121,11 @@ def _refuse_old_format(run: RunFolder) -> None:
 
 
 class _Inspector:
-    """Goes through a run and keeps what it found."""
+    """Runs the checks, and collects those that passed and the differences."""
 
-    def __init__(self, run: RunFolder, found: Verification | None = None) -> None:
+    def __init__(self, run: RunFolder, verified: Verification | None = None) -> None:
         self._run = run
-        self._found = found
+        self._verified = verified
         self._record: LedgerRecord | None = None
         self._plan: PrivacyPlan | None = None
         self._remade: Certificate | None = None
@@ -132,17 +134,17 @@ class _Inspector:
         self.failures: list[str] = []
 
     def check(self, words: str, look: Callable[[], Iterator[str]]) -> None:
-        """Run one check; whatever it finds, or stumbles over, is a failure."""
+        """Run one check; every difference that it yields, and every error, is a failure."""
         try:
-            found = list(look())
+            differences = list(look())
         except ReldpError as error:
-            found = [str(error)]
-        self.failures += [line for line in found if line not in self.failures]
-        if not found:
+            differences = [str(error)]
+        self.failures += [line for line in differences if line not in self.failures]
+        if not differences:
             self.passed.append(words)
 
     def refuse_failures(self) -> None:
-        """Raise one error that names everything that was found."""
+        """Raise one error that lists all failures."""
         if self.failures:
             raise VerificationError(
                 f"The run in {self._run.path.name!r} does not hold what it says: "
@@ -153,12 +155,12 @@ class _Inspector:
         listing = list_plain(self._run.path)
         for name, kind in sorted(listing.odd.items()):
             yield f"{name!r} is {kind}."
-        found = (*listing.files, *(f"{folder}/" for folder in listing.empty))
-        foreign = [name for name in found if not self._run.knows(name)]
-        for name in foreign[:_MOST_NAMED]:
-            yield f"{name!r} is no file of a run."
-        if len(foreign) > _MOST_NAMED:
-            yield f"{len(foreign) - _MOST_NAMED:,} more are none either."
+        names = (*listing.files, *(f"{folder}/" for folder in listing.empty))
+        foreign = [name for name in names if not self._run.knows(name)]
+        for name in foreign[:_MAX_NAMED]:
+            yield f"{name!r} is not a file of a run."
+        if len(foreign) > _MAX_NAMED:
+            yield f"{len(foreign) - _MAX_NAMED:,} more are not either."
 
     def ledger(self) -> Iterator[str]:
         data = read_plain(self._run.ledger, limit=LEDGER_LIMIT)
@@ -183,16 +185,16 @@ class _Inspector:
             yield "The file key is still there: whoever has it can subtract the noise."
 
     def model(self) -> Iterator[str]:
-        was = self._made.values["model"]["files"]
+        recorded = self._made.values["model"]["files"]
         listing = list_plain(self._run.model)
         for name in (*listing.odd, *listing.empty):
             yield f"model/{name} is new."
-        for name in sorted({*was, *listing.files} - {CARD}):
-            if name not in was:
+        for name in sorted({*recorded, *listing.files} - {CARD}):
+            if name not in recorded:
                 yield f"model/{name} is new."
             elif name not in listing.files:
                 yield f"model/{name} is missing."
-            elif hash_plain(self._run.model / name) != was[name]:
+            elif hash_plain(self._run.model / name) != recorded[name]:
                 yield f"model/{name} is changed."
 
     def certificate(self) -> Iterator[str]:
@@ -209,19 +211,19 @@ class _Inspector:
         if read_plain(self._run.card, limit=FILE_LIMIT) != card:
             yield f"model/{CARD}, the model card, does not say what follows from plan and ledger."
 
-    def kept(self) -> Iterator[str]:
+    def owner_files(self) -> Iterator[str]:
         data = self._made.values["data"]
         yield from sensitive_differences(self._run, data["commitment"])
         if self._record is not None:
             yield from checkpoint_differences(self._run, self._record.checkpoint)
 
     def report(self) -> Iterator[str]:
-        if self._found is None or not os.path.lexists(self._run.report):
+        if self._verified is None or not os.path.lexists(self._run.report):
             return
         page = read_plain(self._run.report, limit=FILE_LIMIT)
         for public in (True, False):
             made = report_page(
-                self._run, self._found.certificate, self._found.checks, public=public
+                self._run, self._verified.certificate, self._verified.checks, public=public
             )
             if page == made.encode():
                 return

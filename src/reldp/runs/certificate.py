@@ -78,7 +78,7 @@ class Certificate:
                 "model": completion["model"],
                 "ledger": {"entries": len(record.entries), "head": record.head},
                 "assumptions": wording.assumptions(plan, record.start),
-                "not_promised": wording.not_promised(plan, record.start),
+                "not_guaranteed": wording.not_guaranteed(plan, record.start),
                 "versions": record.start["versions"],
                 "audits": [dict(audit) for audit in record.audits],
             }
@@ -207,5 +207,5 @@ def _steps(plan: "PrivacyPlan", record: "LedgerRecord") -> dict[str, Any]:
         "abandoned": record.num_abandoned,
         "branches": len(record.branches),
         "resumes": record.num_resumes,
-        "batches_not_drawn": len(record.overflows),
+        "overflowed_batches": len(record.overflows),
     }

@@ -1,6 +1,6 @@
 """certificate.md: the certificate as a page that a privacy officer can read.
 
-A pure function of the certificate's values, so that `reldp.verify` can make it anew and compare.
+A pure function of the certificate's values, so that `reldp.verify` can recompute and compare it.
 
 Private to the package: `certificate_text`, `size_rows`, `table`.
 
@@ -20,19 +20,19 @@ _Values = Mapping[str, Any]
 
 
 def table(rows: Iterable[tuple[str, object]]) -> list[str]:
-    """Two columns without a head."""
+    """Return a table of two columns without a header."""
     return ["| | |", "|---|---|", *(f"| {name} | {_cell(value)} |" for name, value in rows)]
 
 
 def certificate_text(values: _Values) -> str:
-    """The whole page."""
+    """Return the content of certificate.md."""
     parts = [
         ["# Privacy certificate", "", f"**{summary(values)}**"],
-        ["## What is promised", "", *table(_promise(values))],
-        ["## Under these assumptions", "", *_points(values["assumptions"])],
-        ["## What is not promised", "", *_points(values["not_promised"])],
-        ["## The plan", "", *table(values["plan"].items())],
-        ["## What ran", "", *table(_ran(values))],
+        ["## Guarantee", "", *table(_guarantee(values))],
+        ["## Assumptions", "", *_points(values["assumptions"])],
+        ["## Not guaranteed", "", *_points(values["not_guaranteed"])],
+        ["## Plan", "", *table(values["plan"].items())],
+        ["## Steps that ran", "", *table(_steps(values))],
         ["## Data", "", *table(_data(values["plan"], values["data"]))],
         ["## Model", "", *table(_flat(values["encoder"])), "", *table(_model(values["model"]))],
         ["## Training", "", *table(_flat(values["training"]))],
@@ -46,7 +46,7 @@ def certificate_text(values: _Values) -> str:
     return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
 
-def _promise(values: _Values) -> list[tuple[str, object]]:
+def _guarantee(values: _Values) -> list[tuple[str, object]]:
     guarantee = values["guarantee"]
     epsilon = guarantee["epsilon"]
     return [
@@ -64,15 +64,15 @@ def _promise(values: _Values) -> list[tuple[str, object]]:
     ]
 
 
-def _ran(values: _Values) -> list[tuple[str, object]]:
+def _steps(values: _Values) -> list[tuple[str, object]]:
     steps = values["steps"]
     return [
         ("date", values["date"]),
         ("steps planned", steps["planned"]),
         ("steps counted", steps["counted"]),
-        ("of these abandoned on resuming", steps["abandoned"]),
+        ("steps abandoned on resuming", steps["abandoned"]),
         ("times resumed", steps["resumes"]),
-        ("batches that could not be drawn", steps["batches_not_drawn"]),
+        ("batches that could not be drawn", steps["overflowed_batches"]),
     ]
 
 
@@ -87,7 +87,7 @@ def _data(plan: _Values, data: _Values) -> list[tuple[str, object]]:
 
 
 def size_rows(plan: _Values, data: _Values) -> list[tuple[str, object]]:
-    """What may be said about the graph's sizes: exact numbers only where they are public."""
+    """Return the public facts about the graph's sizes: exact numbers only if they are public."""
     entities, relations = f"{plan['num_entities']:,}", f"{plan['num_relations']:,}"
     if plan["sizes"] != "public":
         kind = f"({plan['sizes']} bound)"
@@ -126,7 +126,7 @@ def _points(sentences: Iterable[str]) -> list[str]:
 
 
 def _flat(values: _Values, before: str = "") -> list[tuple[str, object]]:
-    """Nested values as rows, names joined by dots."""
+    """Return nested values as rows, names joined by dots."""
     rows: list[tuple[str, object]] = []
     for name, value in values.items():
         if isinstance(value, Mapping):
@@ -137,7 +137,7 @@ def _flat(values: _Values, before: str = "") -> list[tuple[str, object]]:
 
 
 def _cell(value: object) -> str:
-    """A value inside a table: one line, no bar."""
+    """Return a value for a cell of a table: one line, bars escaped."""
     if isinstance(value, list | tuple):
         value = ", ".join(map(str, value))
     text = "" if value is None else str(value)

@@ -1,8 +1,8 @@
-"""Files that survive a crash: written whole or not at all, on the disk before the next line runs.
+"""Durable writes: a file is written completely or not at all, and survives a crash.
 
 A file is written under a temporary name in the same folder, flushed to the disk, renamed, and the
-folder is flushed too; whoever looks sees the old file or the new one. A full disk, a read-only
-folder and the like become one `RunError` that names the file, and leave the old file in place.
+folder is flushed too; a reader sees the old file or the new one. A full disk, a read-only folder and
+the like become one `RunError` that names the file, and leave the old file in place.
 
 Public inside the package: `write_durably`, `write_with`, `sync_folder`, `remove_durably`,
 `disk_errors`, `TEMPORARY`.
@@ -44,7 +44,7 @@ _REASONS = {
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turns what the operating system says about a file into one clear line."""
+    """Turn an error of the operating system about a file into one clear line."""
     try:
         yield
     except OSError as error:
@@ -53,7 +53,7 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 
 def write_durably(path: Path, data: bytes, *, mode: int = 0o644) -> None:
-    """Writes a file whole; its permissions are `mode` from the first byte on."""
+    """Write a whole file; its permissions are `mode` from the first byte on."""
 
     def write(partial: Path) -> None:
         with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
@@ -63,7 +63,7 @@ def write_durably(path: Path, data: bytes, *, mode: int = 0o644) -> None:
 
 
 def write_with(path: Path, write: Callable[[Path], None]) -> None:
-    """Lets `write` fill a temporary file, which then takes the place of `path`."""
+    """Let `write` fill a temporary file, which then replaces `path`."""
     partial = path.with_name(path.name + TEMPORARY)
     try:
         with disk_errors(path):
@@ -79,7 +79,7 @@ def write_with(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flushes every file of a folder, and the folder itself, to the disk."""
+    """Flush all files of a folder, and the folder itself, to the disk."""
     with disk_errors(folder):
         for place in sorted(folder.rglob("*"), reverse=True):
             _sync(place)
@@ -88,14 +88,14 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove_durably(path: Path) -> None:
-    """Removes a file, if it is there, and makes sure that it stays removed."""
+    """Remove a file, if it exists, so that it stays removed after a crash."""
     with disk_errors(path):
         path.unlink(missing_ok=True)
         _sync(path.parent)
 
 
 def _sync(path: Path) -> None:
-    """Flushes a file or a folder to the disk."""
+    """Flush a file or a folder to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -3,9 +3,9 @@
 Whoever holds the key can subtract the noise (theory.md section 6), so it is a file that only its
 owner can read, made before the first step and destroyed when no more noise is needed.
 
-The key is never used by itself. Random draws and noise come from a key that is derived from it and
-from everything that decides a step's bits, so that two copies of a run folder which compute
-different things cannot draw the same noise, whatever their other files say.
+The key is never used directly. Random draws and noise come from a key that is derived from it and
+from everything that determines the sums of a step, so that two copies of a run folder with different
+data or settings never draw the same noise, whatever their other files say.
 
 Public inside the package: `make_key`, `read_key`, `bound_key`, `destroy_key`.
 
@@ -29,14 +29,14 @@ _PERSON = b"reldp run key 2"
 
 
 def make_key(path: Path) -> bytes:
-    """A fresh key from the operating system, on disk for the run's lifetime."""
+    """Make a fresh key from the operating system, and write it to the disk until the run is complete."""
     key = new_key()
     write_durably(path, key, mode=_OWNER_ONLY)
     return key
 
 
 def read_key(path: Path) -> bytes:
-    """The key of a run that goes on."""
+    """Return the key of a run that is resumed."""
     try:
         key = path.read_bytes()
     except OSError:
@@ -44,24 +44,24 @@ def read_key(path: Path) -> bytes:
     if len(key) != KEY_BYTES:
         raise ResumeError(
             "The run's key must be in its folder, got none or a damaged one. Without it the steps "
-            "since the checkpoint cannot be repeated; start a new run in another folder."
+            "since the checkpoint cannot be executed again; start a new run in another folder."
         )
     return key
 
 
 def bound_key(key: bytes, identity: str) -> bytes:
-    """Return the key of a run's random draws and noise.
+    """Return the key of a run's random draws and noise, derived from its secret key.
 
     Args:
         key: The run's secret key.
-        identity: A text of everything that decides what steps compute.
+        identity: A text of everything that determines what steps compute.
     """
     content = hashlib.sha256(identity.encode()).digest()
     return hashlib.blake2b(content, digest_size=KEY_BYTES, key=key, person=_PERSON).digest()
 
 
 def destroy_key(path: Path) -> None:
-    """Overwrites the key and removes it, if it is there."""
+    """Overwrite the key and remove it, if it exists."""
     if path.exists():
         with disk_errors(path), path.open("r+b") as file:
             file.write(bytes(KEY_BYTES))

@@ -1,27 +1,27 @@
-"""The ledger: what a run did, step by step, on disk before its effect can be seen.
+"""The ledger: a record of every step of a run, on disk before the step runs.
 
-``ledger.jsonl`` holds one entry per line, each with the SHA-256 of itself and of the line before,
-so a changed, removed or reordered line breaks the chain (a shortened end is caught by the head that
-the certificate quotes). Kinds of entries:
+``ledger.jsonl`` holds one entry per line, each with the SHA-256 of itself and of the previous line,
+so a changed, removed or reordered line breaks the chain (the certificate quotes the last hash, which
+reveals missing lines at the end). Kinds of entries:
 
 | kind | meaning |
 |---|---|
-| ``start`` | what the run is: plan, graph, encoder, noise source, versions, first checkpoint, date |
+| ``start`` | plan, graph, encoder, noise source, versions, first checkpoint, date |
 | ``reserve`` | steps first..stop-1 of a branch may run: written before the first of them does |
 | ``overflow`` | a step whose batch could not be drawn and was empty (theory.md section 1) |
-| ``checkpoint`` | SHA-256 of the checkpoint file before a step: the only one to go on from |
-| ``resume`` | the run goes on: in the same branch (the same bits again) or in a new one |
-| ``complete`` | the run is over; hashes of what came out, date |
+| ``checkpoint`` | SHA-256 of the checkpoint file before a step: the only one to resume from |
+| ``resume`` | the run resumes: in the same branch (the same bits again) or in a new one |
+| ``complete`` | the run is complete: hashes of model and weights, date |
 | ``audit`` | the results of an audit of the complete run |
 
 Guarantees (theory.md section 6): a step of a branch counts once, however often it is executed again;
-an abandoned branch stays counted; reserved steps count whether they ran or not, so an error is always
-towards more; more steps than planned are refused. The ledger is public: start and completion carry
+an abandoned branch stays counted; reserved steps count whether they ran or not, so that the ledger
+never counts too few; more steps than planned are refused. The ledger is public: start and completion carry
 the day, other entries no time, because the time that steps take depends on the data. One process
-writes at a time. A line that was only half written when the machine stopped was never relied on, and
-is cut off on opening.
+writes at a time. No step relies on a line that was half written when the machine stopped; `open` cuts
+it off.
 
-Public: `Ledger` (appends), `LedgerRecord` (what was read), `read_ledger`, `parse_ledger`.
+Public: `Ledger` (appends), `LedgerRecord` (a checked ledger), `read_ledger`, `parse_ledger`.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as home:
@@ -55,7 +55,7 @@ class Ledger:
     """Appends entries; made by `create` and `open`, closed by ``with``."""
 
     def __init__(self, path: Path, descriptor: int, entries: list[_Entry], head: str) -> None:
-        """Takes over an open, locked file; use `create` or `open`."""
+        """Take over an open, locked file; use `create` or `open`."""
         self._path = path
         self._descriptor = descriptor
         if not entries:
@@ -66,14 +66,18 @@ class Ledger:
 
     @classmethod
     def create(cls, path: str | Path, facts: Mapping[str, Any]) -> "Ledger":
-        """A new ledger whose start says what the run is; ``num_steps`` bounds what may be counted.
+        """Create a ledger.
+
+        Args:
+            path: The file.
+            facts: What the run is; its ``num_steps`` is the maximum number of counted steps.
 
         Raises:
-            LedgerError: There is a ledger already.
+            LedgerError: The file exists.
         """
         place = Path(path)
         if place.exists():
-            raise LedgerError(f"`path` must be new, got {place.name!r}. Open it to go on.")
+            raise LedgerError(f"`path` must be new, got {place.name!r}. Open it to resume.")
         entry = {"kind": "start", "format": FORMAT, **facts, "date": _today()}
         LedgerRecord.check([entry], _FIRST_LINK)
         write_durably(place, _line(entry, _FIRST_LINK)[0])
@@ -81,7 +85,7 @@ class Ledger:
 
     @classmethod
     def open(cls, path: str | Path) -> "Ledger":
-        """The ledger of a run that goes on; a half-written last line is cut off.
+        """Open the ledger of a run to append to it; cut off a half-written last line.
 
         Raises:
             LedgerError: The chain is broken, or an entry impossible.
@@ -92,7 +96,7 @@ class Ledger:
             descriptor = os.open(place, os.O_RDWR | os.O_APPEND)
         try:
             _lock(descriptor, place)
-            entries, head, size = _parse(place.read_bytes(), torn_end=True)
+            entries, head, size = _parse(place.read_bytes(), half_line_allowed=True)
             os.ftruncate(descriptor, size)
             return cls(place, descriptor, entries, head)
         except BaseException:
@@ -101,7 +105,7 @@ class Ledger:
 
     @property
     def record(self) -> LedgerRecord:
-        """What has been written so far."""
+        """The entries so far."""
         return self._state.record(tuple(self._entries), self._head)
 
     @property
@@ -120,49 +124,49 @@ class Ledger:
         return self._state.branches[-1].stop
 
     def reserve(self, first: int, stop: int) -> None:
-        """Counts steps first..stop-1 of this branch; nothing is written if all are counted."""
+        """Count steps first..stop-1 of this branch; write nothing if all are counted."""
         if stop > self.counted_to:
             self._append({"kind": "reserve", "branch": self.branch, "first": first, "stop": stop})
 
     def overflow(self, step: int) -> None:
-        """Says that the step's batch could not be drawn; once, however often it is executed."""
+        """Record that the step's batch could not be drawn; once, however often it is executed."""
         if (self.branch, step) not in self._state.overflows:
             self._append({"kind": "overflow", "branch": self.branch, "step": step})
 
     def checkpoint(self, step: int, sha256: str) -> None:
-        """Names the checkpoint file before `step`, which must be safe on the disk by now."""
+        """Name the checkpoint file before `step`, which must already be flushed to the disk."""
         self._append({"kind": "checkpoint", "branch": self.branch, "step": step, "sha256": sha256})
 
     def resume(
         self, step: int, *, new_branch: str | None = None, facts: Mapping[str, Any] | None = None
     ) -> None:
-        """Says that the run goes on from its newest checkpoint, the one before `step`.
+        """Record that the run resumes from its newest checkpoint, the one before `step`.
 
         Args:
             step: The next step.
-            new_branch: Why repeated steps would not have the same bits; then a new branch is opened and
-                what the old one counted beyond `step` is abandoned. None keeps the branch.
-            facts: What else there is to say, such as the machine.
+            new_branch: Why re-executed steps would have different bits. It opens a new branch and
+                abandons the steps that the old one counted beyond `step`. None keeps the branch.
+            facts: Further public values, such as the machine.
         """
         branch = self.branch + (new_branch is not None)
         entry = {"kind": "resume", "branch": branch, "step": step, **(facts or {})}
         self._append(entry if new_branch is None else {**entry, "reason": new_branch})
 
     def complete(self, facts: Mapping[str, Any]) -> None:
-        """Ends the run with what came out."""
+        """Record that the run is complete, with the hashes of its results."""
         counted = self.record.num_counted
         self._append({"kind": "complete", "num_counted": counted, **facts, "date": _today()})
 
     def append_audit(self, facts: Mapping[str, Any]) -> None:
-        """Adds the results of an audit; the run must be complete.
+        """Append the results of an audit; the run must be complete.
 
         Args:
-            facts: The results as plain JSON values; `LedgerRecord.audits` gives them back.
+            facts: The results as plain JSON values; `LedgerRecord.audits` returns them.
         """
         self._append({"kind": "audit", "audit": dict(facts)})
 
     def _append(self, entry: _Entry) -> None:
-        """Writes one line and waits until it is on the disk; all or nothing."""
+        """Write one line and wait until it is on the disk; all or nothing."""
         line, head = _line(entry, self._head)
         # Refused before it is written: an impossible entry must never reach the file.
         state = self._state.apply([entry])
@@ -179,7 +183,7 @@ class Ledger:
         self._state, self._head = state, head
 
     def close(self) -> None:
-        """Lets another process write."""
+        """Let another process write."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -192,7 +196,7 @@ class Ledger:
 
 
 def read_ledger(path: str | Path) -> LedgerRecord:
-    """The record of a ledger, checked to the last byte; nothing is changed.
+    """Return the record of a ledger, checked to the last byte; change nothing.
 
     Raises:
         LedgerError: The file is not there, was changed, or holds an impossible entry.
@@ -206,21 +210,21 @@ def read_ledger(path: str | Path) -> LedgerRecord:
 
 
 def parse_ledger(data: bytes) -> LedgerRecord:
-    """The record of a ledger's content, checked to the last byte.
+    """Return the record of a ledger's content, checked to the last byte.
 
     Raises:
         LedgerError: The content was changed, or holds an impossible entry.
     """
-    entries, head, _ = _parse(data, torn_end=False)
+    entries, head, _ = _parse(data, half_line_allowed=False)
     return LedgerRecord.check(entries, head)
 
 
-def _parse(data: bytes, *, torn_end: bool) -> tuple[list[_Entry], str, int]:
-    """Entries, the last hash, and how many bytes whole lines take."""
+def _parse(data: bytes, *, half_line_allowed: bool) -> tuple[list[_Entry], str, int]:
+    """Return the entries, the last hash, and the number of bytes of whole lines."""
     entries: list[_Entry] = []
     head = _FIRST_LINK
     whole = data.rfind(b"\n") + 1
-    if whole != len(data) and not torn_end:
+    if whole != len(data) and not half_line_allowed:
         raise LedgerError("The ledger must end with a whole line, got a part of one.")
     for number, text in enumerate(data[:whole].split(b"\n")[:-1], start=1):
         try:
@@ -241,7 +245,7 @@ def _parse(data: bytes, *, torn_end: bool) -> tuple[list[_Entry], str, int]:
 
 
 def _line(entry: _Entry, previous: str) -> tuple[bytes, str]:
-    """The entry as a line, and its hash, which covers the line before."""
+    """Return the entry as a line, and its hash, which covers the previous hash."""
     body = _canonical(entry)
     digest = hashlib.sha256(previous.encode() + b"\n" + body).hexdigest()
     return _canonical({**entry, "hash": digest}) + b"\n", digest
@@ -256,7 +260,7 @@ def _today() -> str:
 
 
 def _lock(descriptor: int, path: Path) -> None:
-    """One writer at a time; the lock goes with the process, however it ends."""
+    """Allow one writer at a time; the lock ends with the process, however it ends."""
     try:
         import fcntl
     except ImportError:  # a system without such locks
@@ -265,5 +269,5 @@ def _lock(descriptor: int, path: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise RunError(
-            f"{path.name} must have one writer, got a second. Another process is at this run."
+            f"{path.name} must have one writer, got a second. Another process has this run open."
         ) from None

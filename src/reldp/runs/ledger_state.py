@@ -1,10 +1,10 @@
-"""The state of a run's ledger: which entries may follow which, and what they add up to.
+"""The state of a run's ledger: which entries may follow which, and how many steps they count.
 
 Entries are plain JSON objects. `LedgerState.apply` takes them in order and refuses an impossible one,
-before it is written and again whenever it is read; `LedgerRecord` is what a checked ledger says.
+before it is written and again whenever it is read; `LedgerRecord` is a checked ledger.
 
 Rules (theory.md section 6): a step of a branch counts once, however often it is executed again; an
-abandoned branch stays counted; a run goes on from its newest checkpoint only; more steps than
+abandoned branch stays counted; a run resumes from its newest checkpoint only; more steps than
 planned are refused; nothing but audits may follow the completion.
 
 Public inside the package: `LedgerRecord`, `LedgerState`, `Branch`, `FORMAT`.
@@ -46,7 +46,7 @@ class LedgerRecord:
     Attributes:
         entries: All entries in order, without their hashes.
         head: Hash of the last line.
-        branches: What each branch reserved, by branch number.
+        branches: The steps that each branch reserved, by branch number.
         overflows: (branch, step) of batches that could not be drawn.
     """
 
@@ -62,19 +62,19 @@ class LedgerRecord:
         Raises:
             LedgerError: There is no entry, or an impossible one.
         """
-        kept = tuple(entries)
-        if not kept:
+        checked = tuple(entries)
+        if not checked:
             raise LedgerError("The ledger must have a start, got no entry.")
-        return LedgerState().apply(kept).record(kept, head)
+        return LedgerState().apply(checked).record(checked, head)
 
     @property
     def start(self) -> _Entry:
-        """What the run is."""
+        """The entry that starts the run."""
         return self.entries[0]
 
     @property
     def completion(self) -> _Entry | None:
-        """The entry that ends the run; None while it lasts. Only audits come after it."""
+        """The entry that completes the run; None before that. Only audits come after it."""
         return next((entry for entry in self.entries if entry["kind"] == "complete"), None)
 
     @property
@@ -84,18 +84,18 @@ class LedgerRecord:
 
     @property
     def checkpoint(self) -> _Entry | None:
-        """Step and ``sha256`` of the checkpoint file to go on from; None if none is named."""
+        """Step and ``sha256`` of the checkpoint file to resume from; None if none is named."""
         named = [entry for entry in self.entries if entry["kind"] == "checkpoint"]
         return named[-1] if named else self.start.get("checkpoint")
 
     @property
     def num_counted(self) -> int:
-        """Steps that privacy has been paid for: each step of each branch once."""
+        """Number of steps that epsilon must cover: each step of each branch once."""
         return sum(map(len, self.branches))
 
     @property
     def num_abandoned(self) -> int:
-        """Counted steps that are no part of what was released: ends of branches left behind."""
+        """Number of counted steps that the released model does not include: ends of left branches."""
         pairs = zip(self.branches, self.branches[1:], strict=False)
         return sum(before.stop - after.first for before, after in pairs)
 
@@ -106,12 +106,12 @@ class LedgerRecord:
 
     @property
     def num_resumes(self) -> int:
-        """How often the run went on after a stop."""
+        """Number of times that the run was resumed."""
         return sum(entry["kind"] == "resume" for entry in self.entries)
 
 
 class LedgerState:
-    """What the entries so far add up to; refuses an entry that cannot come next."""
+    """The state after some entries; refuses an entry that cannot come next."""
 
     def __init__(self) -> None:
         self.branches: list[Branch] = []

@@ -1,6 +1,6 @@
-"""model/README.md: a model card that the program writes, with the certificate's summary in it.
+"""model/README.md: the model card, with the summary of the certificate.
 
-A pure function of the certificate, so that `reldp.verify` can make it anew and compare.
+A pure function of the certificate, so that `reldp.verify` can recompute and compare it.
 
 Private to the package: `model_card`.
 
@@ -32,17 +32,17 @@ embeddings = encoder.encode(features)  # (entities, features) float32
 
 
 def model_card(values: Mapping[str, Any]) -> str:
-    """The whole card."""
+    """Return the content of the model card."""
     encoder, guarantee = values["encoder"], values["guarantee"]
     text = encoder["kind"] == "text"
-    made_of = f"`{encoder['base_model']}`" if text else "dense features"
+    base = f"`{encoder['base_model']}`" if text else "dense features"
     lines = [
         *_front_matter(encoder),
         "# An encoder trained on private relations",
         "",
         f"**{summary(values)}**",
         "",
-        f"Fine-tuned with reldp from {made_of} to predict relations between entities: related "
+        f"Fine-tuned with reldp from {base} to predict relations between entities: related "
         "entities get similar embeddings.",
         "",
         "## Privacy",
@@ -60,9 +60,9 @@ def model_card(values: Mapping[str, Any]) -> str:
             ]
         ),
         "",
-        "Not promised:",
+        "Not guaranteed:",
         "",
-        *(f"- {line}" for line in values["not_promised"]),
+        *(f"- {line}" for line in values["not_guaranteed"]),
         "",
         "The run's certificate.md has all parameters and assumptions; `reldp verify` checks it.",
         "",
@@ -74,8 +74,8 @@ def model_card(values: Mapping[str, Any]) -> str:
         "",
         *table(
             [
-                ("what was trained", encoder.get("adaptation", {}).get("train", "all layers")),
-                ("trainable numbers", encoder.get("num_trainable", "")),
+                ("trained parameters", encoder.get("adaptation", {}).get("train", "all layers")),
+                ("number of trained parameters", encoder.get("num_trainable", "")),
                 *((name, value) for name, value in values["training"].items()),
             ]
         ),
@@ -84,7 +84,7 @@ def model_card(values: Mapping[str, Any]) -> str:
 
 
 def _front_matter(encoder: Mapping[str, Any]) -> list[str]:
-    """The metadata block that model hubs read."""
+    """Return the metadata block that model hubs read."""
     lines = ["---", "library_name: sentence-transformers", "tags:", "- differential-privacy"]
     if encoder["kind"] != "text":
         lines = ["---", "tags:", "- differential-privacy"]

@@ -1,9 +1,8 @@
-"""Files of a folder that somebody else may have arranged: read without following or waiting.
+"""Reading files of a folder that may come from an attacker: regular files only, of limited size.
 
-A link can point anywhere, a named pipe blocks for ever, a device never ends. So a file is opened
-without following a link and without blocking, must turn out to be a regular file, and has a size
-limit; a folder is listed entry by entry, and everything in it that is neither a folder nor a regular
-file is reported.
+A link can point anywhere, a named pipe blocks forever, a device never ends. So a file is opened
+without following a link and without blocking, must be a regular file, and has a size limit. A folder
+is listed entry by entry, and everything in it that is neither a folder nor a regular file is reported.
 
 Public inside the package: `Listing`, `list_plain`, `read_plain`, `hash_plain`.
 
@@ -38,17 +37,17 @@ _KINDS = (
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISDIR, "a folder"),
 )
-_DEEPEST = 16
+_MAX_DEPTH = 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """What is in a folder, by paths relative to it with forward slashes.
+    """The content of a folder, by paths relative to it with forward slashes.
 
     Attributes:
         files: Regular files.
         empty: Folders that hold nothing.
-        odd: Everything that is neither, and what it is: ``{"x": "a link"}``.
+        odd: Everything else, with its kind: ``{"x": "a link"}``.
     """
 
     files: tuple[str, ...]
@@ -80,7 +79,7 @@ def read_plain(path: Path, *, limit: int) -> bytes:
 
     Args:
         path: The file; its last part must not be a link.
-        limit: The most bytes it may have.
+        limit: Maximum number of bytes.
 
     Raises:
         RunError: It is not there, no regular file, or too large.
@@ -103,12 +102,12 @@ def hash_plain(path: Path) -> str:
 
 
 def _entries(folder: str, before: str) -> Iterator[tuple[str, int | None]]:
-    """Names and modes of everything that is no folder; mode None for a folder without entries."""
-    if before.count("/") > _DEEPEST:
+    """Yield names and modes of everything except folders; mode None for an empty folder."""
+    if before.count("/") > _MAX_DEPTH:
         raise RunError(f"{before[:40]}... must not hold so many folders in one another.")
     try:
-        with os.scandir(folder) as found:
-            entries = [(entry.name, entry.stat(follow_symlinks=False).st_mode) for entry in found]
+        with os.scandir(folder) as scanned:
+            entries = [(item.name, item.stat(follow_symlinks=False).st_mode) for item in scanned]
     except OSError as error:
         name = os.path.basename(folder)
         raise RunError(f"{name} must be there to be read: {error.strerror}.") from None
@@ -123,7 +122,7 @@ def _entries(folder: str, before: str) -> Iterator[tuple[str, int | None]]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BufferedReader]:
-    """A regular file, open for reading."""
+    """Open a regular file for reading."""
     try:
         descriptor = os.open(path, _FLAGS)
     except OSError as error:

@@ -1,9 +1,8 @@
-"""What the parts of a certificate, and of the ledger entries it is made from, may be.
+"""The schema of a certificate and of the ledger entries that it is made from.
 
-A schema is a rule for one value, or a dictionary with the
-schemas of its entries, of which those with a name that ends in ``?`` may be absent; ``OPEN: True`` in
-a dictionary allows further entries. The first value that breaks its rule is named by its place.
-Types are exact: true is no number, and 1.0 no count.
+A schema is a rule for one value, or a dictionary with the schemas of its entries. An entry whose name
+ends in ``?`` may be absent; ``OPEN: True`` in a dictionary allows further entries. The error names the
+first value that breaks its rule. Types are exact: true is not a number, and 1.0 is not a count.
 
 Private to the package: `check`, `CERTIFICATE`, `START`, `COMPLETION`.
 
@@ -27,12 +26,12 @@ OPEN = "*"
 
 
 class SchemaError(Exception):
-    """Which value breaks which rule; caught by whoever knows the file."""
+    """Says which value breaks which rule; callers catch it and add the name of the file."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What a value must be, in words and as a test."""
+    """A rule for a value, in words and as a test."""
 
     words: str
     holds: Callable[[Any], bool]
@@ -86,7 +85,7 @@ OBJECTS = Rule(
 _NOISE = {"source": TEXT, "description": TEXT, OPEN: True}
 _MODEL = {"files": HASHES}
 _ENCODER = {"kind": TEXT, "base_model?": TEXT, "adaptation?": OBJECT, OPEN: True}
-# Closed: what is counted from the graph must not find a place here.
+# Closed, so that no exact count of the graph can be part of it.
 _DATA = {
     "commitment": HASH,
     "max_degree": SIZE,
@@ -139,7 +138,7 @@ CERTIFICATE = {
     },
     "plan_hash": HASH,
     "steps": dict.fromkeys(
-        ("planned", "counted", "abandoned", "branches", "resumes", "batches_not_drawn"), COUNT
+        ("planned", "counted", "abandoned", "branches", "resumes", "overflowed_batches"), COUNT
     ),
     "noise": _NOISE,
     "key": TEXT,
@@ -149,7 +148,7 @@ CERTIFICATE = {
     "model": _MODEL,
     "ledger": {"entries": SIZE, "head": HASH},
     "assumptions": TEXTS,
-    "not_promised": TEXTS,
+    "not_guaranteed": TEXTS,
     "versions": OBJECT,
     "audits": OBJECTS,
 }

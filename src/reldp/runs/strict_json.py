@@ -1,9 +1,9 @@
-"""JSON that can be read in one way only: what two programs could read differently is refused.
+"""Strict JSON: text that two programs could read differently is refused.
 
-A file that is compared, hashed or signed must not mean one thing to us and another to the next
-reader. So: UTF-8 without a byte-order mark, no name twice in an object, no NaN or Infinity, no number
-beyond 64 bits or beyond the range of a double, no half of a surrogate pair, at most 32 levels of
-nesting. Whoever needs the very bytes compares them with what `json.dumps` writes for the values.
+A file that is compared, hashed or signed must mean the same to every reader. So: UTF-8 without a
+byte-order mark, no name twice in an object, no NaN or Infinity, no number beyond 64 bits or beyond
+the range of a double, no half of a surrogate pair, at most 32 levels of nesting. To check the exact
+bytes, compare them with the output of `json.dumps` for the values.
 
 Public inside the package: `parse_json`.
 
@@ -20,12 +20,12 @@ from reldp.errors import RunError
 
 __all__ = ["parse_json"]
 
-_DEEPEST = 32
-_LARGEST = 2**63
+_MAX_DEPTH = 32
+_INTEGER_LIMIT = 2**63
 
 
 class _Refused(Exception):
-    """Why a text is not strict JSON: a rule and what was found instead."""
+    """Control-flow signal, caught in `parse_json`: a rule and the text that breaks it."""
 
 
 def parse_json(data: bytes, name: str) -> Any:
@@ -53,7 +53,7 @@ def parse_json(data: bytes, name: str) -> Any:
     except UnicodeError:
         raise RunError(f"{name} must be UTF-8, got other bytes.") from None
     except RecursionError:
-        raise RunError(f"{name} must have at most {_DEEPEST} levels, got more.") from None
+        raise RunError(f"{name} must have at most {_MAX_DEPTH} levels, got more.") from None
     except ValueError:
         raise RunError(f"{name} must be JSON, got damage.") from None
     return values
@@ -73,7 +73,7 @@ def _constant(token: str) -> Never:
 
 
 def _integer(token: str) -> int:
-    if len(token) > 20 or not -_LARGEST <= int(token) < _LARGEST:
+    if len(token) > 20 or not -_INTEGER_LIMIT <= int(token) < _INTEGER_LIMIT:
         raise _Refused(f"hold integers of 64 bits, got {token[:30]}")
     return int(token)
 
@@ -86,9 +86,9 @@ def _float(token: str) -> float:
 
 
 def _check_depth(values: Any) -> None:
-    """Refuse deep nesting without recursion of our own."""
+    """Refuse deep nesting, without recursion."""
     level = [values]
-    for _ in range(_DEEPEST + 1):
+    for _ in range(_MAX_DEPTH + 1):
         level = [
             item
             for value in level
@@ -97,4 +97,4 @@ def _check_depth(values: Any) -> None:
         ]
         if not level:
             return
-    raise _Refused(f"have at most {_DEEPEST} levels, got more")
+    raise _Refused(f"have at most {_MAX_DEPTH} levels, got more")

@@ -1,9 +1,9 @@
-"""The sentences of a certificate: who is protected, what is assumed, what is not promised.
+"""The sentences of a certificate: who is protected, what is assumed, what is not guaranteed.
 
-Kept in one place, so that the certificate, the model card and the report say the same, and so that
-a reader can hold each sentence against theory.md (sections are named beside them).
+They are in one place, so that the certificate, the model card and the report say the same, and so that
+a reader can compare each sentence with the section of theory.md that it cites.
 
-Private to the package: `adjacency`, `assumptions`, `not_promised`, `sizes`, `summary`, `shown`.
+Private to the package: `adjacency`, `assumptions`, `not_guaranteed`, `sizes`, `summary`, `shown`.
 
 >>> shown(0.123412), shown(4.0), shown("Infinity")
 ('0.1235', '4', 'infinite')
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from reldp.plan import PrivacyPlan
 
-__all__ = ["adjacency", "assumptions", "not_promised", "shown", "sizes", "summary"]
+__all__ = ["adjacency", "assumptions", "not_guaranteed", "shown", "sizes", "summary"]
 
 _Values = Mapping[str, Any]
 
@@ -27,7 +27,7 @@ _EXCEPT_BOUNDS = (
 
 
 def shown(value: float | str) -> str:
-    """An epsilon or a delta for people: four digits, rounded up, never down."""
+    """Return an epsilon or a delta for display: four digits, rounded up, never down."""
     if isinstance(value, str):
         return "infinite"
     if value == 0:
@@ -38,7 +38,7 @@ def shown(value: float | str) -> str:
 
 
 def adjacency(plan: "PrivacyPlan", graph: _Values) -> str:
-    """Which two graphs must be hard to tell apart (theory.md 2, 2.2, 2.3 and 2.4)."""
+    """Return which two graphs are neighbors (theory.md 2, 2.2, 2.3 and 2.4)."""
     if plan.unit == "relation":
         words = "two graphs are neighbors when one has one relation more than the other"
         return words + _within(plan)
@@ -55,7 +55,7 @@ def adjacency(plan: "PrivacyPlan", graph: _Values) -> str:
 
 
 def _within(plan: "PrivacyPlan") -> str:
-    """The condition that declared sizes put on both neighbors."""
+    """Return the condition that declared sizes put on both neighbors."""
     if plan.sizes != "declared":
         return ""
     return (
@@ -65,7 +65,7 @@ def _within(plan: "PrivacyPlan") -> str:
 
 
 def sizes(plan: "PrivacyPlan") -> str:
-    """What is known about the numbers of entities and relations (theory.md 2.4)."""
+    """Return what is known about the numbers of entities and relations (theory.md 2.4)."""
     bounds = f"at least {plan.num_entities:,} entities and at most {plan.num_relations:,} relations"
     if plan.sizes == "private":
         return (
@@ -85,9 +85,9 @@ def sizes(plan: "PrivacyPlan") -> str:
 
 
 def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
-    """What the number rests on."""
-    said = [] if plan.sizes == "private" else [sizes(plan)]
-    said += [
+    """Return the assumptions that epsilon rests on."""
+    sentences = [] if plan.sizes == "private" else [sizes(plan)]
+    sentences += [
         "All settings (the degree bound, sampling rate, noise, steps, delta, the number of features) "
         "are public, and were chosen without looking at the private graph"
         + (_EXCEPT_BOUNDS if plan.sizes == "private" else "."),
@@ -96,73 +96,73 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
         "The starting weights were chosen without looking at the private graph.",
         "The text and features of every entity depend on that entity alone, not on other entities or "
         "on relations: no values averaged over neighbors, no degrees, no embeddings of the graph, no "
-        "names of other entities in a text. Otherwise removing one entity changes what others add, "
-        "and epsilon does not hold (theory.md 6).",
-        "The key was kept secret while the run lasted.",
+        "names of other entities in a text. Otherwise removing one entity changes the contribution of "
+        "others, and epsilon does not hold (theory.md 6).",
+        "The key was secret until it was destroyed.",
     ]
     if plan.negatives == "unprotected":
-        said.append(
+        sentences.append(
             f"Negatives come from the unprotected entities, at least {plan.pool_size:,} of them. "
-            "Their number is not hidden: neighbors differ in a protected entity, so both have it."
+            "Their number is public: neighbors differ in a protected entity, so both have the same."
         )
     if plan.unit == "entity" and start["graph"]["degree_bound"] == "capped":
-        said.append(
-            "Capping is part of preparing the data: the promise is about neighbors of the capped "
+        sentences.append(
+            "Capping is part of preparing the data: the guarantee holds for neighbors of the capped "
             "graph, not of the raw one (theory.md 2.2)."
         )
     if start["noise"]["source"] == "fast":
-        said.append(
+        sentences.append(
             "Noise came from the Philox generator under a 128-bit key per step, instead of a "
             "cryptographic stream: whoever can predict Philox from its output could subtract the "
             "noise, and its values are rounded to the grid with nearly, not exactly, the right "
             "probabilities."
         )
     if plan.noise_multiplier > 0 and plan.clipping.is_local:
-        said.append(
-            "What a tuple adds to the sum depends on that tuple alone, also in floating point: checked "
-            "to the bit on public random rows for every microbatch shape, not proven for every "
-            "processor (theory.md section 6)."
+        sentences.append(
+            "The contribution of a tuple to the sum depends on that tuple alone, also in floating point. "
+            "This was checked to the bit on public random rows for every microbatch shape; it is not "
+            "proven for every processor (theory.md section 6)."
         )
     if not plan.clipping.is_local:
-        said.append(
+        sentences.append(
             "Epsilon rests on a published claim about frequency clipping that is known to be false "
             "in the worst case (theory.md 2.1). Do not rely on it."
         )
-    return said
+    return sentences
 
 
-def not_promised(plan: "PrivacyPlan", start: _Values) -> list[str]:
-    """What a reader might expect and must not."""
+def not_guaranteed(plan: "PrivacyPlan", start: _Values) -> list[str]:
+    """Return guarantees that a reader might expect and that the certificate does not give."""
     if plan.noise_multiplier == 0:
-        return ["Anything: no noise was added, so nothing is hidden."]
-    said = [
-        "That choosing settings by results on this graph is free: each further run on it costs its "
-        "own epsilon, and epsilons of runs on the same data add up.",
-        "Privacy for anything shown without noise: losses, norms, batch sizes, counts of dropped "
+        return ["Privacy of any kind: no noise was added."]
+    sentences = [
+        "That choosing settings by results on this graph is free: each further run on it has an "
+        "epsilon of its own, and epsilons of runs on the same data add up.",
+        "Privacy of values that are shown without noise: losses, norms, batch sizes, counts of dropped "
         'rows and evaluations on private relations are marked "sensitive".',
-        "That a text seen by the base model before is forgotten, or that entities which share a "
+        "That the base model forgets a text that it was trained on, or that entities which share a "
         "text or a person are protected together.",
     ]
     if plan.unit == "entity" and not start["graph"]["all_protected"]:
-        said.append("Anything for the entities that were not marked as protected.")
+        sentences.append("Privacy of entities that were not marked as protected.")
     if plan.unit == "relation":
-        said.append("Privacy of entities: only single relations are protected.")
-    return said
+        sentences.append("Privacy of entities: only single relations are protected.")
+    return sentences
 
 
 def summary(values: _Values) -> str:
-    """The promise in one sentence."""
+    """Return the guarantee in one sentence."""
     guarantee, data = values["guarantee"], values["data"]
     if guarantee["status"] == "none":
         return "No privacy: this model was trained without noise, epsilon is infinite."
     if isinstance(guarantee["epsilon"]["pld"], str):
-        return "No privacy: the noise is too small to promise anything, epsilon is infinite."
+        return "No privacy: the noise is too small for any guarantee, epsilon is infinite."
     who = "every entity" if data["all_protected"] else "every protected entity"
     who = "every single relation" if guarantee["unit"] == "relation" else who
-    promise = (
+    guaranteed = (
         f"({shown(guarantee['epsilon']['pld'])}, {shown(guarantee['delta'])})-differential privacy "
         f"for {who} of the training graph"
     )
     if guarantee["status"] == "claimed":
-        return f"Claimed, and known to be false in the worst case: {promise}."
-    return f"Proven: {promise}."
+        return f"Claimed, and known to be false in the worst case: {guaranteed}."
+    return f"Proven: {guaranteed}."

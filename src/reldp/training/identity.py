@@ -1,11 +1,11 @@
 """Hashes of everything that a training step computes with: rows, public pool, module.
 
 A resumed run draws the noise of its steps again, so it must compute the same sums again (theory.md
-section 6). What a step computes with is therefore hashed as it is in memory when training begins,
-not as it was described when it was loaded: a module whose pooling, normalization or frozen weights
-were changed since then is another module. So is one whose code was changed: the byte code of every
-class counts, and public inputs are run through the encoder with public weights, which also shows a
-change in a function that it calls.
+section 6). The hashes therefore cover the state in memory when training begins, not the description
+from loading: a module whose pooling, normalization or frozen weights were changed since then is a
+different module. So is one whose code was changed: the byte code of every class counts, and public
+inputs are run through the encoder with public weights, which also reveals a change in a function that
+it calls.
 
 The hash of the rows is sensitive and belongs in sensitive.json; the others are public, because the
 pool and the module before training are.
@@ -61,22 +61,22 @@ def table_sha256(table: Any, capped: "CappedGraph") -> str:
 
 
 def _contents(table: Any) -> dict[str, Any]:
-    """Everything that a table holds; what cannot be hashed to the last bit is refused."""
+    """Return all attributes of a table; refuse one that cannot be hashed to the last bit."""
     names = [n for base in type(table).__mro__ for n in getattr(base, "__slots__", ())]
-    found = {name: getattr(table, name) for name in names if hasattr(table, name)}
-    found |= getattr(table, "__dict__", {})
-    strange = sorted(name for name, value in found.items() if not _is_hashable(value))
-    if strange or not found:
+    attributes = {name: getattr(table, name) for name in names if hasattr(table, name)}
+    attributes |= getattr(table, "__dict__", {})
+    unknown = sorted(name for name, value in attributes.items() if not _is_hashable(value))
+    if unknown or not attributes:
         raise ConfigError(
             "`encoder` must make tables of arrays, tensors, numbers and texts, got "
-            f"{strange[0] if strange else type(table).__name__!r}. Their content is hashed, so that "
+            f"{unknown[0] if unknown else type(table).__name__!r}. Their content is hashed, so that "
             "a resumed run is known to use the same."
         )
-    return found
+    return attributes
 
 
 def _is_hashable(value: Any) -> bool:
-    """Whether `digest_of` sees all of a value."""
+    """Return whether `digest_of` covers all of a value."""
     if isinstance(value, Mapping):
         return all(map(_is_hashable, value.values()))
     if isinstance(value, list | tuple):
@@ -89,9 +89,9 @@ def pool_sha256(pool: Any) -> str | None:
     """Return the hash of a public pool: another graph, texts or features."""
     if pool is None:
         return None
-    found = getattr(pool, "fingerprint", None)
-    if isinstance(found, str):
-        return found
+    fingerprint = getattr(pool, "fingerprint", None)
+    if isinstance(fingerprint, str):
+        return fingerprint
     if isinstance(pool, Sequence) and not isinstance(pool, str):
         return hashlib.sha256(json.dumps([str(text) for text in pool]).encode()).hexdigest()
     return digest_of(np.asarray(pool)).hex()
@@ -99,14 +99,14 @@ def pool_sha256(pool: Any) -> str | None:
 
 def encoder_sha256(encoder: "Encoder") -> str:
     """Return the hash of what an encoder computes, apart from the weights that training changes."""
-    own = {
+    settings = {
         name: plain(value)
         for name, value in vars(encoder).items()
         if value is None or isinstance(value, bool | int | float | str | Mapping | list | tuple)
     }
     hashes = [module_sha256(module) for module in _modules_of(encoder)]
     kind = [name_of(type(encoder)), code_of(type(encoder))]
-    text = json.dumps([kind, own, hashes], sort_keys=True)
+    text = json.dumps([kind, settings, hashes], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -134,7 +134,7 @@ def module_sha256(module: nn.Module) -> str:
 
 
 def outputs_sha256(encoder: "Encoder") -> str:
-    """Return the hash of what an encoder makes of public inputs, with public trained weights.
+    """Return the hash of an encoder's embeddings of public inputs, with public weights.
 
     The weights are put back. The bits are those of this machine.
     """
@@ -151,24 +151,24 @@ def outputs_sha256(encoder: "Encoder") -> str:
 
 
 def attention_of(encoder: "Encoder") -> str | None:
-    """Return the attention implementations of a transformers model; None where there is none."""
+    """Return the attention implementations of a transformers model; None without one."""
     children = (child for module in _modules_of(encoder) for child in module.modules())
     configs = (getattr(child, "config", None) for child in children)
-    found = {getattr(config, "_attn_implementation", None) for config in configs}
-    return ", ".join(sorted(map(str, found - {None}))) or None
+    names = {getattr(config, "_attn_implementation", None) for config in configs}
+    return ", ".join(sorted(map(str, names - {None}))) or None
 
 
 def _modules_of(encoder: "Encoder") -> list[nn.Module]:
-    """Every torch module of an encoder, once: a head's frozen model is beside its own module."""
-    own = {id(value): value for value in vars(encoder).values() if isinstance(value, nn.Module)}
-    return list(own.values())
+    """Return each torch module of an encoder once: a head has a frozen model beside its module."""
+    modules = {id(value): value for value in vars(encoder).values() if isinstance(value, nn.Module)}
+    return list(modules.values())
 
 
 def _attributes(child: nn.Module, known: dict[int, str]) -> dict[str, Any]:
-    """A module's own attributes as plain values."""
-    own = {name: value for name, value in vars(child).items() if name not in _OF_TORCH}
-    config = own.pop("config", None)
-    values = {name: plain(value) for name, value in own.items() if counts(name)}
+    """Return the attributes that a module adds to those of `nn.Module`, as plain values."""
+    added = {name: value for name, value in vars(child).items() if name not in _OF_TORCH}
+    config = added.pop("config", None)
+    values = {name: plain(value) for name, value in added.items() if counts(name)}
     if config is None:
         return values
     text = known.setdefault(id(config), known.get(id(config)) or _config_text(config))
@@ -176,12 +176,12 @@ def _attributes(child: nn.Module, known: dict[int, str]) -> dict[str, Any]:
 
 
 def _hooks(child: nn.Module) -> list[Any]:
-    """The functions that change what a module is given or gives."""
-    found = [hook for kind in _HOOKS for hook in vars(child)[kind].values()]
-    return [plain(hook) for hook in found if not name_of(hook).startswith("reldp.gradients.")]
+    """Return the hooks that change a module's inputs or outputs."""
+    hooks = [hook for kind in _HOOKS for hook in vars(child)[kind].values()]
+    return [plain(hook) for hook in hooks if not name_of(hook).startswith("reldp.gradients.")]
 
 
 def _config_text(config: Any) -> str:
-    """A transformers configuration as text."""
+    """Return a transformers configuration as text."""
     values = config.to_dict() if hasattr(config, "to_dict") else vars(config)
     return json.dumps(plain(values), sort_keys=True)

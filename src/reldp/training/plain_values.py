@@ -1,8 +1,8 @@
-"""Any Python value as plain JSON, so that values which compute differently are told apart.
+"""Any Python value as plain JSON, so that values which compute different results differ.
 
 Numbers and texts stay as they are, arrays become hashes, functions and classes their name and the
-hash of their byte code, other objects their class and attributes. No address in memory gets in, so
-equal values give equal JSON in every process.
+hash of their byte code, other objects their class and attributes. The JSON contains no address in
+memory, so equal values give equal JSON in every process.
 
 Public inside the package: `plain`, `digest_of`, `name_of`, `code_of`, `counts`.
 
@@ -29,15 +29,17 @@ from reldp.encoders.folders import state_hash
 
 __all__ = ["code_of", "counts", "digest_of", "name_of", "plain"]
 
-# Names of places and versions, which do not change what is computed, and the attention
-# implementation, which changes the bits only.
+# Paths and versions do not change what is computed; the attention implementation changes bits only.
 _NOT_COMPUTED = frozenset({"transformers_version", "_commit_hash", "_hash", "_is_hf_initialized"})
 _PLACES = ("name_or_path", "attn_implementation")
+# transformers caches on the class whether a model can switch its attention implementation, once
+# somebody has asked: it depends on the history of the process.
+_CACHES = "_cached_value"
 _DEPTH = 6
 
 
 def plain(value: Any, depth: int = _DEPTH) -> Any:
-    """Return a value as JSON; what is nested deeper than `depth` is told by its class alone."""
+    """Return a value as JSON; beyond `depth` levels, only the name of its class."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -78,12 +80,14 @@ def counts(name: str) -> bool:
 
 
 def code_of(kind: type) -> str:
-    """Return the hash of a class's methods and constants, its own and those it inherits."""
+    """Return the hash of a class's methods and constants, inherited ones included."""
     digest = hashlib.sha256()
     for base in kind.__mro__:
         if base in (object, nn.Module):
             break
         for name, value in sorted(vars(base).items()):
+            if name.endswith(_CACHES):
+                continue
             digest.update(f"{base.__qualname__}.{name}\0".encode())
             for function in _functions(value):
                 _add_code(digest.update, function.__code__)
@@ -93,7 +97,7 @@ def code_of(kind: type) -> str:
 
 
 def _container(value: Any, depth: int) -> Any:
-    """A collection, a function or an object as JSON."""
+    """Return a collection, a function or an object as JSON."""
     if isinstance(value, Mapping):
         return {str(k): plain(v, depth) for k, v in value.items() if counts(str(k))}
     if isinstance(value, list | tuple):
@@ -120,14 +124,14 @@ def _attributes(value: Any, depth: int) -> Iterator[tuple[str, Any]]:
 
 
 def _function(value: Callable[..., Any], depth: int) -> list[Any]:
-    """A function by its name, code, defaults and what it closes over."""
-    found: list[Any] = [name_of(value)]
+    """Return a function's name, code, defaults and the values that it closes over."""
+    parts: list[Any] = [name_of(value)]
     for function in _functions(value):
         digest = hashlib.sha256()
         _add_code(digest.update, function.__code__)
         values = [function.__defaults__, function.__kwdefaults__, list(_closed_over(function))]
-        found.append([digest.hexdigest(), plain(values, depth)])
-    return found
+        parts.append([digest.hexdigest(), plain(values, depth)])
+    return parts
 
 
 def _closed_over(function: Any) -> Iterator[Any]:
@@ -137,7 +141,7 @@ def _closed_over(function: Any) -> Iterator[Any]:
 
 
 def _functions(value: Any) -> Iterator[Any]:
-    """The functions with byte code behind an attribute: a method, a property, a decorated one."""
+    """Yield the functions with byte code behind an attribute: methods, properties, wrappers."""
     if isinstance(value, property):
         inner: tuple[Any, ...] = (value.fget,)
     elif isinstance(value, classmethod | staticmethod | functools.cached_property):
@@ -150,7 +154,7 @@ def _functions(value: Any) -> Iterator[Any]:
 
 
 def _add_code(add: Callable[[bytes], None], code: CodeType) -> None:
-    """Hash instructions, names and constants; places in the source do not count."""
+    """Hash instructions, names and constants, but no line numbers."""
     add(code.co_code)
     add(repr(code.co_names).encode())
     for constant in code.co_consts:

@@ -1,10 +1,10 @@
-"""Whether a step can be repeated bit for bit, and what has to be the same for it.
+"""Bitwise repeatability of steps: the conditions for it, and settings that provide them.
 
-On a CPU it can, if deterministic algorithms are on, the number of threads is fixed and machine,
-libraries and their settings are the same: then a resumed run keeps its branch. On a GPU, or where
-anything of this differs, it goes on in a new branch with fresh random draws and noise (theory.md
-section 6). Because no list of settings is ever complete, a small public computation is hashed too:
-whatever changes its bits is taken for another machine.
+On a CPU, a step that is executed again gives the same bits if deterministic algorithms are on, the
+number of threads is fixed, and machine, libraries and their settings are the same. Then a resumed run
+keeps its branch. On a GPU, or if any of these differs, it continues in a new branch with fresh random
+draws and noise (theory.md section 6). Because no list of settings is ever complete, a small public
+computation is hashed too: a different hash counts as a different machine.
 
 Public inside the package: `repeatable`, `no_random_numbers`, `is_repeatable`, `machine`, `versions`.
 
@@ -49,7 +49,7 @@ _PROBED = ((1, 7, 5), (5, 33, 8), (48, 384, 64), (130, 65, 257))  # rows, inner,
 
 @contextmanager
 def repeatable(device: str, threads: int) -> Iterator[None]:
-    """A fixed number of threads and, on a CPU, deterministic algorithms; as before afterwards."""
+    """Fix the number of threads and, on a CPU, use deterministic algorithms; restore both on exit."""
     before = torch.get_num_threads()
     strict = torch.are_deterministic_algorithms_enabled()
     only_warn = torch.is_deterministic_algorithms_warn_only_enabled()
@@ -58,7 +58,7 @@ def repeatable(device: str, threads: int) -> Iterator[None]:
     torch.set_num_threads(threads)
     if is_repeatable(device):
         torch.use_deterministic_algorithms(True)
-        # Costs time and guards against reading memory that nobody wrote, which nothing here does.
+        # Costs time, and only protects code that reads uninitialized memory, of which there is none.
         settings.fill_uninitialized_memory = False
     try:
         yield
@@ -70,12 +70,12 @@ def repeatable(device: str, threads: int) -> Iterator[None]:
 
 @contextmanager
 def no_random_numbers() -> Iterator[None]:
-    """Refuse an encoder that draws random numbers of its own: its steps cannot be repeated."""
+    """Refuse an encoder that draws random numbers: its steps would not be repeatable."""
     before = torch.get_rng_state()
     failed: InputError | None = None
     try:
         yield
-    except InputError as error:  # what it draws may look like rows that mix
+    except InputError as error:  # random numbers can look like rows that depend on each other
         failed = error
     if not torch.equal(before, torch.get_rng_state()):
         raise ConfigError(
@@ -87,7 +87,7 @@ def no_random_numbers() -> Iterator[None]:
 
 
 def repeatable_attention(device: torch.device) -> AbstractContextManager[Any]:
-    """On a GPU, only attention kernels whose backward adds in a fixed order: not cuDNN's."""
+    """Allow, on a GPU, only attention kernels whose backward adds in a fixed order: not cuDNN's."""
     if device.type == "cpu":
         return nullcontext()
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -98,18 +98,18 @@ def repeatable_attention(device: torch.device) -> AbstractContextManager[Any]:
 
 
 def is_repeatable(device: str) -> bool:
-    """Whether steps on this device repeat bit for bit on the same machine."""
+    """Return whether steps on this device repeat bit for bit on the same machine."""
     return device.partition(":")[0] == "cpu"
 
 
 def machine(device: str, threads: int) -> dict[str, Any]:
-    """What must be the same for bits to be the same: public values by name."""
-    found: dict[str, Any] = {f"versions.{name}": value for name, value in versions().items()}
-    found |= {f"environment.{name}": os.environ[name] for name in _VARIABLES if name in os.environ}
-    found |= {"threads": threads, "matmul": torch.get_float32_matmul_precision()}
+    """Return everything that must be the same for bits to be the same: public values by name."""
+    values: dict[str, Any] = {f"versions.{name}": value for name, value in versions().items()}
+    values |= {f"environment.{name}": os.environ[name] for name in _VARIABLES if name in os.environ}
+    values |= {"threads": threads, "matmul": torch.get_float32_matmul_precision()}
     if not is_repeatable(device):
-        return found | {"device": device, "processor": torch.cuda.get_device_name(device)}
-    return found | {
+        return values | {"device": device, "processor": torch.cuda.get_device_name(device)}
+    return values | {
         "device": "cpu",
         "processor": _processor(),
         "capability": torch.backends.cpu.get_cpu_capability(),
@@ -120,9 +120,9 @@ def machine(device: str, threads: int) -> dict[str, Any]:
 
 
 def _probe() -> str:
-    """The hash of a public computation: products, sums and functions that encoders are made of.
+    """Return the hash of a public computation: products, sums and functions that encoders use.
 
-    Fixed inputs of several shapes, down to numbers that are flushed to zero on some settings.
+    Its inputs have several shapes; some results are so small that some settings flush them to zero.
     """
     digest = hashlib.sha256()
     with torch.no_grad():
@@ -145,18 +145,18 @@ def _probe() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Versions of everything that computes."""
-    found = {"reldp": reldp.__version__, "python": platform.python_version()}
+    """Return the versions of the libraries that compute."""
+    installed = {"reldp": reldp.__version__, "python": platform.python_version()}
     for name in _LIBRARIES:
         try:
-            found[name] = version(name)
+            installed[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def _processor() -> str:
-    """The processor's name, as far as the system tells."""
+    """Return the processor's name, if the system provides it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

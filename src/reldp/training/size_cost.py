@@ -1,9 +1,8 @@
-"""What private sizes cost, in words, computed from the release alone.
+"""The cost of private sizes compared with public ones, computed from the noisy release alone.
 
 The comparison with public sizes needs the exact sizes, which are sensitive. The release holds
-unbiased noisy numbers without their margins, so the comparison is made with those instead: it is
-post-processing of what has been paid for, and off by no more than the noise of the release (theory.md
-2.4).
+unbiased noisy numbers without their margins, so the comparison uses those instead: it is
+post-processing of a release that epsilon includes, and off by no more than its noise (theory.md 2.4).
 
 Public inside the package: `noise_increase`, `size_cost`.
 
@@ -25,7 +24,7 @@ __all__ = ["noise_increase", "size_cost"]
 def noise_increase(
     plan: "PrivacyPlan", bounds: "SizeBounds", target_epsilon: float
 ) -> float | None:
-    """How much more noise there is over the signal than with public sizes; 0.07 is 7 %.
+    """Return how much higher the noise is, relative to the signal, than with public sizes.
 
     Args:
         plan: A plan whose noise was calibrated to the target.
@@ -33,7 +32,7 @@ def noise_increase(
         target_epsilon: The target.
 
     Returns:
-        None where the sizes are not private.
+        The increase, 0.07 for 7 %; None if the sizes are not private.
     """
     if plan.sizes != "private":
         return None
@@ -46,7 +45,7 @@ def noise_increase(
 def size_cost(
     plan: "PrivacyPlan | None", bounds: "SizeBounds", target_epsilon: float | None
 ) -> str:
-    """One sentence about the release and what it costs; empty where sizes are not private."""
+    """Return one sentence about the release and its cost; empty if sizes are not private."""
     if plan is None or plan.sizes != "private":
         return ""
     said = (
@@ -65,10 +64,10 @@ def size_cost(
 
 
 def _with_public_sizes(plan: "PrivacyPlan", bounds: "SizeBounds") -> "PrivacyPlan":
-    """The same plan for a graph whose sizes are public and those of the release, without margins."""
+    """Return the same plan with public sizes: those of the release, without margins."""
     entities, relations = bounds.expected_entities, bounds.expected_relations
-    assert entities is not None, "private bounds have it"
-    assert relations is not None, "private bounds have it"
+    assert entities is not None, "private bounds have them"
+    assert relations is not None, "private bounds have them"
     same_batch: dict[str, Any] = {"sample_rate": None}  # so the rate is another
     return replace(
         plan,

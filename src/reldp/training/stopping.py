@@ -1,6 +1,6 @@
 """Ctrl-C and SIGTERM during training: the first waits for a checkpoint, the second stops at once.
 
-Whoever schedules jobs sends SIGTERM before it kills: a run that saves a checkpoint first loses no
+A job scheduler sends SIGTERM before it kills a process. A run that saves a checkpoint first loses no
 step on a device whose steps do not repeat bit for bit.
 
 Public inside the package: `stop_requests`.
@@ -21,20 +21,20 @@ __all__ = ["stop_requests"]
 
 @contextmanager
 def stop_requests() -> Iterator[Callable[[], bool]]:
-    """Let the first signal wait; yield a function that says whether it came.
+    """Catch the first signal; yield a function that returns whether it has arrived.
 
-    Whoever asks and then stops raises KeyboardInterrupt. After SIGTERM the signal is raised again on
-    the way out, for the handler that was there before: without one, the process ends by it. Only the
-    main thread receives signals; elsewhere nothing is changed.
+    A caller that stops because of it raises KeyboardInterrupt. After SIGTERM the signal is raised again
+    on exit, for the previous handler: without one, the process ends by it. Only the main thread
+    receives signals; in other threads this does nothing.
     """
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked.is_set
         return
-    came: list[int] = []
+    received: list[int] = []
 
     def ask(number: int, frame: Any) -> None:
-        came.append(number)
+        received.append(number)
         if asked.is_set():
             raise KeyboardInterrupt
         asked.set()
@@ -47,7 +47,7 @@ def stop_requests() -> Iterator[Callable[[], bool]]:
         yield asked.is_set
     except KeyboardInterrupt:
         _restore(before)
-        if signal.SIGTERM in came:
+        if signal.SIGTERM in received:
             signal.raise_signal(signal.SIGTERM)
         raise
     finally:

@@ -1,4 +1,4 @@
-"""Encoders by the folder they are in: of a run, of a saved model, or any text model.
+"""Loading an encoder from a run folder, from a saved encoder, or from any text model.
 
 Public inside the package: `load_trained`.
 
@@ -20,7 +20,7 @@ __all__ = ["load_trained"]
 
 
 def load_trained(source: str | Path, **settings: Any) -> "Encoder":
-    """The encoder of a run folder, a saved encoder, or a text model as it is.
+    """Return the encoder of a run folder, a saved encoder, or a text model as it is.
 
     Args:
         source: A run folder, a model's folder, or a hub name.

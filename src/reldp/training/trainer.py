@@ -63,8 +63,8 @@ from reldp.training.stopping import stop_requests
 
 __all__ = ["TrainResult", "Trainer"]
 
-# Steps counted at a time where a resumed run cannot repeat them: what is counted and did not run
-# is lost.
+# Steps reserved at a time on a device whose steps are not repeatable: reserved steps that did not run
+# stay counted.
 _BLOCK = 8
 # Encoders that a run has changed, in this process.
 _TRAINED: "WeakSet[Encoder]" = WeakSet()
@@ -72,10 +72,10 @@ _TRAINED: "WeakSet[Encoder]" = WeakSet()
 
 @dataclass(frozen=True, kw_only=True)
 class TrainResult:
-    """What a complete run leaves.
+    """The result of a complete run.
 
     Attributes:
-        certificate: What is promised.
+        certificate: The privacy guarantee, made from the ledger.
         encoder: The trained encoder.
         folder: The run folder.
         metrics: Lines of metrics.jsonl.
@@ -88,12 +88,12 @@ class TrainResult:
 
 
 class Trainer:
-    """Trains an encoder on a capped graph as a plan says.
+    """Trains an encoder on a capped graph under a privacy plan.
 
     Args:
-        encoder: What is trained; changed in place.
+        encoder: The encoder to train; changed in place.
         capped: The training graph.
-        plan: What is promised; must fit the graph.
+        plan: The privacy plan; must fit the graph.
         pool: Public entities for ``negatives="public"``: another graph, texts or features.
         **settings: Fields of `LearningSettings`, `PerformanceSettings` and `LoggingSettings`.
     """
@@ -125,11 +125,11 @@ class Trainer:
         self._step: PrivateStep | None = None
 
     def fit(self, folder: str | Path) -> TrainResult:
-        """Runs the plan in a folder, or what is left of it there.
+        """Run the plan in a folder, or resume the run there; return at once if it is complete.
 
         Raises:
-            ResumeError: The folder holds a run of something else.
-            RunError: The disk is full, or another process is at the folder.
+            ResumeError: The folder holds a run of other data or another objective.
+            RunError: The disk is full, or another process has the folder open.
         """
         run = RunFolder(folder)
         if not run.has_run:
@@ -160,7 +160,7 @@ class Trainer:
         )
 
     def _threads(self, run: RunFolder) -> int:
-        """Threads asked for, or those of the run, or torch's own number."""
+        """Return the number of threads: as set, or that of the run, or torch's default."""
         if self.config.performance.threads is not None:
             return self.config.performance.threads
         if run.has_run:
@@ -168,7 +168,7 @@ class Trainer:
         return torch.get_num_threads()
 
     def _facts(self, threads: int) -> TrainingFacts:
-        """What the run is."""
+        """Return what the run is, for its ledger."""
         return TrainingFacts(
             encoder=self.encoder,
             capped=self.capped,
@@ -180,7 +180,7 @@ class Trainer:
         )
 
     def _rows(self) -> Any:
-        """The rows that steps use, made once."""
+        """Return the rows that steps use, made once."""
         if self._table is None:
             self._table = self.encoder.table(self.capped, pool=self._pool)
         return self._table
@@ -193,7 +193,7 @@ class Trainer:
         self.encoder.save(folder, overwrite=True)
 
     def _run(self, session: Session) -> None:
-        """Everything between the first checkpoint and the last."""
+        """Run all steps that are left."""
         if session.step >= session.stop or session.streams is None:
             return
         step = self._prepared()
@@ -229,7 +229,7 @@ class Trainer:
             )
 
     def _warn(self) -> None:
-        """Says what is poor about the plan."""
+        """Warn about weaknesses of the plan."""
         for line in advice(self.plan, privacy_cost(self.plan, "pld", self.plan.num_steps).epsilon):
             warnings.warn(line, PoorPlanWarning, stacklevel=3)
 
