@@ -45,10 +45,14 @@ COVERED = (
         )
     ),
     *(f"docs/{name}.md" for name in ("gradients", "graphs", "sharp-edges", "theory", "training")),
-    "src/reldp/clipping",
-    "src/reldp/evaluation",
-    "src/reldp/graph",
-    "src/reldp/noise",
+    *(
+        f"src/reldp/{name}"
+        for name in ("accounting", "clipping", "encoders", "evaluation", "graph", "losses", "noise")
+    ),
+    *(
+        f"src/reldp/{name}"
+        for name in ("reporting", "sampling", "_validate.py", "errors.py", "plan.py")
+    ),
 )
 """Files and folders that are checked when none are named."""
 

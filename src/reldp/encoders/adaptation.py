@@ -104,7 +104,7 @@ class Adaptation:
         return int(self.train.partition(":")[2]) if self.train.startswith("last:") else None
 
     def to_json(self) -> dict[str, Any]:
-        """The settings that matter for this way of training, as plain JSON values."""
+        """Return the settings that matter for this way of training, as plain JSON values."""
         values = asdict(self)
         if self.train != "lora":
             return {"train": self.train}
@@ -149,7 +149,7 @@ def adapt(model: nn.Module, how: Adaptation, name: str) -> tuple[nn.Module, dict
 
 
 def transformer_layers(model: nn.Module) -> tuple[str, nn.ModuleList]:
-    """The stack of transformer layers and its path in the model."""
+    """Return the stack of transformer layers and its path in the model."""
     count = getattr(getattr(model, "config", None), "num_hidden_layers", None)
     for path, module in model.named_modules():
         if isinstance(module, nn.ModuleList) and len(module) == count:
@@ -201,7 +201,7 @@ def _is_transposed(module: nn.Module) -> bool:
 
 
 def _with_adapters(model: nn.Module, how: Adaptation, targets: list[str], name: str) -> nn.Module:
-    """The model with adapters on its targets, in the last layers or in all."""
+    """Return the model with adapters on its targets, in the last layers or in all."""
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError as error:
@@ -241,7 +241,7 @@ def _with_adapters(model: nn.Module, how: Adaptation, targets: list[str], name: 
 
 
 def _unfreeze_last(model: nn.Module, count: int) -> None:
-    """Makes the last layers and the norm after them trainable."""
+    """Make the last layers and the norm after them trainable."""
     path, layers = transformer_layers(model)
     if count > len(layers):
         raise EncoderError(f"`train` must be at most last:{len(layers)}, got last:{count}.")

@@ -34,7 +34,7 @@ def is_decoder(model_type: str) -> bool:
 
 
 def tokenizer_hash(tokenizer: Any) -> str:
-    """The hash of vocabulary and rules, where the tokenizer can be written out."""
+    """Return the hash of vocabulary and rules, where the tokenizer can be written out."""
     fast = getattr(tokenizer, "backend_tokenizer", None)
     text = fast.to_str() if fast is not None else str(sorted(tokenizer.get_vocab().items()))
     return hashlib.sha256(text.encode()).hexdigest()
@@ -50,7 +50,7 @@ def num_positions(model: nn.Module) -> int:
 
 
 def position_table(model: nn.Module) -> nn.Embedding | None:
-    """The table of absolute positions, where the model has one."""
+    """Return the table of absolute positions, where the model has one."""
     for path, module in model.named_modules():
         if path.endswith("position_embeddings") and isinstance(module, nn.Embedding):
             return module

@@ -37,7 +37,7 @@ def depends_on_values(run: Callable[..., Any], rows: Mapping[str, Tensor]) -> bo
     watch = _Watch(value for name, value in rows.items() if name != "attention_mask")
     with torch.no_grad(), watch:
         run(**rows)
-    return watch.found
+    return watch.depends
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch leaves it untyped
@@ -45,16 +45,16 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch leaves
 
     def __init__(self, values: Iterable[Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call] # torch leaves it untyped
-        self.found = False
+        self.depends = False
         self._reached: Any = WeakTensorKeyDictionary()
         self._reach(values)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Runs an operation and looks at where its operands come from."""
+        """Run an operation and look at where its operands come from."""
         out = func(*args, **(kwargs or {}))
         operands = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
         if any(x in self._reached for x in operands):
-            self.found = self.found or _tells(func, operands)
+            self.depends = self.depends or _tells(func, operands)
             self._reach(x for x in tree_leaves(out) if isinstance(x, Tensor))
             if func._schema.is_mutable:
                 self._reach(operands)

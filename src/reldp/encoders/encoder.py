@@ -59,14 +59,14 @@ class Encoder(ABC):
         pool: Any = None,
         keep_states: bool = False,
     ) -> Any:
-        """What `rows` needs of the graph's entities, then of a public pool's.
+        """Return what `rows` needs of the graph's entities, then of a public pool's.
 
         Has ``order(units)`` and ``chunks(units, max_tokens)`` for cutting a batch well.
         """
 
     @abstractmethod
     def rows(self, table: Any, indices: Any) -> dict[str, Tensor]:
-        """Inputs of `embed` for the entities asked for, on the module's device."""
+        """Return inputs of `embed` for the entities asked for, on the module's device."""
 
     def synthetic_rows(
         self, table: Any, count: int, *, length: int, generator: torch.Generator
@@ -82,7 +82,7 @@ class Encoder(ABC):
             length: Tokens of a row, where rows have tokens.
             generator: Where random numbers come from, on the CPU.
         """
-        found = {}
+        inputs = {}
         for name, value in self.rows(table, [0]).items():
             if not value.is_floating_point():
                 raise EncoderError(
@@ -90,8 +90,8 @@ class Encoder(ABC):
                     "got none. Steps are checked on public random rows."
                 )
             random = torch.randn((count, *value.shape[1:]), generator=generator)
-            found[name] = random.to(value)
-        return found
+            inputs[name] = random.to(value)
+        return inputs
 
     @abstractmethod
     def encode_graph(
@@ -105,11 +105,11 @@ class Encoder(ABC):
 
     @abstractmethod
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Writes the encoder to a folder."""
+        """Write the encoder to a folder."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """What this encoder is, as plain JSON values; equal for equal starting points."""
+        """Return what this encoder is, as plain JSON values; equal for equal starting points."""
 
     def embed(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """Embeddings (rows, dim) of the rows, with gradients."""
@@ -139,7 +139,7 @@ class Encoder(ABC):
         return next(self.module.parameters()).device
 
     def to(self, device: str | torch.device) -> Self:
-        """Moves the module; a device that is not there is refused."""
+        """Move the module; a device that is not there is refused."""
         try:
             self.module.to(device)
         except (RuntimeError, AssertionError) as error:
@@ -148,11 +148,11 @@ class Encoder(ABC):
         return self
 
     def trainable(self) -> dict[str, nn.Parameter]:
-        """The parameters that training changes, by name."""
+        """Return the parameters that training changes, by name."""
         return {name: p for name, p in self.module.named_parameters() if p.requires_grad}
 
     def load_trainable(self, values: Mapping[str, Tensor]) -> None:
-        """Sets the trainable parameters; names and shapes must agree exactly."""
+        """Set the trainable parameters; names and shapes must agree exactly."""
         parameters = self.trainable()
         if set(values) != set(parameters):
             odd = sorted(set(values) ^ set(parameters))[0]
@@ -171,7 +171,7 @@ class Encoder(ABC):
 
 
 def entities_of(graph: "EntityGraph | CappedGraph") -> "EntityGraph":
-    """The graph that holds the entities' texts and features, behind a degree bound or not."""
+    """Return the graph that holds the entities' texts and features, behind a degree bound or not."""
     from reldp.graph import CappedGraph
 
     return graph.graph if isinstance(graph, CappedGraph) else graph

@@ -62,7 +62,7 @@ class FeatureTable:
         return np.arange(len(units), dtype=np.int64)
 
     def join(self, other: Self) -> Self:
-        """This table with the rows of the other after it."""
+        """Return this table with the rows of the other after it."""
         return type(self)(features=np.concatenate([self.features, other.features]))
 
 
@@ -98,7 +98,7 @@ class FeatureEncoder(Encoder):
         normalize: bool = False,
         seed: int = 0,
     ) -> None:
-        """Builds the MLP.
+        """Build the MLP.
 
         Args:
             in_dim: Length of a feature vector.
@@ -140,7 +140,7 @@ class FeatureEncoder(Encoder):
 
     @classmethod
     def for_graph(cls, graph: "EntityGraph | CappedGraph", **settings: Any) -> Self:
-        """An encoder as wide as the graph's features."""
+        """Return an encoder as wide as the graph's features."""
         return cls(int(_features_of(graph).shape[1]), **settings)
 
     @property
@@ -155,7 +155,7 @@ class FeatureEncoder(Encoder):
         pool: Any = None,
         keep_states: bool = False,
     ) -> FeatureTable:
-        """The graph's features, then those of a public pool (another graph or an array)."""
+        """Return the graph's features, then those of a public pool (another graph or an array)."""
         table = self._checked(_features_of(graph))
         return table if pool is None else table.join(self._checked(_features_of(pool)))
 
@@ -190,7 +190,7 @@ class FeatureEncoder(Encoder):
         return self.encode(features, batch_size=batch_size)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Writes ``encoder.json`` and ``model.safetensors``; `load` reads them."""
+        """Write ``encoder.json`` and ``model.safetensors``; `load` reads them."""
         from safetensors.torch import save_file
 
         with new_folder(folder, overwrite=overwrite) as new:
@@ -205,7 +205,7 @@ class FeatureEncoder(Encoder):
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """The encoder that `save` wrote."""
+        """Return the encoder that `save` wrote."""
         from safetensors import SafetensorError
         from safetensors.torch import load_file
 
@@ -227,12 +227,12 @@ class FeatureEncoder(Encoder):
         return encoder
 
     def describe(self) -> dict[str, Any]:
-        """The settings and the hash of the starting weights."""
+        """Return the settings and the hash of the starting weights."""
         described = {"kind": "features", **self.settings, "base_weights_sha256": self._start_hash}
         return dict(json.loads(json.dumps(described)))
 
     def _checked(self, features: Any) -> FeatureTable:
-        """The features as a table, if they are finite and as wide as the first layer."""
+        """Return the features as a table, if they are finite and as wide as the first layer."""
         try:
             array = np.ascontiguousarray(features, dtype=np.float32)
         except (ValueError, TypeError, OverflowError):  # it would quote the value
@@ -252,7 +252,7 @@ class FeatureEncoder(Encoder):
 
 
 def _features_of(graph: Any) -> npt.NDArray[np.float32]:
-    """The features of a graph, or an array of features as it is."""
+    """Return the features of a graph, or an array of features as it is."""
     features = graph if isinstance(graph, np.ndarray) else entities_of(graph).features
     if features is None:
         raise EncoderError(
@@ -262,7 +262,7 @@ def _features_of(graph: Any) -> npt.NDArray[np.float32]:
 
 
 def _set_identity(layer: nn.Linear) -> None:
-    """Makes a square linear layer the identity."""
+    """Make a square linear layer the identity."""
     with torch.no_grad():
         nn.init.eye_(layer.weight)
         if layer.bias is not None:

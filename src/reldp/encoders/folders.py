@@ -30,7 +30,7 @@ __all__ = ["new_folder", "read_json", "state_hash", "write_json"]
 
 @contextmanager
 def new_folder(folder: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
-    """A folder beside the wanted one, which takes its place only when everything is written.
+    """Return a folder beside the wanted one, which takes its place only when everything is written.
 
     An error (a full disk, say) leaves what was there before.
     """
@@ -52,13 +52,13 @@ def new_folder(folder: str | Path, *, overwrite: bool = False) -> Iterator[Path]
 
 
 def write_json(path: Path, values: Any) -> None:
-    """Writes indented JSON with a newline at the end."""
+    """Write indented JSON with a newline at the end."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
 
 
 def read_json(path: Path, argument: str = "folder") -> Any:
-    """The JSON in the file; a missing or damaged file is refused by name."""
+    """Return the JSON in the file; a missing or damaged file is refused by name."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
@@ -82,7 +82,7 @@ def state_hash(state: Mapping[str, Tensor]) -> str:
 
 
 def _replace(partial: Path, target: Path) -> None:
-    """Puts the finished folder in the place of the old one, if there is one."""
+    """Put the finished folder in the place of the old one, if there is one."""
     if not target.exists():
         os.replace(partial, target)
         return

@@ -79,7 +79,7 @@ class HeadEncoder(TextEncoder):
         return self._head.dim
 
     def to(self, device: str | torch.device) -> Self:
-        """Moves the head and the frozen model."""
+        """Move the head and the frozen model."""
         super().to(device)
         self._text.to(device)
         return self
@@ -96,12 +96,12 @@ class HeadEncoder(TextEncoder):
         pool: Any = None,
         keep_states: bool = False,
     ) -> FeatureTable:
-        """What the frozen model says of every text, computed once and always kept."""
+        """Return what the frozen model says of every text, computed once and always kept."""
         tokens = super().table(graph, pool=pool)
         return FeatureTable(features=self._tabulate(super()._embed_tokens, tokens))
 
     def rows(self, table: Any, indices: Any) -> dict[str, Tensor]:
-        """Cached vectors (rows, hidden size) of the entities asked for."""
+        """Return cached vectors (rows, hidden size) of the entities asked for."""
         return self._head.rows(table, indices)
 
     def synthetic_rows(
@@ -111,12 +111,12 @@ class HeadEncoder(TextEncoder):
         return Encoder.synthetic_rows(self, table, count, length=length, generator=generator)
 
     def _embed_tokens(self, inputs: dict[str, Tensor]) -> Tensor:
-        """The frozen model, then the head."""
+        """Return the frozen model, then the head."""
         embeddings: Tensor = self.module(super()._embed_tokens(inputs))
         return embeddings
 
     def _dense_layers(self) -> list[DenseLayer]:
-        """The model's own dense layers, then the head's: an activation follows all but the last."""
+        """Return the model's own dense layers, then the head's: an activation follows all but the last."""
         linears = self._head.layers
         last = len(linears) - 1
         return super()._dense_layers() + [

@@ -31,7 +31,7 @@ def is_hub_name(source: str) -> bool:
 
 
 def hub_folder(name: str, *, revision: str | None = None, gguf_file: str | None = None) -> Path:
-    """The folder of a model in the cache, downloaded if it is not there yet.
+    """Return the folder of a model in the cache, downloaded if it is not there yet.
 
     Args:
         name: ``name`` or ``owner/name``.

@@ -94,7 +94,7 @@ def load_pretrained(
     attention: str | None = None,
     revision: str | None = None,
 ) -> Pretrained:
-    """Loads a model and its tokenizer.
+    """Load a model and its tokenizer.
 
     Args:
         source: A folder, a hub name, or the path of a ``.gguf`` file.
@@ -137,7 +137,7 @@ def quiet_transformers() -> Iterator[None]:
 def _place(
     source: str | Path, gguf_file: str | None, revision: str | None
 ) -> tuple[str, str | None]:
-    """The folder, and the GGUF file in it; a path that does not exist is refused."""
+    """Return the folder, and the GGUF file in it; a path that does not exist is refused."""
     path = Path(source)
     if path.is_file():
         if path.suffix != ".gguf":
@@ -160,7 +160,7 @@ def _place(
 def _load_model(
     place: str, dtype: torch.dtype, attention: str | None, options: dict[str, Any]
 ) -> nn.Module:
-    """The model without a task head, every weight really read."""
+    """Return the model without a task head, every weight really read."""
     try:
         from transformers import AutoModel
     except ImportError as error:
@@ -181,7 +181,7 @@ def _load_model(
             dtype=dtype,
             trust_remote_code=False,
             output_loading_info=True,
-            ignore_mismatched_sizes=True,  # told here, where they can be named, and refused below
+            ignore_mismatched_sizes=True,  # refused below, where they can be named
             **options,
         )
     mismatched = sorted(str(entry[0]) for entry in info["mismatched_keys"])
@@ -231,14 +231,14 @@ def _unpacked() -> dict[str, Any]:
 
 
 def _forget_packing(model: Any) -> None:
-    """Makes unpacked weights an ordinary model, which can be trained and saved."""
+    """Make unpacked weights an ordinary model, which can be trained and saved."""
     model.hf_quantizer = None
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
 
 
 def _load_tokenizer(place: str, model: nn.Module, options: dict[str, Any]) -> Any:
-    """The tokenizer, padding on the right, with a padding token the model knows."""
+    """Return the tokenizer, padding on the right, with a padding token the model knows."""
     from transformers import AutoTokenizer
 
     with quiet_transformers(), as_encoder_error(place):
@@ -274,7 +274,7 @@ def _num_token_rows(model: nn.Module) -> int:
 
 def _sentence_settings(folder: Path) -> dict[str, Any]:
     """Pooling, maximum length, dense layers and normalization of a sentence-transformers folder."""
-    found: dict[str, Any] = {"pooling": None, "max_length": None, "normalize": False}
+    settings: dict[str, Any] = {"pooling": None, "max_length": None, "normalize": False}
     dense: list[DenseLayer] = []
     entries = read_json(folder / "modules.json", "source")
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
@@ -283,38 +283,38 @@ def _sentence_settings(folder: Path) -> dict[str, Any]:
         kind = str(entry["type"]).rsplit(".", 1)[-1]
         place = folder / str(entry["path"])
         if kind == "Transformer":
-            found["max_length"] = _own_max_length(place)
+            settings["max_length"] = _stated_max_length(place)
         elif kind == "Pooling":
-            found["pooling"] = _own_pooling(read_json(place / "config.json", "source"))
+            settings["pooling"] = _stated_pooling(read_json(place / "config.json", "source"))
         elif kind == "Dense":
             dense.append(_read_dense(place))
         elif kind == "Normalize":
-            found["normalize"] = True
+            settings["normalize"] = True
         else:
             raise EncoderError(
                 f"`source` must be made of Transformer, Pooling, Dense and Normalize, got {kind}."
             )
-    return {**found, "dense": tuple(dense)}
+    return {**settings, "dense": tuple(dense)}
 
 
-def _own_max_length(folder: Path) -> int | None:
-    """The maximum length that the folder states, if it does."""
+def _stated_max_length(folder: Path) -> int | None:
+    """Return the maximum length that the folder states, if it does."""
     path = folder / "sentence_bert_config.json"
     stated = read_json(path, "source").get("max_seq_length") if path.is_file() else None
     return stated if isinstance(stated, int) and stated > 0 else None
 
 
-def _own_pooling(config: dict[str, Any]) -> str:
-    """Our word for the pooling that the folder states, in the old spelling or the new."""
+def _stated_pooling(config: dict[str, Any]) -> str:
+    """Return the name of the pooling that the folder states, in the old format or the new."""
     stated = config.get("pooling_mode")
     if stated is None:
         modes = [word for key, word in _POOLING_KEYS.items() if config.get(key)]
-        others = [
+        unknown = [
             key
             for key, value in config.items()
             if key.startswith("pooling_mode_") and value is True and key not in _POOLING_KEYS
         ]
-        stated_words = modes + others
+        stated_words = modes + unknown
     else:
         stated_words = [_POOLING_NAMES.get(str(stated), f"unknown:{stated}")]
     if len(stated_words) != 1 or stated_words[0] not in _POOLING_NAMES.values():

@@ -104,7 +104,7 @@ def check_vocabulary_files(folder: Path, tokenizer: Any) -> None:
 
 @contextmanager
 def as_encoder_error(place: str | Path) -> Iterator[None]:
-    """Turns whatever a library raises for a bad source into one clear line.
+    """Turn whatever a library raises for a bad source into one clear line.
 
     Everything is caught: transformers, tokenizers, safetensors and PEFT raise errors of many kinds
     for a damaged file, some of them bare `Exception`.
@@ -135,7 +135,7 @@ def _refuse_pointer(path: Path) -> None:
 
 
 def _check_config(path: Path) -> None:
-    """A JSON object with a model type, and sizes that are positive whole numbers."""
+    """Return a JSON object with a model type, and sizes that are positive whole numbers."""
     config = read_json(path, "source")
     if not isinstance(config, dict):
         raise EncoderError(
@@ -154,7 +154,7 @@ def _check_config(path: Path) -> None:
 
 
 def _weight_files(folder: Path) -> list[Path]:
-    """The safetensors files that transformers would read, each of them there."""
+    """Return the safetensors files that transformers would read, each of them there."""
     if (folder / "model.safetensors").is_file():
         return [folder / "model.safetensors"]
     if not (folder / _INDEX).is_file():

@@ -44,13 +44,13 @@ class HiddenTable(RowTable):
     states: npt.NDArray[np.float32] = field(repr=False)
 
     def rows(self, indices: Any) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-        """Padded states (rows, longest, hidden size) and attention mask (rows, longest)."""
+        """Return padded states (rows, longest, hidden size) and attention mask (rows, longest)."""
         places, mask = self.places(indices)
         # Chosen, not multiplied: zero times what another text left is not always zero.
         return np.where(mask[:, :, None], self.states[places], np.float32(0)), mask.astype(np.int64)
 
     def join(self, other: "HiddenTable") -> "HiddenTable":
-        """This table with the texts of the other after it."""
+        """Return this table with the texts of the other after it."""
         return HiddenTable(
             states=np.concatenate([self.states, other.states]),
             offsets=self.joined_offsets(other),
@@ -69,7 +69,7 @@ class FrozenPrefix:
     """The first layers of a model; `below` runs them, `above` runs the model on their states."""
 
     def __init__(self, model: nn.Module, num_layers: int) -> None:
-        """Wraps the forward of the first layers of a transformers model, in place."""
+        """Wrap the forward of the first layers of a transformers model, in place."""
         self._model = model
         self._states: Tensor | None = None
         self._stop = False

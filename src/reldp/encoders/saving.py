@@ -46,7 +46,7 @@ def write_text_folder(
     normalize: bool,
     described: dict[str, Any],
 ) -> None:
-    """Writes everything into an existing empty folder."""
+    """Write everything into an existing empty folder."""
     model = base_model(backbone)
     config: Any = model.config
     tokenizer.model_max_length = max_length
@@ -86,13 +86,13 @@ def _state_single_precision(path: Path) -> None:
 
 
 def base_model(backbone: nn.Module) -> nn.Module:
-    """The transformers model itself, under PEFT's wrapping or bare."""
+    """Return the transformers model itself, under PEFT's wrapping or bare."""
     wrapped: Any = backbone
     return wrapped.get_base_model() if hasattr(backbone, "peft_config") else backbone
 
 
 def merged_state(backbone: nn.Module) -> dict[str, Tensor]:
-    """The model's weights in float32 on the CPU, adapters added, named as without adapters."""
+    """Return the model's weights in float32 on the CPU, adapters added, named as without adapters."""
     state: dict[str, Tensor] = {}
     model = base_model(backbone)
     for name, value in model.state_dict().items():
@@ -111,7 +111,7 @@ def merged_state(backbone: nn.Module) -> dict[str, Tensor]:
 
 
 def dense_config(linear: nn.Linear, activation: nn.Module) -> dict[str, Any]:
-    """The settings of a sentence-transformers Dense module."""
+    """Return the settings of a sentence-transformers Dense module."""
     kind = type(activation)
     return {
         "in_features": linear.in_features,
@@ -134,7 +134,7 @@ def _write_dense(folder: Path, layer: DenseLayer) -> None:
 
 
 def _pooling_config(dim: int, pooling: str) -> dict[str, Any]:
-    """The settings of a sentence-transformers Pooling module."""
+    """Return the settings of a sentence-transformers Pooling module."""
     modes = {key: word == pooling for word, key in _POOLING_KEYS.items()}
     return {"word_embedding_dimension": dim, **modes, "include_prompt": True}
 

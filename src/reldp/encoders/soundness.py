@@ -121,16 +121,16 @@ def refuse_unknown_words(tokenizer: Any, num_rows: int) -> None:
 
 
 def refuse_other_layers(model: nn.Module, unexpected: Iterable[str], name: str) -> None:
-    """Refuses weights of layers that the model lacks: its configuration is of another model.
+    """Refuse weights of layers that the model lacks: its configuration is of another model.
 
     Weights of a task head are not used here and may be there.
     """
     prefix = getattr(model, "base_model_prefix", "") + "."
     modules = dict(model.named_modules())
     for key in sorted(unexpected):
-        found = _LAYER.match(key.removeprefix(prefix))
-        layers = modules.get(found.group(1)) if found else None
-        if found and isinstance(layers, nn.ModuleList) and int(found.group(2)) >= len(layers):
+        match = _LAYER.match(key.removeprefix(prefix))
+        layers = modules.get(match.group(1)) if match else None
+        if match and isinstance(layers, nn.ModuleList) and int(match.group(2)) >= len(layers):
             raise EncoderError(
                 f"`source` must have a config.json of its own weights, got {name!r} with weights "
                 f"such as {key!r} and {len(layers)} layers in config.json."
@@ -138,7 +138,7 @@ def refuse_other_layers(model: nn.Module, unexpected: Iterable[str], name: str) 
 
 
 def _known(tokenizer: Any, words: list[str]) -> float:
-    """The share of the words that are told apart, every piece of them a real token.
+    """Return the share of the words that are distinguished, all of their tokens being known.
 
     Some tokenizers do not say which of their tokens stands for unknown words: words that have the
     same tokens are then counted once.

@@ -42,42 +42,42 @@ def tabulate(
     max_length: int,
     max_tokens: int,
 ) -> Iterator[tuple[_Places, Tensor]]:
-    """Runs a model on all texts.
+    """Run a model on all texts.
 
     Args:
         run: What the model says of rows, one result per row.
         rows: Rows of some texts, padded to a length.
-        synthetic: So many public random rows of a length.
+        synthetic: Function that returns public random rows of a length.
         lengths: Tokens of every text.
-        max_length: Most tokens of a text.
+        max_length: Largest number of tokens of a text.
         max_tokens: Tokens of a batch.
 
     Yields:
-        Places of some texts, and what the model says of them.
+        Places of some texts, and the model's outputs for them.
     """
     step = np.where(lengths <= 64, 8, 32)
     padded = np.maximum(lengths, np.minimum(-(-lengths // step) * step, max_length))
     with torch.no_grad():
         for length in np.unique(padded)[::-1].tolist():
-            own = np.flatnonzero(padded == length)
+            places = np.flatnonzero(padded == length)
             size = max(2, max_tokens // length)
-            decides = depends_on_values(lambda **own: run(own), synthetic(2, length))
+            decides = depends_on_values(lambda **places: run(places), synthetic(2, length))
             if decides or not _is_independent(run, synthetic, size, length):
                 size = 1
-            yield from _batches(run, rows, own, size, length)
+            yield from _batches(run, rows, places, size, length)
 
 
 def _batches(
     run: Callable[[_Rows], Tensor],
     rows: Callable[[_Places, int], _Rows],
-    own: _Places,
+    places: _Places,
     size: int,
     length: int,
 ) -> Iterator[tuple[_Places, Tensor]]:
-    """Runs the texts of one length in batches of one size."""
+    """Run the texts of one length in batches of one size."""
     real = max(1, size - 1)
-    for start in range(0, len(own), real):
-        texts = own[start : start + real]
+    for start in range(0, len(places), real):
+        texts = places[start : start + real]
         filled = np.concatenate([texts, np.repeat(texts[:1], size - len(texts))])
         yield texts, run(_with_masked_end(rows(filled, length)))[: len(texts)]
 

@@ -20,7 +20,7 @@ _DEFAULT_MAX_LENGTH = 128
 
 
 def base_hash(pretrained: Pretrained) -> str:
-    """The hash of the weights before training: the model's and the dense layers'."""
+    """Return the hash of the weights before training: the model's and the dense layers'."""
     state = dict(pretrained.model.state_dict())
     for index, layer in enumerate(pretrained.dense):
         state |= {f"dense.{index}.{k}": v for k, v in layer.linear.state_dict().items()}
@@ -28,7 +28,7 @@ def base_hash(pretrained: Pretrained) -> str:
 
 
 def checked_pooling(pooling: str | None, pretrained: Pretrained) -> str:
-    """The pooling asked for, or the model's own, or the usual one for its kind."""
+    """Return the pooling asked for, or the model's own, or the usual one for its kind."""
     config: Any = pretrained.model.config
     decoder = is_decoder(config.model_type)
     chosen = pooling or pretrained.pooling or ("last" if decoder else "mean")
@@ -42,7 +42,7 @@ def checked_pooling(pooling: str | None, pretrained: Pretrained) -> str:
 
 
 def checked_max_length(max_length: int | None, pretrained: Pretrained) -> int:
-    """The maximum length asked for, or the model's own; more than the model has is refused."""
+    """Return the maximum length asked for, or the model's own; more than the model has is refused."""
     limit = min(int(pretrained.tokenizer.model_max_length), num_positions(pretrained.model))
     if max_length is None:
         return min(pretrained.max_length or _DEFAULT_MAX_LENGTH, limit)

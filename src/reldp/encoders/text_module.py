@@ -37,7 +37,7 @@ class TextModule(nn.Module):
         normalize: bool,
         autocast: bool,
     ) -> None:
-        """Joins the parts.
+        """Join the parts.
 
         Args:
             backbone: A transformers model, or a PEFT model around one, adapted already.
@@ -110,7 +110,7 @@ class TextModule(nn.Module):
         return torch.autocast(device.type, dtype=torch.bfloat16) if self.autocast else nullcontext()
 
     def _mask(self, mask: Tensor) -> Tensor:
-        """The mask as the backbone takes it; what is added to scores is made here, on the device.
+        """Return the mask as the backbone takes it; what is added to scores is made here, on the device.
 
         Transformers would read the mask back to see whether it is needed, and build it from a
         number on the CPU: neither can be recorded (`reldp.training.replay`).

@@ -72,7 +72,7 @@ class RowTable:
         return np.argsort(-longest, kind="stable")
 
     def joined_offsets(self, other: "RowTable") -> npt.NDArray[np.int64]:
-        """The offsets of this table's texts, then of the other's."""
+        """Return the offsets of this table's texts, then of the other's."""
         return np.concatenate([self.offsets, other.offsets[1:] + self.offsets[-1]])
 
 
@@ -90,7 +90,7 @@ class TokenTable(RowTable):
     pad_id: int
 
     def rows(self, indices: _Indices) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Padded rows of the texts asked for.
+        """Return padded rows of the texts asked for.
 
         Args:
             indices: Shape (rows,); a text may be asked for more than once.
@@ -104,7 +104,7 @@ class TokenTable(RowTable):
         return ids.astype(np.int64), mask.astype(np.int64)
 
     def join(self, other: "TokenTable") -> "TokenTable":
-        """This table with the texts of the other after it: a public pool after the graph."""
+        """Return this table with the texts of the other after it: a public pool after the graph."""
         if other.pad_id != self.pad_id:
             raise EncoderError(
                 f"`pad_id` must agree, got {self.pad_id} and {other.pad_id}. "
@@ -118,7 +118,7 @@ class TokenTable(RowTable):
 
 
 def tokenize(tokenizer: Any, batches: Iterable[Sequence[str]], max_length: int) -> TokenTable:
-    """The token table of all texts, batch after batch.
+    """Return the token table of all texts, batch after batch.
 
     Args:
         tokenizer: A Hugging Face tokenizer with a padding token.
@@ -142,7 +142,7 @@ def tokenize(tokenizer: Any, batches: Iterable[Sequence[str]], max_length: int) 
 def shared_table(
     fingerprint: str, tokenizer: Any, batches: Iterable[Sequence[str]], max_length: int
 ) -> TokenTable:
-    """The token table of a graph; encoders that tokenize alike share it while it is in use.
+    """Return the token table of a graph; encoders that tokenize alike share it while it is in use.
 
     Args:
         fingerprint: The graph's, which stands for its texts.
@@ -154,17 +154,19 @@ def shared_table(
         return tokenize(tokenizer, batches, max_length)
     rules = json.loads(tokenizer.backend_tokenizer.to_str())
     # Every call sets these anew, from the length and from the side, which repr tells.
-    kept = {name: value for name, value in rules.items() if name not in ("truncation", "padding")}
-    digest = hashlib.sha256(json.dumps(kept).encode()).hexdigest()
+    tokenizer_rules = {
+        name: value for name, value in rules.items() if name not in ("truncation", "padding")
+    }
+    digest = hashlib.sha256(json.dumps(tokenizer_rules).encode()).hexdigest()
     key = (fingerprint, digest, repr(tokenizer), max_length)
-    found = _TABLES.get(key)
-    if found is None:
-        found = _TABLES[key] = tokenize(tokenizer, batches, max_length)
-    return found
+    table = _TABLES.get(key)
+    if table is None:
+        table = _TABLES[key] = tokenize(tokenizer, batches, max_length)
+    return table
 
 
 def checked_indices(indices: _Indices, count: int) -> npt.NDArray[np.int64]:
-    """The indices as int64; one that is negative or too large is refused, never wrapped around."""
+    """Return the indices as int64; one that is negative or too large is refused, never wrapped around."""
     try:
         chosen = np.asarray(indices, dtype=np.int64)
     except (ValueError, TypeError, OverflowError):  # it would quote the value, perhaps an id

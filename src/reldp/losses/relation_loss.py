@@ -86,14 +86,14 @@ class RelationLoss:
     def __call__(self, embeddings: Tensor, endpoints: _Values, mask: _Values) -> Tensor:
         """Return the loss of each unit, (units,), in float32 or better; see `reldp.losses.Loss`."""
         endpoints, mask = _checked(embeddings, endpoints, mask)
-        positive, others, hidden = self._scores(embeddings, endpoints, mask)
+        positive, negative_scores, hidden = self._scores(embeddings, endpoints, mask)
         if self.loss == "infonce":
             # exp(-inf) = 0 takes a masked negative out of the softmax, and out of its gradient.
-            others = others.masked_fill(hidden, -math.inf)
-            scores = torch.cat([positive[:, None], others], dim=1)  # (units, 1 + pairs)
+            negative_scores = negative_scores.masked_fill(hidden, -math.inf)
+            scores = torch.cat([positive[:, None], negative_scores], dim=1)  # (units, 1 + pairs)
             # logsumexp - positive is exactly 0 when the positive stands alone.
             return torch.logsumexp(scores, dim=1) - positive
-        gap = others - positive[:, None]  # (units, pairs)
+        gap = negative_scores - positive[:, None]  # (units, pairs)
         terms = functional.softplus(gap) if self.loss == "logistic" else (self.margin + gap).relu()
         return terms.masked_fill(hidden, 0.0).sum(dim=1)
 
@@ -109,16 +109,19 @@ class RelationLoss:
         # Both endpoints are scored, then one is chosen: (units, k, 2) is small, gathered rows are not.
         with_endpoints = negatives @ pair.transpose(1, 2)
         if self.pairing == "one":
-            others, hidden = with_endpoints.gather(2, endpoints[:, :, None]).squeeze(2), mask
+            negative_scores, hidden = (
+                with_endpoints.gather(2, endpoints[:, :, None]).squeeze(2),
+                mask,
+            )
         else:
-            others, hidden = with_endpoints.flatten(1), mask.repeat_interleave(2, dim=1)
+            negative_scores, hidden = with_endpoints.flatten(1), mask.repeat_interleave(2, dim=1)
         if self.pairing == "all":
             count = mask.shape[1]
             first, second = torch.triu_indices(count, count, offset=1, device=mask.device)
             among = (negatives @ negatives.transpose(1, 2))[:, first, second]
-            others = torch.cat([others, among], dim=1)
+            negative_scores = torch.cat([negative_scores, among], dim=1)
             hidden = torch.cat([hidden, mask[:, first] | mask[:, second]], dim=1)
-        return positive / self.temperature, others / self.temperature, hidden
+        return positive / self.temperature, negative_scores / self.temperature, hidden
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as plain JSON values."""

@@ -22,5 +22,5 @@ NORM_FLOOR = 1e-4
 
 
 def unit_length(vectors: Tensor) -> Tensor:
-    """The vectors (..., dim), each divided by its length or by `NORM_FLOOR`."""
+    """Return the vectors (..., dim), each divided by its length or by `NORM_FLOOR`."""
     return functional.normalize(vectors, dim=-1, eps=NORM_FLOOR)

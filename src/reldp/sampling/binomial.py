@@ -65,7 +65,7 @@ class BinomialCount:
         self._table = self._boundaries()
 
     def draw(self, stream: "Stream") -> int:
-        """The next count from the stream; reads one word, hardly ever four."""
+        """Return the next count from the stream; reads one word, hardly ever four."""
         word = int(stream.uint64(1)[0])
         left = int(np.searchsorted(self._table, np.uint64(word), side="left"))
         right = int(np.searchsorted(self._table, np.uint64(word), side="right"))
@@ -76,7 +76,7 @@ class BinomialCount:
         return self.invert(word)
 
     def invert(self, bits: int) -> int:
-        """The outcome that a uniform number of 256 bits stands for, by walking all weights."""
+        """Return the outcome that a uniform number of 256 bits stands for, by walking all weights."""
         reached = 0
         for outcome, weight in self._outcomes():
             reached += weight

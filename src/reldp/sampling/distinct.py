@@ -30,21 +30,21 @@ __all__ = ["distinct"]
 
 
 def distinct(stream: "Stream", size: int, count: int) -> NDArray[np.int64]:
-    """``count`` different integers from 0 .. size-1 in uniformly random order; shape (count,)."""
+    """Return ``count`` different integers from 0 .. size-1 in uniformly random order; shape (count,)."""
     if not 0 <= count <= size:
         raise PlanError(f"`count` must be between 0 and the size {size}, got {count}.")
     if 2 * count > size:
         return _shuffled(stream, size)[:count]
-    # A few more than will be needed, so that one look for repeats is usually enough.
+    # A few more than will be needed, so that one check for repeats is usually enough.
     drawn = stream.integers(max(size, 1), count + count * count // max(size, 1) + 8)
-    found = _without_repeats(drawn)
-    while found.size < count:
-        found = _without_repeats(np.concatenate([found, stream.integers(size, count)]))
-    return found[:count]
+    numbers = _without_repeats(drawn)
+    while numbers.size < count:
+        numbers = _without_repeats(np.concatenate([numbers, stream.integers(size, count)]))
+    return numbers[:count]
 
 
 def _without_repeats(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers in their order, each at its first place only."""
+    """Return the numbers in their order, each at its first place only."""
     _, first_places = np.unique(numbers, return_index=True)
     if first_places.size == numbers.size:
         return numbers
