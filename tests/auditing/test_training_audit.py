@@ -136,7 +136,7 @@ def test_rates_of_the_attack_can_be_computed_by_hand():
 
 
 def test_audits_without_a_promise_or_with_a_degree_beyond_it_are_refused():
-    with pytest.raises(InputError, match="`plan` must promise something to entities"):
+    with pytest.raises(InputError, match="`plan` must protect entities with noise"):
         audit_training(CAPPED, plan_of(unit="relation"), memorizing, reference=untrained)
     with pytest.raises(InputError, match="`degree` must be at most max_degree 3, got 4"):
         audit_training(CAPPED, plan_of(), memorizing, reference=untrained, degree=4)

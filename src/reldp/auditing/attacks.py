@@ -29,7 +29,7 @@ __all__ = ["LikelihoodRatio", "scores"]
 Array = npt.NDArray[np.float64]
 
 _RESOLUTION = 50  # sums closer than a deviation / 50 count as one
-_MOST_CENTRES = 1000
+_MAX_CENTERS = 1000
 _CELLS = 4_000_000
 _FLOOR = -700.0  # log density below which a double is 0
 
@@ -49,7 +49,7 @@ class _Mixture:
             _, cell, counts = np.unique(
                 np.round(sums / width), return_inverse=True, return_counts=True
             )
-            if counts.size <= _MOST_CENTRES:
+            if counts.size <= _MAX_CENTERS:
                 break
             width *= 2
         centers = np.bincount(cell, weights=sums) / counts
@@ -95,11 +95,11 @@ def scores(outputs: Array, ratio: LikelihoodRatio) -> dict[str, Array]:
         outputs: Outputs along the entity's direction.  (N, T)
         ratio: Fitted on pilot trials.
     """
-    found = {
+    by_name = {
         "likelihood": ratio(outputs),
         "projection": outputs.sum(axis=1),
         "smallest": np.abs(outputs).min(axis=1),
     }
     if outputs.shape[1] > 1:
-        found["range"] = outputs.max(axis=1) - outputs.min(axis=1)
-    return found
+        by_name["range"] = outputs.max(axis=1) - outputs.min(axis=1)
+    return by_name

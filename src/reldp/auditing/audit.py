@@ -75,12 +75,12 @@ class _Evidence:
 
 
 def default_deltas(plan: PrivacyPlan) -> tuple[float, ...]:
-    """The plan's own delta and a few at which trials see more."""
+    """Return the plan's own delta and a few at which trials see more."""
     return tuple(sorted({plan.delta, *(d for d in _DELTAS if d > plan.delta)}))
 
 
 def steps_alone(plan: PrivacyPlan) -> PrivacyPlan:
-    """The plan without the release of private sizes: what an audit of steps is compared with."""
+    """Return the plan without the release of private sizes: what an audit of steps is compared with."""
     return replace(
         plan,
         delta=plan.delta - plan.sizes_delta,
@@ -127,16 +127,16 @@ def audit_mechanism(
     steps = steps_alone(plan)
     claim = claimed or (lambda d: replace(steps, delta=d).epsilon(num_steps=num_steps))
     miss = (1 - confidence) / (len(chosen) * len(designs) * len(_METHODS) * len(_DIRECTIONS))
-    found: dict[float, list[Bound]] = {delta: [] for delta in chosen}
+    candidates: dict[float, list[Bound]] = {delta: [] for delta in chosen}
     claims = {delta: claim(delta) for delta in chosen}
     total = len(designs) * 2 * (trials + _pilot_trials(trials)) * num_steps  # on two graphs
     report = None if progress is None else lambda done: progress(done, total)
     for design in designs:
         evidence = _gather(plan, graphs, design, parts, secret, trials, num_steps, report)
         for delta in chosen:
-            found[delta] += _judge(evidence, delta, claims[delta], miss)
+            candidates[delta] += _judge(evidence, delta, claims[delta], miss)
     return MechanismAudit(
-        bounds=tuple(max(found[delta], key=lambda b: b.epsilon) for delta in chosen),
+        bounds=tuple(max(candidates[delta], key=lambda b: b.epsilon) for delta in chosen),
         num_steps=num_steps,
         trials=trials,
         confidence=confidence,
@@ -157,7 +157,7 @@ def _check(plan: PrivacyPlan, trials: int, num_steps: int, confidence: float) ->
 
 
 def _subkey(key: bytes, *labels: str) -> bytes:
-    """An independent key for one graph under one design."""
+    """Return an independent key for one graph under one design."""
     return hashlib.blake2b("/".join(labels).encode(), key=key, digest_size=32).digest()
 
 
@@ -176,7 +176,7 @@ def _gather(
     num_steps: int,
     progress: Callable[[int], None] | None,
 ) -> _Evidence:
-    """Runs pilot and judging trials on both graphs."""
+    """Run pilot and judging trials on both graphs."""
     halves: list[_Half] = []
     for side, graph in (("with", pair.with_entity), ("without", pair.without_entity)):
         made = maker(plan, graph, _subkey(key, side, design.name))

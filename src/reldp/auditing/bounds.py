@@ -6,8 +6,8 @@ epsilon >= log((P[A] - delta) / Q[A]). Two ways to bound the probabilities:
 * `counting_bound`: how often the real outputs, noise and all, fell into A. Believes nothing.
 * `gaussian_bound`: the auditor also sees the sums before the noise. Given its sums, outputs are Gaussian, so the
   probability that their total, or any of them, exceeds a threshold is known exactly for every trial, and only the
-  sums' own randomness is left to chance. Believes the noise (which has tests of its own) and, where the auditor's
-  gradients are all zero, that they add up to zero. Reaches any delta with few trials.
+  sums are random. Assumes that the noise is right (other tests check it) and, where the auditor's gradients are all
+  zero, that they add up to zero. Reaches any delta with few trials.
 
 The event is chosen on one half of the trials and judged on the other. P and Q each miss with half of `miss`.
 
@@ -68,8 +68,8 @@ def _epsilon(probability: npt.ArrayLike, other: npt.ArrayLike, delta: float) -> 
     """log((P - delta) / Q), 0 where that says nothing."""
     spare = np.asarray(probability, dtype=np.float64) - delta
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.log(np.maximum(spare, 0.0) / np.asarray(other, dtype=np.float64))
-    return np.asarray(np.maximum(np.nan_to_num(found, nan=0.0, neginf=0.0), 0.0))
+        bound = np.log(np.maximum(spare, 0.0) / np.asarray(other, dtype=np.float64))
+    return np.asarray(np.maximum(np.nan_to_num(bound, nan=0.0, neginf=0.0), 0.0))
 
 
 def _candidates(pilot: Sides) -> Array:
@@ -90,7 +90,7 @@ def _hits(scores: Array, thresholds: Array, above: bool) -> npt.NDArray[np.int64
 
 
 def counting_bound(pilot: Sides, trials: Sides, *, delta: float, miss: float) -> Judged:
-    """The bound of the best half-line of a score, by counting.
+    """Return the bound of the best half-line of a score, by counting.
 
     Args:
         pilot: Scores of the trials that choose the event: P's, then Q's.
@@ -144,14 +144,14 @@ class _Event:
 def _events(pilot: Sides, deviation: float) -> list[_Event]:
     """Candidates: where sums can be, and some deviations beyond."""
     steps = pilot[0].shape[1]
-    found = []
+    events = []
     for kind in ("total", "peak")[: 1 + (steps > 1)]:
         columns = [side.sum(axis=1) if kind == "total" else side for side in pilot]
         scale = deviation * (steps**0.5 if kind == "total" else 1.0)
         low, high = min(map(np.min, columns)), max(map(np.max, columns))
         for threshold in np.linspace(low - 6 * scale, high + 8 * scale, _THRESHOLDS):
-            found += [_Event(kind, float(threshold), above) for above in (True, False)]
-    return found
+            events += [_Event(kind, float(threshold), above) for above in (True, False)]
+    return events
 
 
 def _distinct(sums: Array, deviation: float) -> tuple[Array, Array]:
@@ -182,7 +182,7 @@ def _cut(chances: Array, shares: Array, sizes: tuple[int, int], miss: float) -> 
 
 
 def _lower(values: Array, pilot: Array, *, miss: float) -> float:
-    """A lower bound on a mean, far from 1 as well.
+    """Return a lower bound on a mean, far from 1 as well.
 
     Values above a cut that the pilot trials chose are lowered to it, which only lowers the mean; the rest is measured
     in units of the cut, so a bound on chances of a millionth is as good as one on a half.
@@ -203,7 +203,7 @@ def gaussian_bound(
     miss: float,
     certain: tuple[bool, bool] = (False, False),
 ) -> Judged:
-    """The bound of the best event about noisy sums, its probability exact given each trial's sums.
+    """Return the bound of the best event about noisy sums, its probability exact given each trial's sums.
 
     Args:
         pilot: Sums before noise of the trials that choose the event, (N, T) each: P's, then Q's.
@@ -245,7 +245,7 @@ def _judged(
     delta: float,
     miss: float,
 ) -> Judged:
-    """The chosen event on the judging trials."""
+    """Return the chosen event on the judging trials."""
     given_p, given_q = (_chances(side, event, deviation) for side in trials)
     pilot_p, pilot_q = (_chances(side, event, deviation) for side in pilot)
     probability = float(given_p[0]) if sure[0] else _lower(given_p, pilot_p, miss=miss / 2)

@@ -1,9 +1,9 @@
-"""Canary entities: strangers put into a graph by fair coins, so that a trained encoder can be asked about them.
+"""Canary entities: made-up entities that are put into a graph at random, to test what a trained encoder reveals.
 
-Each canary has `degree` partners of its own. Partners are always in the graph; a canary, with all its relations, only
-if its coin says so. Canaries are never related to one another and share no partner, so no positive holds two of them,
-and each coin decides about exactly one unit of privacy. Names are made of random syllables, so that nothing
-else in the graph reads like them; for graphs of features they are random directions of usual length.
+Each canary has `degree` partners that no other canary has. Partners are always in the graph; a canary, with all its
+relations, with probability 1/2. Canaries are never related to one another and share no partner, so no positive holds
+two of them, and each random draw decides about exactly one unit of privacy. Names are made of random syllables, so that
+nothing else in the graph reads like them; for graphs of features they are random directions of usual length.
 
 Public: `Canaries`, `insert_canaries`.
 
@@ -30,10 +30,10 @@ _CONSONANTS, _VOWELS = "bdfgklmnprstvz", "aeiou"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Canaries:
-    """A graph with canaries, and what is needed to ask about them.
+    """A graph with canaries, and what an attack on it needs.
 
     Attributes:
-        graph: The graph to train on: the given one, all partners, and the canaries whose coins say so.
+        graph: The graph to train on: the given one, all partners, and the canaries that were drawn.
         included: Which canaries are in; (c,) bool. The answer that an attacker guesses at.
         scoring: All canaries (first c rows) and their partners (c * degree rows, canary by canary),
             without relations: what to embed.
@@ -47,18 +47,18 @@ class Canaries:
 
     @property
     def num_canaries(self) -> int:
-        """How many coins were thrown."""
+        """Number of canaries, in the graph or not."""
         return int(self.included.size)
 
 
 def insert_canaries(graph: EntityGraph, *, num_canaries: int, degree: int, seed: int) -> Canaries:
-    """A copy of the graph with canaries.
+    """Return a copy of the graph with canaries.
 
     Args:
         graph: The training graph, its degrees capped.
-        num_canaries: How many coins to throw.
+        num_canaries: Number of canaries, each in the graph with probability 1/2.
         degree: Relations of each canary; at most the plan's max_degree.
-        seed: Of coins and names. Audits are tests: nothing here protects anyone.
+        seed: Seed of the random draws and names. Audits are tests: nothing here protects anyone.
     """
     if num_canaries < 1 or degree < 1:
         raise InputError(
@@ -67,7 +67,7 @@ def insert_canaries(graph: EntityGraph, *, num_canaries: int, degree: int, seed:
     rng = np.random.default_rng(seed)
     included = rng.integers(0, 2, num_canaries).astype(np.bool_)
     count = num_canaries * (1 + degree)
-    made = _strangers(graph, count, rng)
+    made = _new_entities(graph, count, rng)
     order = np.concatenate([np.flatnonzero(included), np.arange(num_canaries, count)])
     partners = np.arange(num_canaries, count).reshape(num_canaries, degree)
     pairs = [(int(c), int(p)) for c in np.flatnonzero(included) for p in partners[c]]
@@ -80,13 +80,13 @@ def insert_canaries(graph: EntityGraph, *, num_canaries: int, degree: int, seed:
 
 
 def _name(rng: np.random.Generator, syllables: int) -> str:
-    """A word that nobody has used."""
+    """Return a random word."""
     parts = [_CONSONANTS[rng.integers(14)] + _VOWELS[rng.integers(5)] for _ in range(syllables)]
     return "".join(parts)
 
 
-def _strangers(graph: EntityGraph, count: int, rng: np.random.Generator) -> Any:
-    """A table of new entities with the graph's columns, all protected."""
+def _new_entities(graph: EntityGraph, count: int, rng: np.random.Generator) -> Any:
+    """Return a table of new entities with the graph's columns, all protected."""
     import pyarrow as pa
 
     kind = graph.ids.type
@@ -129,14 +129,14 @@ def _joined(
     order: npt.NDArray[np.int64],
     pairs: list[tuple[int, int]],
 ) -> EntityGraph:
-    """The graph with some of the new entities and their relations."""
+    """Return the graph with some of the new entities and their relations."""
     import pyarrow as pa
 
     entities, relations = graph.to_arrow()
     names = [name for name in ("id", "text", "features") if name in entities.column_names]
-    own = entities.select(names).append_column("protected", pa.array(graph.protected))
+    entities_table = entities.select(names).append_column("protected", pa.array(graph.protected))
     new = made.take(pa.array(order)).select([*names, "protected"])
-    both = pa.concat_tables([own, new.cast(own.schema)])
+    both = pa.concat_tables([entities_table, new.cast(entities_table.schema)])
     added = _relations(made, pairs)
     endpoints = relations.select(["source", "target"])
     return EntityGraph.from_arrow(both, pa.concat_tables([endpoints, added.cast(endpoints.schema)]))

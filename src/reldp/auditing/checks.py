@@ -86,7 +86,7 @@ def noise_checks(
         "noise deviation, empty batches": size == 0,
     }
     part = miss / (len(groups) + 2)
-    found = []
+    checks = []
     for name, chosen in groups.items():
         group = values[chosen] / deviation
         if len(group) < _LEAST and name != "noise deviation":
@@ -94,15 +94,15 @@ def noise_checks(
         # The sum of squares is chi-squared: exact, and only too little noise breaks the promise.
         p_value = float(chdtr(group.size, float((group**2).sum())))
         seen = deviation * float(np.sqrt((group**2).mean()))
-        found.append(_check(name, f"{deviation:.4g}", f"{seen:.4g}", p_value, part))
+        checks.append(_check(name, f"{deviation:.4g}", f"{seen:.4g}", p_value, part))
     shape = kstest(values.ravel() / deviation, "norm")
-    found.append(
+    checks.append(
         _check(
             "noise distribution", "Gaussian", f"distance {shape.statistic:.3g}", shape.pvalue, part
         )
     )
-    found.append(_coordinates(values / deviation, part))
-    return found
+    checks.append(_coordinates(values / deviation, part))
+    return checks
 
 
 def _coordinates(unit: Array, miss: float) -> Check:
@@ -142,7 +142,7 @@ def repetition_checks(values: dict[int, Array], *, deviation: float, miss: float
     _, counts = np.unique(rounded.view([("", np.float32)] * rounded.shape[1]), return_counts=True)
     repeated = int((counts - 1).sum())
     text = f"{repeated:,} of {len(stacked):,} repeated"
-    found = [
+    checks = [
         _check(
             "noise of steps and branches",
             "never the same",
@@ -152,8 +152,8 @@ def repetition_checks(values: dict[int, Array], *, deviation: float, miss: float
         )
     ]
     first = next(iter(values.values())) / deviation
-    found.append(_lags(first, miss / 2))
-    return found
+    checks.append(_lags(first, miss / 2))
+    return checks
 
 
 def _lags(unit: Array, miss: float) -> Check:
@@ -212,7 +212,7 @@ def batch_checks(
     trials = steps * num_relations
     low, high = binom.cdf(total, trials, sample_rate), binom.sf(total - 1, trials, sample_rate)
     mean = f"{num_relations * sample_rate:.5g} relations"
-    found = [
+    checks = [
         _check("mean batch size", mean, f"{total / steps:.5g}", min(1.0, 2 * min(low, high)), part)
     ]
     for level in _LEVELS:
@@ -221,8 +221,8 @@ def batch_checks(
         hits = int((sizes <= limit).sum())
         p_value = 1.0 if chance >= 1 else float(binomtest(hits, steps, chance).pvalue)
         name = f"share of batches of at most {limit}"
-        found.append(_check(name, f"{chance:.4g}", f"{hits / steps:.4g}", p_value, part))
-    return found
+        checks.append(_check(name, f"{chance:.4g}", f"{hits / steps:.4g}", p_value, part))
+    return checks
 
 
 def clip_check(along: Array, sizes: IntArray, *, deviation: float, miss: float) -> Check:

@@ -25,7 +25,7 @@ from reldp.plan import PrivacyPlan
 
 __all__ = ["NeighborPair", "pair_from_relations", "relation_pair", "worst_pair"]
 
-_MOST_RELATIONS = 20_000_000
+_MAX_RELATIONS = 20_000_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,7 +51,7 @@ def _graph(
     protected: npt.NDArray[np.bool_],
     max_degree: int,
 ) -> CappedGraph:
-    """A graph of numbered entities without texts worth reading."""
+    """Return a graph of numbered entities without texts worth reading."""
     import pyarrow as pa
 
     ids = np.arange(num_entities)
@@ -72,7 +72,7 @@ def pair_from_relations(
     max_degree: int,
     unprotected: int = 0,
 ) -> NeighborPair:
-    """A pair from given relations among others and the entity's partners.
+    """Return a pair from given relations among others and the entity's partners.
 
     Args:
         relations: Relations among entities 0 .. n-2.
@@ -81,14 +81,14 @@ def pair_from_relations(
         max_degree: K, which every protected entity must obey.
         unprotected: How many of the others, from 0 on, are promised nothing.
     """
-    others = np.asarray(relations, dtype=np.int64).reshape(-1, 2)
+    other_relations = np.asarray(relations, dtype=np.int64).reshape(-1, 2)
     entity = num_entities - 1
-    own = np.array([(entity, partner) for partner in entity_relations], dtype=np.int64)
+    entity_pairs = np.array([(entity, partner) for partner in entity_relations], dtype=np.int64)
     protected = np.arange(num_entities) >= unprotected
-    both = np.concatenate([others, own.reshape(-1, 2)])
+    both = np.concatenate([other_relations, entity_pairs.reshape(-1, 2)])
     return NeighborPair(
         with_entity=_graph(num_entities, both, protected, max_degree),
-        without_entity=_graph(num_entities - 1, others, protected[:-1], max_degree),
+        without_entity=_graph(num_entities - 1, other_relations, protected[:-1], max_degree),
         entity=entity,
     )
 
@@ -100,9 +100,9 @@ def _ring_relations(num_entities: int, num_relations: int) -> npt.NDArray[np.int
             f"`num_relations` must fit between {num_entities} entities, got "
             f"{num_relations}. Audit a plan of a graph without repeated relations."
         )
-    if num_relations > _MOST_RELATIONS:
+    if num_relations > _MAX_RELATIONS:
         raise PlanError(
-            f"`num_relations` must be at most {_MOST_RELATIONS} for an audit, got {num_relations}. "
+            f"`num_relations` must be at most {_MAX_RELATIONS} for an audit, got {num_relations}. "
             "Audit a smaller plan of the same rates."
         )
     place = np.arange(num_relations, dtype=np.int64)
@@ -145,7 +145,7 @@ def relation_pair(
     num_entities: int,
     unprotected: int,
 ) -> NeighborPair:
-    """A pair that differs in one relation; both graphs have all entities.
+    """Return a pair that differs in one relation; both graphs have all entities.
 
     Args:
         relations: Relations of the smaller graph, (m, 2).

@@ -1,14 +1,14 @@
 """Lower bounds on epsilon from guesses about many canaries in a single training run.
 
-Each of m canaries was put in by a fair coin of its own; the attacker says "in" or "out" for r of them and is right v
-times. Two bounds on how likely that is:
+Each of m canaries was put in with probability 1/2, independently; the attacker says "in" or "out" for r of them and
+is right v times. Two bounds on how likely that is:
 
 * `guessing_p_value`: for an (epsilon, delta)-private run, v is dominated by a binomial with success probability
   e^epsilon / (1 + e^epsilon), up to delta (Steinke, Nasr, Jagielski, "Privacy auditing with one (1) training run",
   2023, theorem 5.2 in its numerical form).
 * `is_too_good`: the same for a whole trade-off curve (Mahloujifar, Melis, Chaudhuri, "Auditing f-differential
   privacy in one run", 2024). Write r_i and h_i for the chances that a random canary is guessed right, or wrong, while
-  at least i guesses are right. Flipping one canary's coin turns a right guess into a wrong one, so h_i is at least
+  at least i guesses are right. Reversing one canary's draw turns a right guess into a wrong one, so h_i is at least
   what the curve allows for r_(i+1); and r, h grow together. Starting from the assumption that at least v right
   guesses have probability `miss`, the recursion runs down to i = 0; if more comes out than the share of canaries that
   were guessed at all, the assumption was wrong.
@@ -59,7 +59,7 @@ def _check_guesses(canaries: int, guesses: int, right: int) -> None:
 def guessing_p_value(
     *, canaries: int, guesses: int, right: int, epsilon: float, delta: float
 ) -> float:
-    """The largest chance of so many right guesses against an (epsilon, delta)-private run."""
+    """Return the largest chance of so many right guesses against an (epsilon, delta)-private run."""
     _check_guesses(canaries, guesses, right)
     chance = 1.0 / (1.0 + math.exp(-epsilon))
     tail = float(binom.sf(right - 1, guesses, chance))
@@ -72,7 +72,7 @@ def guessing_p_value(
 
 
 def guessing_bound(*, canaries: int, guesses: int, right: int, delta: float, miss: float) -> float:
-    """The largest epsilon, at delta, that these guesses refute with probability of error `miss`."""
+    """Return the largest epsilon, at delta, that these guesses refute with probability of error `miss`."""
     _check_guesses(canaries, guesses, right)
 
     def refuted(epsilon: float) -> bool:
@@ -85,7 +85,7 @@ def guessing_bound(*, canaries: int, guesses: int, right: int, delta: float, mis
 
 
 def _largest(refuted: Callable[[float], bool]) -> float:
-    """The largest argument that is refuted, to within rounding downwards; 0 if none is."""
+    """Return the largest argument that is refuted, to within rounding downwards; 0 if none is."""
     if not refuted(0.0):
         return 0.0
     low, high = 0.0, _LARGEST
@@ -112,12 +112,12 @@ def is_too_good(*, canaries: int, guesses: int, right: int, curve: Curve, miss: 
 
 
 def gaussian_curve(mu: float) -> Curve:
-    """The trade-off of a Gaussian mechanism with shift mu."""
+    """Return the trade-off of a Gaussian mechanism with shift mu."""
     return lambda p: float(ndtr(ndtri(p) - mu))
 
 
 def profile_curve(points: Sequence[tuple[float, float]]) -> Curve:
-    """The trade-off that follows from (epsilon, delta) pairs, each for an event and for its complement."""
+    """Return the trade-off that follows from (epsilon, delta) pairs, each for an event and for its complement."""
     known = [(epsilon, delta) for epsilon, delta in points if epsilon < _VACUOUS]
     growth = np.exp(np.array([epsilon for epsilon, _ in known]))
     deltas = np.array([delta for _, delta in known])

@@ -90,25 +90,25 @@ class MechanismAudit:
     @property
     def headline(self) -> Bound:
         """The bound at the plan's own delta where it says something, else the tightest."""
-        own = [bound for bound in self.bounds if bound.delta == self.plan.get("delta")]
-        if self.refuted or not own or own[0].epsilon == 0:
+        at_plan = [bound for bound in self.bounds if bound.delta == self.plan.get("delta")]
+        if self.refuted or not at_plan or at_plan[0].epsilon == 0:
             return self.tightest
-        return own[0]
+        return at_plan[0]
 
     @property
     def verdict(self) -> str:
         """One line for people."""
         best = self.headline
-        found = f"epsilon is at least {best.epsilon:.3g} at delta {best.delta:.2g}"
+        outcome = f"epsilon is at least {best.epsilon:.3g} at delta {best.delta:.2g}"
         claim = f"the claim is {best.claimed:.3g}"
         sure = f"{self.confidence:.3%}".rstrip("0%").rstrip(".") + " % confidence"
         if self.refuted:
-            return f"REFUTED: {found}, {claim} ({sure}, {self.trials:,} trials)."
+            return f"REFUTED: {outcome}, {claim} ({sure}, {self.trials:,} trials)."
         share = "" if best.claimed == 0 else f", {best.share:.0%} of it"
-        return f"Consistent: {found}{share}; {claim} ({sure}, {self.trials:,} trials)."
+        return f"Consistent: {outcome}{share}; {claim} ({sure}, {self.trials:,} trials)."
 
     def to_record(self) -> dict[str, Any]:
-        """The few values that belong on a certificate."""
+        """Return the few values that belong on a certificate."""
         best = self.headline
         return {
             "kind": "mechanism",

@@ -79,15 +79,15 @@ class Batch:
         return int(np.bincount(self.positives.ravel()).max(initial=0)) <= max_degree
 
     @property
-    def own(self) -> npt.NDArray[np.bool_]:
+    def touches_entity(self) -> npt.NDArray[np.bool_]:
         """Tuples whose positive is a relation of the entity.  (l,)."""
         return np.asarray((self.positives == ENTITY).any(axis=1))
 
     @property
     def counts(self) -> tuple[int, int]:
         """(i, j) of theory.md section 2."""
-        foreign = self.negatives[~self.own]
-        return int(self.own.sum()), int((foreign == ENTITY).any())
+        foreign = self.negatives[~self.touches_entity]
+        return int(self.touches_entity.sum()), int((foreign == ENTITY).any())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -134,7 +134,7 @@ class Finding:
         )
 
     def to_record(self) -> dict[str, Any]:
-        """The few values that belong on a certificate."""
+        """Return the few values that belong on a certificate."""
         return {
             "kind": "search for bad neighbors",
             "verdict": self.verdict,
@@ -157,22 +157,22 @@ class Finding:
 
 
 def claimed_shift(rule: ClippingRule, num_negatives: int) -> Claim:
-    """The rule's own claim: i + 2j (2j/k for pairs), or 1 for the frequency rule."""
+    """Return the rule's claim: i + 2j (2j/k for pairs), or 1 for the frequency rule."""
     if not rule.is_local:
         return lambda i, j: 1.0
     return lambda i, j: i + rule.replacement_sensitivity(num_negatives) * j
 
 
 def movement(rule: Rule, batch: Batch) -> float:
-    """How far the sum moves at most when the entity is taken out, in clip norms."""
-    stay = ~batch.own
+    """Return how far the sum moves at most when the entity is removed, in clip norms."""
+    stay = ~batch.touches_entity
     before = rule.units(batch.positives, batch.negatives, clip_norm=1.0)
     replaced = np.where(batch.negatives == ENTITY, batch.substitute, batch.negatives)[stay]
     after = rule.units(batch.positives[stay], replaced, clip_norm=1.0)
-    kept = stay[before.tuple_index]
-    gone = float(before.thresholds[~kept].sum())
-    was, is_now = before.thresholds[kept], after.thresholds
-    same = (before.entities[kept] == after.entities).all(axis=1)
+    stays = stay[before.tuple_index]
+    gone = float(before.thresholds[~stays].sum())
+    was, is_now = before.thresholds[stays], after.thresholds
+    same = (before.entities[stays] == after.entities).all(axis=1)
     return gone + float(np.where(same, np.abs(was - is_now), was + is_now).sum())
 
 
@@ -196,31 +196,31 @@ def _built(pairs: list[tuple[int, int]], num_negatives: int, fresh: _Numbers) ->
 
 
 def _star(degree: int, tails: int, overlap: bool, num_negatives: int) -> Batch:
-    """The entity with its partners; partners with further relations; its negatives as ends of others."""
+    """Return a star: the entity, its partners, their further relations, and its negatives as other endpoints."""
     fresh = _Numbers()
     partners = fresh.take(degree)
     pairs = [(ENTITY, int(a)) for a in partners]
-    own_negatives = fresh.take(degree, num_negatives)
+    entity_negatives = fresh.take(degree, num_negatives)
     for end in np.concatenate(
-        [np.repeat(partners, tails), own_negatives.ravel() if overlap else []]
+        [np.repeat(partners, tails), entity_negatives.ravel() if overlap else []]
     ):
         pairs.append((int(end), int(fresh.take(1)[0])))
     batch = _built(pairs, num_negatives, fresh)
-    batch.negatives[:degree] = own_negatives
+    batch.negatives[:degree] = entity_negatives
     return batch
 
 
-def _bystander(others: int, num_negatives: int) -> Batch:
-    """The entity is only a negative, of a tuple among others."""
+def _bystander(num_tuples: int, num_negatives: int) -> Batch:
+    """Return the entity is only a negative, of a tuple among others."""
     fresh = _Numbers()
-    endpoints = fresh.take(others, 2)
+    endpoints = fresh.take(num_tuples, 2)
     batch = _built([(int(a), int(b)) for a, b in endpoints], num_negatives, fresh)
     batch.negatives[0, 0] = ENTITY
     return batch
 
 
 def _path(length: int, num_negatives: int) -> Batch:
-    """The entity in the middle of a path."""
+    """Return the entity in the middle of a path."""
     fresh = _Numbers()
     nodes = [*fresh.take(length).tolist(), ENTITY, *fresh.take(length).tolist()]
     return _built(list(pairwise(nodes)), num_negatives, fresh)
@@ -240,14 +240,14 @@ def families(max_degree: int, num_negatives: int) -> Iterator[tuple[str, Batch]]
         yield "bystander", _bystander(3, num_negatives)
 
 
-def _mutant(batch: Batch, rng: np.random.Generator, most: int) -> Batch:
-    """A batch with one place, tuple or the substitute changed."""
+def _mutant(batch: Batch, rng: np.random.Generator, max_tuples: int) -> Batch:
+    """Return a batch with one place, tuple or the substitute changed."""
     positives, negatives = batch.positives.copy(), batch.negatives.copy()
     top = max(int(positives.max(initial=0)), int(negatives.max(initial=0)), batch.substitute)
     known = int(rng.integers(top + 3))  # an old entity or a new one
     size, k = negatives.shape
     move = int(rng.integers(5))
-    if move == 0 and size < most:
+    if move == 0 and size < max_tuples:
         row = np.array([[known, top + 3]])
         return Batch(
             np.concatenate([positives, row]),
@@ -288,14 +288,14 @@ def search_neighbors(
     use_families: bool = True,
     max_tuples: int = 40,
 ) -> Finding:
-    """The batch with the largest movement relative to the claim.
+    """Return the batch with the largest movement relative to the claim.
 
     Args:
         rule: The rule under attack.
         max_degree: K.
         num_negatives: k.
-        claim: Claimed shift of (i, j); the rule's own if None and the rule is one of ours.
-        evaluations: Batches to look at, at most.
+        claim: Claimed sensitivity for (i, j) (default: the claim of the rule, if it is one of reldp's).
+        evaluations: Largest number of batches to evaluate.
         seconds: Time after which to stop, if given.
         seed: Of the search.
         use_families: Whether structured batches are tried before local search.
@@ -356,11 +356,11 @@ class _Attack:
         return value
 
 
-def _advance(walk: _Walk, attack: _Attack, rng: np.random.Generator, most: int) -> None:
-    """Tries one mutant, sometimes two changes at once; sideways steps are taken too."""
-    mutant = _mutant(walk.batch, rng, most)
+def _advance(walk: _Walk, attack: _Attack, rng: np.random.Generator, max_tuples: int) -> None:
+    """Try one mutant, sometimes two changes at once; sideways steps are taken too."""
+    mutant = _mutant(walk.batch, rng, max_tuples)
     if rng.random() < 0.5:
-        mutant = _mutant(mutant, rng, most)
+        mutant = _mutant(mutant, rng, max_tuples)
     value = attack.try_batch(mutant, walk.origin)
     walk.idle += 1
     if value >= walk.value:

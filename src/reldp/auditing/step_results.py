@@ -51,13 +51,13 @@ class StepAudit:
     @property
     def failures(self) -> list[str]:
         """What refutes the claim, in words."""
-        found = [
+        refuted_bounds = [
             f"in the case '{b.case}' epsilon is at least {b.epsilon:.3g} at delta {b.delta:.2g}, "
             f"the claim is {b.claimed:.3g}"
             for b in self.bounds
             if b.refuted
         ]
-        return found + [
+        return refuted_bounds + [
             f"{c.name}: {c.seen}, expected {c.expected} (p = {c.p_value:.2g})"
             for c in self.checks
             if c.refuted
@@ -78,7 +78,7 @@ class StepAudit:
         )
 
     def to_record(self) -> dict[str, Any]:
-        """The few values that belong on a certificate."""
+        """Return the few values that belong on a certificate."""
         return {
             "kind": "training step",
             "verdict": self.verdict,

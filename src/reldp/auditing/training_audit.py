@@ -1,7 +1,7 @@
 """The training audit: train once with canaries and guess, from the encoder alone, which of them were in.
 
 Black box: the auditor sees what a run releases, nothing of its inside. Canaries (`reldp.auditing.canaries`) are
-scored by how much closer the trained encoder brings them to their own partners than to other canaries' partners,
+scored by how much closer the trained encoder brings them to their partners than to other canaries' partners,
 compared with a reference encoder that has not seen the data. The most and least suspicious are guessed "in" and
 "out"; how many guesses are right bounds epsilon (`reldp.auditing.one_run`). Several numbers of guesses are tried; all
 bounds hold together with the stated confidence.
@@ -54,7 +54,7 @@ class TrainingAudit:
         delta: The delta of the claim.
         guesses: How many canaries were guessed about, in the best of the attempts.
         right: How many of those guesses were right.
-        num_canaries: Canaries, each in by a fair coin.
+        num_canaries: Number of canaries, each in the graph with probability 1/2.
         attack: AUC and true-positive rates of the membership attack.
         confidence: All bounds together hold with this probability.
         seconds: Training included.
@@ -82,25 +82,25 @@ class TrainingAudit:
     @property
     def verdict(self) -> str:
         """One line for people."""
-        found = (
+        outcome = (
             f"one run with {self.num_canaries:,} canaries, {self.right:,} of {self.guesses:,} guesses "
             f"right, AUC {self.attack['auc']:.3f}; epsilon is at least {self.epsilon:.3g} "
             f"({self.curve_epsilon:.3g} on a Gaussian curve) at delta {self.delta:g}; "
             f"the claim is {self.claimed:.3g}"
         )
         if self.refuted:
-            return f"REFUTED: {found}, and its trade-off curve does not allow such guesses."
-        return f"Consistent: {found}."
+            return f"REFUTED: {outcome}, and its trade-off curve does not allow such guesses."
+        return f"Consistent: {outcome}."
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        own = {
+        summary = {
             "kind": "training",
             "sensitive": True,
             "refuted": self.refuted,
             "verdict": self.verdict,
         }
-        return {**asdict(self), **own}
+        return {**asdict(self), **summary}
 
 
 def audit_training(
@@ -114,7 +114,7 @@ def audit_training(
     seed: int = 0,
     confidence: float = 0.95,
 ) -> TrainingAudit:
-    """Trains one copy with canaries and bounds epsilon from it. The copy is for testing: throw it away.
+    """Train one copy with canaries and bound epsilon from it. The copy is for testing: delete it.
 
     Args:
         capped: The training graph.
@@ -122,14 +122,14 @@ def audit_training(
             largest number of relations that canaries add, and everything else is kept.
         train: Trains on a graph as a plan says, and returns how to embed with what came out.
         reference: Embeds with an encoder that has not seen the data, such as the starting point.
-        num_canaries: Coins to throw.
+        num_canaries: Number of canaries, each in the graph with probability 1/2.
         degree: Relations of each canary; the plan's max_degree if None.
-        seed: Of coins and names.
-        confidence: With which all bounds hold together.
+        seed: Seed of the random draws and names.
+        confidence: Probability with which all bounds hold together.
     """
     if plan.unit != "entity" or plan.noise_multiplier == 0:
         raise InputError(
-            "`plan` must promise something to entities for this audit, "
+            "`plan` must protect entities with noise for this audit, "
             f"got unit {plan.unit!r} and noise {plan.noise_multiplier!r}."
         )
     if not 0.5 <= confidence < 1:
@@ -149,7 +149,7 @@ def audit_training(
 
 
 def _copy_of(plan: PrivacyPlan, capped: CappedGraph, more_relations: int) -> PrivacyPlan:
-    """The plan with the sizes of the graph with canaries.
+    """Return the plan with the sizes of the graph with canaries.
 
     Where the plan holds bounds, so does the copy: its epsilon goes into the ledger, so it must not follow from exact
     sizes. Canaries only add entities, and at most `more_relations`.
@@ -169,15 +169,15 @@ def _copy_of(plan: PrivacyPlan, capped: CappedGraph, more_relations: int) -> Pri
 
 
 def margins(canaries: Canaries, embed: Embed) -> Array:
-    """Mean similarity of each canary to its own partners, less that to all other partners.  (c,)."""
+    """Return the mean similarity of each canary to its partners, less that to all other partners.  (c,)."""
     count, degree = canaries.num_canaries, canaries.degree
-    found = np.asarray(embed(canaries.scoring), dtype=np.float64)
-    found = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
-    similar = found[:count] @ found[count:].T  # (c, c * degree)
+    embeddings = np.asarray(embed(canaries.scoring), dtype=np.float64)
+    embeddings = embeddings / np.maximum(np.linalg.norm(embeddings, axis=1, keepdims=True), 1e-12)
+    similar = embeddings[:count] @ embeddings[count:].T  # (c, c * degree)
     blocks = similar.reshape(count, count, degree).mean(axis=2)  # (c, c)
-    own = np.diag(blocks)
-    others = (blocks.sum(axis=1) - own) / max(count - 1, 1)
-    return np.asarray(own - others)
+    to_partners = np.diag(blocks)
+    to_other_partners = (blocks.sum(axis=1) - to_partners) / max(count - 1, 1)
+    return np.asarray(to_partners - to_other_partners)
 
 
 def roc(scores: Array, included: npt.NDArray[np.bool_]) -> dict[str, float]:
@@ -186,12 +186,12 @@ def roc(scores: Array, included: npt.NDArray[np.bool_]) -> dict[str, float]:
     if inside.size == 0 or outside.size == 0:
         return {"auc": 0.5, **{f"tpr_at_fpr_{rate:g}": 0.0 for rate in _LOW_RATES}}
     above = (inside[:, None] > outside).mean() + 0.5 * (inside[:, None] == outside).mean()
-    found = {"auc": float(above)}
+    rates = {"auc": float(above)}
     for rate in _LOW_RATES:
         allowed = int(rate * outside.size)
         threshold = np.sort(outside)[::-1][min(allowed, outside.size - 1)]
-        found[f"tpr_at_fpr_{rate:g}"] = float((inside > threshold).mean())
-    return found
+        rates[f"tpr_at_fpr_{rate:g}"] = float((inside > threshold).mean())
+    return rates
 
 
 def _right(scores: Array, included: npt.NDArray[np.bool_], guesses: int) -> int:
