@@ -4,7 +4,8 @@ Every check raises the error class that its caller names, and every message has 
 `` `name` must be RULE, got VALUE. FIX ``. A value is quoted in full only while it is short.
 
 Private to the package: the lists of choices (`UNITS`, `LOSSES`, ...); `check`, `check_choice`, `check_integer`,
-`as_integer`, `check_number`, `check_flag`, `check_text`, `check_name`, `refuse`; `default_of`, `did_you_mean`, `shown`.
+`as_integer`, `check_number`, `check_flag`, `check_text`, `check_name`, `refuse`; `default_of`, `did_you_mean`,
+`is_integer`, `is_finite_number`, `shown`.
 
 >>> from reldp.errors import PlanError
 >>> check_integer("max_degree", 0, low=1, error=PlanError)
@@ -21,7 +22,7 @@ from collections.abc import Callable, Collection
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from inspect import Parameter, signature
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 from reldp.errors import ReldpError
 
@@ -100,10 +101,10 @@ def check_integer(
         rule: Words for the range, where other words than "an integer from ... to ..." say more.
         fix: What to do about it, as a sentence.
     """
-    in_range = _is_integer(value) and low <= value and (high is None or value <= high)  # type: ignore[operator]
+    if is_integer(value) and low <= value and (high is None or value <= high):
+        return value
     words = f"of at least {low}" if high is None else f"from {low} to {high}"
-    check(in_range, name, rule or f"an integer {words}", value, error=error, fix=fix)
-    return value  # type: ignore[return-value]  # an integer by now
+    refuse(name, rule or f"an integer {words}", value, error=error, fix=fix)
 
 
 def as_integer(
@@ -150,27 +151,29 @@ def check_number(
         rule: Words for the range, where others than those of `_range` say more.
         fix: What to do about it, as a sentence.
     """
-    in_range = (
+    if (
         is_finite_number(value)
-        and (low is None or value >= low)  # type: ignore[operator]
-        and (above is None or value > above)  # type: ignore[operator]
-        and (high is None or value <= high)  # type: ignore[operator]
-        and (below is None or value < below)  # type: ignore[operator]
-    )
-    check(in_range, name, rule or _range(low, above, high, below), value, error=error, fix=fix)
-    return float(value)  # type: ignore[arg-type]  # a number by now
+        and (low is None or value >= low)
+        and (above is None or value > above)
+        and (high is None or value <= high)
+        and (below is None or value < below)
+    ):
+        return float(value)
+    refuse(name, rule or _range(low, above, high, below), value, error=error, fix=fix)
 
 
 def check_flag(name: str, value: object, *, error: _Error, fix: str = "") -> bool:
     """Return the value if it is True or False."""
-    check(isinstance(value, bool), name, "true or false", value, error=error, fix=fix)
-    return value  # type: ignore[return-value]  # a truth value by now
+    if isinstance(value, bool):
+        return value
+    refuse(name, "true or false", value, error=error, fix=fix)
 
 
 def check_text(name: str, value: object, *, error: _Error, fix: str = "") -> str:
     """Return the value if it is a string."""
-    check(isinstance(value, str), name, "text", value, error=error, fix=fix)
-    return value  # type: ignore[return-value]  # a string by now
+    if isinstance(value, str):
+        return value
+    refuse(name, "text", value, error=error, fix=fix)
 
 
 def check_name(name: str, known: Collection[str], what: str, *, error: _Error) -> None:
@@ -214,12 +217,12 @@ def default_of(owner: Callable[..., Any], name: str) -> Any:
     return argument.default
 
 
-def is_finite_number(value: object) -> bool:
+def is_finite_number(value: object) -> TypeGuard[float]:
     """Whether a value is a finite integer or float, and no truth value."""
     if isinstance(value, float):
         return math.isfinite(value)
     # An integer beyond the range of floats is as good as infinite.
-    return _is_integer(value) and abs(value) < 2**1023  # type: ignore[arg-type]
+    return is_integer(value) and abs(value) < 2**1023
 
 
 def shown(value: object) -> str:
@@ -231,7 +234,8 @@ def shown(value: object) -> str:
     return text if len(text) <= _MAX_QUOTE else text[: _MAX_QUOTE - 3] + "..."
 
 
-def _is_integer(value: object) -> bool:
+def is_integer(value: object) -> TypeGuard[int]:
+    """Whether a value is a Python integer, and no truth value."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 

@@ -14,12 +14,12 @@ import io
 import re
 import sys
 from contextlib import suppress
-from difflib import get_close_matches
 from importlib import import_module
 
 import click
 
 import reldp
+from reldp._validate import did_you_mean
 from reldp.cli import exit_codes
 from reldp.cli.options import with_hint
 from reldp.errors import EncoderError, ReldpError, VerificationError
@@ -58,8 +58,8 @@ class _LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            near = get_close_matches(args[0], COMMANDS, n=1)
-            fix = f"Did you mean {near[0]}?" if near else f"The commands are {', '.join(COMMANDS)}."
+            near = did_you_mean(args[0], COMMANDS)
+            fix = near or f"The commands are {', '.join(COMMANDS)}."
             raise ReldpError(f"{args[0]!r} is not a command. {fix}")
         return super().resolve_command(ctx, args)
 

@@ -38,12 +38,12 @@ __all__ = [
     "to_json",
 ]
 
-ANALYSES = {
+_ANALYSIS_LABELS = {
     "anchored": "anchored: one tuple moves where the entity is a negative",
     "replacement": "replacement: the published coupling, which counts it twice",
 }
-ACCOUNTANTS = {"pld": "privacy-loss distributions (pld)", "rdp": "Renyi divergences (rdp)"}
-POOLS = {
+_ACCOUNTANT_LABELS = {"pld": "privacy-loss distributions (pld)", "rdp": "Renyi divergences (rdp)"}
+_POOL_LABELS = {
     "entities": "all entities of the graph",
     "unprotected": "entities that are not protected",
     "public": "a public pool",
@@ -130,13 +130,13 @@ def _facts(plan: "PrivacyPlan", cost: "PrivacyCost") -> list[tuple[str, str]]:
     return [
         ("epsilon", f"{round_up(cost.epsilon)} at delta {round_up(cost.delta)}"),
         ("status", plan.status if plan.status == "proven" else "claimed, false in the worst case"),
-        ("accountant", ACCOUNTANTS[cost.accountant]),
-        ("analysis", ANALYSES.get(analysis, "the published claim; no proof")),
+        ("accountant", _ACCOUNTANT_LABELS[cost.accountant]),
+        ("analysis", _ANALYSIS_LABELS.get(analysis, "the published claim; no proof")),
         ("clipping", f"{plan.clipping}: {plan.clipping.summary.split(';')[0]}"),
         ("noise", f"{round_up(plan.noise_multiplier, 6)} times the clip norm"),
         ("steps", f"{plan.num_steps:,}"),
         ("batch", f"{plan.expected_batch_size:,.6g} relations expected, each at rate {rate}"),
-        ("negatives", f"{plan.num_negatives} per relation, from {POOLS[plan.negatives]}"),
+        ("negatives", f"{plan.num_negatives} per relation, from {_POOL_LABELS[plan.negatives]}"),
         ("graph", f"{plan.num_entities:,} entities, {plan.num_relations:,} relations"),
         ("protects", _protects(plan)),
     ]

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from reldp._validate import is_integer
 from reldp.encoders.folders import read_json
 from reldp.errors import EncoderError, ReldpError
 
@@ -146,8 +147,7 @@ def _check_config(path: Path) -> None:
         raise EncoderError(f"`source` must name a model_type in {path.name}, got none.")
     for name in _SIZES:
         value = config.get(name)
-        whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
-        if value is not None and not whole:
+        if value is not None and not (is_integer(value) and value > 0):
             raise EncoderError(
                 f"`source` must have a whole number above 0 as {name} in {path.name}, got {value!r}."
             )

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from reldp._validate import is_integer
 from reldp.errors import GraphError
 
 __all__ = ["PROVENANCE", "GraphRecord"]
@@ -56,7 +57,7 @@ class GraphRecord:
         sentences = isinstance(self.notes, tuple) and all(isinstance(n, str) for n in self.notes)
         _require(sentences, "notes", "a tuple of sentences", self.notes)
         cap = self.capped_at
-        valid = cap is None or (isinstance(cap, int) and not isinstance(cap, bool) and cap >= 1)
+        valid = cap is None or (is_integer(cap) and cap >= 1)
         _require(valid, "capped_at", "a positive integer or None", cap)
         # Copies, so that a caller who keeps changing its dict cannot change the record.
         object.__setattr__(self, "hashes", dict(self.hashes))
