@@ -60,7 +60,7 @@ def test_the_frequency_rule_stays_a_claim(capsys):
 @pytest.mark.parametrize(
     ("drop", "changes", "words"),
     [
-        (["noise_multiplier"], {}, ["--target-epsilon must be given", "customary"]),
+        (["noise_multiplier"], {}, ["--target-epsilon must be given", "typical"]),
         ([], {"target_epsilon": "2"}, ["--noise-multiplier and --num-steps exclude", "Leave out"]),
         (
             ["noise_multiplier", "num_steps"],
