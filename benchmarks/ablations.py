@@ -1,6 +1,6 @@
-"""The ablations: MRR against one setting at a time, tuple rule, our analysis.
+"""Ablations: MRR as one setting changes at a time, tuple rule, our analysis.
 
-At epsilon 4 unless noise itself is what varies, on the citation graphs.
+At epsilon 4 unless the noise multiplier is varied, on the citation graphs.
 
     python -m benchmarks.experiments run --suite ablations --device cuda --workers 12
 """
@@ -17,7 +17,7 @@ COLUMN = COLUMNS[1]
 
 @dataclass(frozen=True)
 class Axis:
-    """One setting and the values it takes."""
+    """One setting and its values."""
 
     field: str
     label: str
@@ -35,7 +35,7 @@ AXES = (
 
 
 def axis_cell(axis: Axis, value: Any, seed: int) -> Cell:
-    """The cell at one value of one setting."""
+    """Return the cell at one value of one setting."""
     start = private(COLUMN, "tuple", 4.0, seed)
     changes = {axis.field: value}
     if axis.field == "noise":
@@ -44,7 +44,7 @@ def axis_cell(axis: Axis, value: Any, seed: int) -> Cell:
 
 
 def cells() -> list[Cell]:
-    """Every cell, seed by seed."""
+    """Return every cell, ordered by seed."""
     return [
         axis_cell(axis, value, seed) for seed in SEEDS for axis in AXES for value in axis.values
     ]

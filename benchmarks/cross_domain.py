@@ -1,8 +1,8 @@
 """The cross-domain table: train privately on one graph, predict the relations of another.
 
-Rows: the model as it is; without privacy, with and without degree capping; targets of epsilon for
-every rule and way of accounting; noise alone. Seeds come one after the other, so that an
-interrupted run has whole rows. See `benchmarks.experiments` for the commands:
+Rows: the pretrained model; without privacy, with and without degree capping; targets of epsilon for
+every rule and analysis; noise alone. Cells are ordered by seed, so that an interrupted run has
+whole rows. See `benchmarks.experiments` for the commands:
 
     python -m benchmarks.experiments run --suite cross_domain --device cuda --workers 12
 """
@@ -25,9 +25,9 @@ class Row:
 
     Attributes:
         key: Short name.
-        label: What the reader sees.
-        tuned_as: The rule whose tuned settings it uses.
-        fields: What it changes in a cell.
+        label: Label on the page.
+        tuned_as: Rule whose tuned settings it uses.
+        fields: Fields of a cell that it changes.
     """
 
     key: str
@@ -37,8 +37,8 @@ class Row:
 
 
 ROWS = {
-    own.key: own
-    for own in (
+    item.key: item
+    for item in (
         Row("tuple", "**tuple, our analysis (anchored, PLD)**", "tuple"),
         Row("frequency", "frequency, as published (Renyi; the claim is false)", "frequency"),
         Row(
@@ -63,16 +63,16 @@ class Column:
     """One training graph, test graph and encoder.
 
     Attributes:
-        train: The private graph.
-        test: The graph whose relations are predicted.
+        train: Private graph.
+        test: Graph whose relations are predicted.
         encoder: Name of the encoder.
-        pooling: Of its tokens.
-        targets: The rows that it has, each with its epsilons.
+        pooling: Pooling of its tokens.
+        targets: Rows of the column, each with its epsilons.
         uncapped: Whether it is also trained without privacy on all relations.
-        noise_only: Whether noise alone is tried.
-        seeds: One run each.
-        lean: Whether all activations are bfloat16.
-        steps: Of every training.
+        noise_only: Whether it is also trained on noise alone.
+        seeds: Seeds, one run each.
+        lean: Whether weights and all activations are bfloat16.
+        steps: Number of steps of every training.
     """
 
     train: str
@@ -88,7 +88,7 @@ class Column:
 
     @property
     def start(self) -> Cell:
-        """The column's cell before anything is trained."""
+        """Cell of the pretrained model."""
         start = Cell(
             train=self.train,
             tests=(self.test,),
@@ -130,15 +130,15 @@ TRIED = tuple(
 
 
 def private(column: Column, key: str, epsilon: float, seed: int) -> Cell:
-    """The cell of a row at an epsilon."""
-    own = ROWS[key]
-    fields = row(own.tuned_as) | tuned(own.tuned_as) | dict(own.fields)
+    """Return the cell of a row at an epsilon."""
+    line = ROWS[key]
+    fields = row(line.tuned_as) | tuned(line.tuned_as) | dict(line.fields)
     start = column.start.but(steps=column.steps)
     return start.but(method="private", epsilon=epsilon, seed=seed, **fields)
 
 
 def nonprivate(column: Column, max_degree: int, seed: int) -> Cell:
-    """The cell without privacy, at a degree bound or (0) without one."""
+    """Return the cell without privacy, at a degree bound or (0) without one."""
     rate = tuned("nonprivate")["learning_rate"]
     return column.start.but(
         method="nonprivate",
@@ -150,26 +150,26 @@ def nonprivate(column: Column, max_degree: int, seed: int) -> Cell:
 
 
 def noise_only(column: Column, seed: int) -> Cell:
-    """The noise of the first row at epsilon 4, on no gradient."""
+    """Return the cell of the first row's noise at epsilon 4, without gradients."""
     return private(column, "tuple", 4.0, seed).but(method="noise-only")
 
 
 def column_cells(column: Column) -> list[Cell]:
-    """All cells of a column, seed by seed."""
-    found = [column.start]
+    """Return all cells of a column, ordered by seed."""
+    cells = [column.start]
     for seed in column.seeds:
-        found += [nonprivate(column, 5, seed)]
-        found += [nonprivate(column, 0, seed)] if column.uncapped else []
-        found += [noise_only(column, seed)] if column.noise_only else []
-        found += [
+        cells += [nonprivate(column, 5, seed)]
+        cells += [nonprivate(column, 0, seed)] if column.uncapped else []
+        cells += [noise_only(column, seed)] if column.noise_only else []
+        cells += [
             private(column, key, epsilon, seed)
             for epsilon in ALL
             for key, targets in column.targets.items()
             if epsilon in targets
         ]
-    return found
+    return cells
 
 
 def cells() -> list[Cell]:
-    """Every cell of the table, the first column first."""
+    """Return every cell of the table, the first column first."""
     return [cell for column in COLUMNS + TRIED for cell in column_cells(column)]

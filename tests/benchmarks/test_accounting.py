@@ -31,10 +31,10 @@ def test_both_constructions_are_of_the_same_mixture():
 
 
 def test_the_comparison_is_timed_at_one_interval():
-    found = accounting.beside_generic(SMALL, repeats=1)
-    assert found["interval"] == SMALL.interval
-    assert found["generic_to_ours"] == pytest.approx(
-        found["generic_seconds"] / found["ours_seconds"], rel=0.5
+    available = accounting.beside_generic(SMALL, repeats=1)
+    assert available["interval"] == SMALL.interval
+    assert available["generic_to_ours"] == pytest.approx(
+        available["generic_seconds"] / available["ours_seconds"], rel=0.5
     )
 
 
@@ -54,7 +54,7 @@ def test_a_limit_that_is_missed_in_one_setting_is_not_reached():
 
 
 def test_the_four_settings_are_plans():
-    found = accounting.settings()
-    assert list(found)[1] == "small noise 0.3"
-    assert found["K = 50, noise 1"].plan.max_degree == 50
-    assert found["n = 5,000, rate 0.02, noise 1"].plan.num_entities == 5000
+    available = accounting.settings()
+    assert list(available)[1] == "small noise 0.3"
+    assert available["K = 50, noise 1"].plan.max_degree == 50
+    assert available["n = 5,000, rate 0.02, noise 1"].plan.num_entities == 5000

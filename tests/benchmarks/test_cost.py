@@ -4,7 +4,7 @@ import pytest
 from benchmarks.cross_domain import COLUMNS, ROWS, column_cells, noise_only, nonprivate, private
 from benchmarks.experiments import cost
 from benchmarks.experiments.store import Store
-from benchmarks.experiments.tables import price
+from benchmarks.experiments.tables import cost_columns
 
 from benchmarks import frontier
 from tests.benchmarks.made_up import result
@@ -62,18 +62,18 @@ def test_a_rule_keeps_its_own_way_of_training():
 def test_columns_beside_a_row_are_of_its_own_cost(tmp_path):
     cell = private(FIRST, "pair", 4.0, 1)
     store = Store(tmp_path)
-    assert price.columns(store, cell) == ["-"] * len(price.HEADER)
+    assert cost_columns.columns(store, cell) == ["-"] * len(cost_columns.HEADER)
     store.merge([result(cost.of(cell), seconds_per_step=0.03)])
-    assert price.columns(store, cell) == ["30.0", "1,234", "30", "-"]
+    assert cost_columns.columns(store, cell) == ["30.0", "1,234", "30", "-"]
     store.merge([result(cost.of(nonprivate(FIRST, 0, 2)), seconds_per_step=0.012)])
-    assert price.columns(store, cell) == ["30.0", "1,234", "30", "2.50"]
+    assert cost_columns.columns(store, cell) == ["30.0", "1,234", "30", "2.50"]
 
 
 def test_steps_without_replay_are_compared_with_their_like(tmp_path):
     store = Store(tmp_path)
-    slow = [cell for cell in cost.cells() if not cell.replay]
+    slow = [cell for cell in cost.cells() if not cell.cuda_graphs]
     assert {cell.method for cell in slow} == {"private", "nonprivate"}
     store.merge(result(c, seconds_per_step=0.03 if c.method == "private" else 0.02) for c in slow)
-    lines = [line for line in price.section(store).splitlines() if "float32 | no " in line]
+    lines = [line for line in cost_columns.section(store).splitlines() if "float32 | no " in line]
     ratios = sorted(line.strip("| ").split(" | ")[-1] for line in lines)
     assert ratios == ["1.00"] * (len(slow) // 2) + ["1.50"] * (len(slow) // 2)

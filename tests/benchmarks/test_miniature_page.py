@@ -8,7 +8,7 @@ from benchmarks.cross_domain import column_cells, nonprivate, private
 from benchmarks.experiments import cost, figures, tables, tuning
 from benchmarks.experiments.runner import RunSettings, run_cells
 from benchmarks.experiments.store import Store, read_lines
-from benchmarks.experiments.tables import levers, summary
+from benchmarks.experiments.tables import compared, summary
 
 from benchmarks import ablations, cross_domain, frontier
 from tests.benchmarks.miniature import LittleColumn, prepare_place
@@ -33,16 +33,16 @@ def little():
     with pytest.MonkeyPatch.context() as patch:
         for module in (cross_domain, tables, summary, figures, frontier):
             patch.setattr(module, "COLUMNS", (LITTLE,))
-        patch.setattr(levers, "COLUMN", LITTLE)
+        patch.setattr(compared, "COLUMN", LITTLE)
         patch.setattr(ablations, "COLUMN", LITTLE)
         patch.setattr(cross_domain, "TRIED", (LITTLE,))
         for module in (tuning, frontier):
             patch.setattr(module, "VALIDATION", "little-train")
-        patch.setattr(levers, "_JUDGE", "little-train")
+        patch.setattr(compared, "_VALIDATION", "little-train")
         patch.setattr(frontier, "SEEDS", (0, 1))
-        kept = {"batch": 16, "pairing": "all"}
-        patch.setattr(frontier, "COMBINATIONS", {"batch 16, all pairs": kept})
-        patch.setattr(frontier, "kept", lambda: kept)
+        selected = {"batch": 16, "pairing": "all"}
+        patch.setattr(frontier, "COMBINATIONS", {"batch 16, all pairs": selected})
+        patch.setattr(frontier, "selected", lambda: selected)
         patch.setattr(frontier, "PUBLIC", {"negatives": "public", "pool": "little-test"})
         patch.setattr(frontier, "ELSEWHERE_COLUMN", LITTLE)
         patch.setattr(frontier, "ELSEWHERE_STEPS", 5)
@@ -59,8 +59,8 @@ def store(little, tmp_path_factory):
         *column_cells(LITTLE),
         private(LITTLE, "tuple", 4.0, 7),
         nonprivate(LITTLE, 5, 7),
-        *(frontier.lever_cell("start", seed) for seed in (0, 1)),
-        frontier.lever_cell("temperature 0.1"),
+        *(frontier.compared_cell("baseline", seed) for seed in (0, 1)),
+        frontier.compared_cell("temperature 0.1"),
         *frontier.combination_cells(),
         *frontier.frontier_cells(),
         *frontier.elsewhere_cells()[:2],
@@ -93,8 +93,8 @@ def test_every_row_of_the_column_has_a_score_and_every_training_a_cost(text):
     rows = rows_of(text, "little-train to little-test, tiny, cls pooling")
     assert len(rows) == 4 + 3 + 3 + 1
     for label, _epsilon, *scores in rows:
-        assert "±" in scores[0] or label == "the model as it is"
-        assert ("-" in scores[4:]) == (label.startswith(("the model", "the noise")))
+        assert "±" in scores[0] or label == "the pretrained model"
+        assert ("-" in scores[4:]) == (label.startswith(("the pretrained", "the noise")))
 
 
 def test_the_page_begins_with_the_result_in_words_and_one_line(text):
@@ -106,28 +106,35 @@ def test_the_page_begins_with_the_result_in_words_and_one_line(text):
 
 def test_every_section_is_there(text):
     headings = re.findall(r"^## (.*?)$", text, re.MULTILINE)
-    last = ["Also tried", "Ablations", "Levers", "Together", "Cost", "Again"]
+    last = [
+        "Also tried",
+        "Ablations",
+        "Settings compared",
+        "Selected configuration",
+        "Cost",
+        "Reproduction",
+    ]
     assert headings[2:] == last
 
 
-def test_levers_are_judged_on_the_validation_graph_and_targets_are_spoken_of(text):
-    shown = {row[0] for row in rows_of(text, "Levers")}
+def test_settings_are_compared_on_the_validation_graph_and_targets_are_reported(text):
+    shown = {row[0] for row in rows_of(text, "Settings compared")}
     assert shown >= {
-        "start",
+        "baseline",
         "temperature 0.1",
         "batch 16, all pairs",
         *list(frontier.ELSEWHERE)[:2],
     }
-    assert len(rows_of(text, "Together")) == 9
-    assert "What was kept (batch 16, all pairs) on the test graph" in text
-    assert "A result came in after the choice" not in text
-    assert "**What limits it.** With clipping and hardly any noise" in text
-    assert "**Epsilon 4.** Aim" in text
-    assert "**Epsilon 1.** Aim" in text
+    assert len(rows_of(text, "Selected configuration")) == 9
+    assert "The selected configuration (batch 16, all pairs) on the test graph" in text
+    assert "One result came in after the selection" not in text
+    assert "**Limits.** With clipping and almost no noise" in text
+    assert "**Epsilon 4.** Target" in text
+    assert "**Epsilon 1.** Target" in text
 
 
 def test_cells_that_were_run_again_are_beside_what_was_reported(text):
-    rows = rows_of(text, "Again")
+    rows = rows_of(text, "Reproduction")
     assert len(rows) == 2
     assert all(row[-1] in ("yes", "**no**") for row in rows)
 

@@ -9,7 +9,7 @@ from benchmarks.cross_domain import COLUMNS, TRIED, nonprivate, private
 from benchmarks.experiments import tuning
 from benchmarks.experiments.cells import Cell
 from benchmarks.experiments.store import RESULTS, Store
-from benchmarks.experiments.tables import PAGE, columns, levers, page, settings, summary
+from benchmarks.experiments.tables import PAGE, columns, compared, page, settings, summary
 from benchmarks.experiments.tables.layout import listed, named, share, spread, table
 
 from benchmarks import ablations, frontier
@@ -103,7 +103,7 @@ def test_tuning_runs_are_counted_beside_the_tables(tmp_path):
     grid = tuning.cells()[:5]
     text = " ".join(page(store_of(tmp_path, dict.fromkeys(grid, 0.5))).split())
     assert "chosen in 5 tuning runs on a third graph" in text
-    assert "spends privacy that its certificate does not count" in text
+    assert "spends privacy that its certificate does not cover" in text
     assert "5 runs, one seed each" in text
 
 
@@ -126,51 +126,56 @@ def test_ablations_show_every_axis(tmp_path):
 
 
 @pytest.fixture
-def kept(monkeypatch):
-    """A combination of one lever is kept."""
+def selected(monkeypatch):
+    """A combination of one setting is selected."""
     name = "batch 256, 1000 steps"
-    monkeypatch.setattr(frontier, "kept", lambda: dict(frontier.COMBINATIONS[name]))
+    monkeypatch.setattr(frontier, "selected", lambda: dict(frontier.COMBINATIONS[name]))
     return name
 
 
-def test_levers_say_what_they_gain_and_whether_they_are_kept(tmp_path, kept):
-    assert frontier.kept() == frontier.LEVERS["batch 256"]
-    scores = {frontier.lever_cell("start", s): 0.5 + s / 100 for s in (0, 1, 2)}
-    scores |= {frontier.lever_cell("batch 256"): 0.525, frontier.lever_cell("8 negatives"): 0.49}
-    text = levers.alone(store_of(tmp_path, scores))
-    assert line_of(text, "start")[1:] == ["51.0 ± 1.0", "+0.0", "0.72", "-"]
+def test_settings_have_their_gain_and_whether_they_are_selected(tmp_path, selected):
+    assert frontier.selected() == frontier.COMPARED["batch 256"]
+    scores = {frontier.compared_cell("baseline", s): 0.5 + s / 100 for s in (0, 1, 2)}
+    scores |= {
+        frontier.compared_cell("batch 256"): 0.525,
+        frontier.compared_cell("8 negatives"): 0.49,
+    }
+    text = compared.alone(store_of(tmp_path, scores))
+    assert line_of(text, "baseline")[1:] == ["51.0 ± 1.0", "+0.0", "0.72", "-"]
     assert line_of(text, "batch 256")[1:] == ["52.5", "+1.5", "0.72", "yes"]
     assert line_of(text, "8 negatives")[1:] == ["49.0", "-2.0", "0.72", "no"]
     assert "combination" not in text
 
 
-def test_one_combination_is_kept(tmp_path, kept):
+def test_one_combination_is_selected(tmp_path, selected):
     scores = {frontier.combination_cell(name): 0.52 for name in frontier.COMBINATIONS}
-    text = levers.alone(store_of(tmp_path, scores | {frontier.lever_cell("start"): 0.5}))
+    text = compared.alone(store_of(tmp_path, scores | {frontier.compared_cell("baseline"): 0.5}))
     rows = text.split("| combination |")[1].splitlines()[2:]
     said = {row.strip("| ").split(" | ")[0]: row.strip("| ").split(" | ")[-1] for row in rows}
     assert said.keys() == frontier.COMBINATIONS.keys()
-    assert [name for name, word in said.items() if word == "**yes**"] == [kept]
-    assert levers.kept_name() == kept
+    assert [name for name, word in said.items() if word == "**yes**"] == [selected]
+    assert compared.selected_name() == selected
 
 
-def test_a_choice_that_all_results_would_not_make_is_said(tmp_path, kept):
+def test_a_choice_that_all_results_would_not_make_is_said(tmp_path, selected):
     scores = {frontier.combination_cell(name): 0.52 for name in frontier.COMBINATIONS}
-    scores |= {frontier.lever_cell("start"): 0.5}
+    scores |= {frontier.compared_cell("baseline"): 0.5}
     better = "batch 256, 500 steps, all pairs"
-    told = "by all of this table the rule keeps"
+    told = "from all results of this table, the rule selects"
     scores[frontier.combination_cell(better)] = 0.6
-    text = " ".join(levers.alone(store_of(tmp_path, scores)).split())
+    text = " ".join(compared.alone(store_of(tmp_path, scores)).split())
     assert f"{told} *{better}*" in text
-    scores[frontier.combination_cell(kept)] = 0.7
-    assert told not in " ".join(levers.alone(store_of(tmp_path / "again", scores)).split())
+    scores[frontier.combination_cell(selected)] = 0.7
+    assert told not in " ".join(compared.alone(store_of(tmp_path / "again", scores)).split())
 
 
-def test_runs_that_the_choice_was_made_from_are_counted(tmp_path, kept):
-    looks = [frontier.lever_cell("start", s) for s in (0, 1)] + frontier.combination_cells()[:3]
+def test_runs_that_the_choice_was_made_from_are_counted(tmp_path, selected):
+    looks = [frontier.compared_cell("baseline", s) for s in (0, 1)] + frontier.combination_cells()[
+        :3
+    ]
     scores = dict.fromkeys([*frontier.frontier_cells(), *looks], 0.5)
-    text = " ".join(levers.together(store_of(tmp_path, scores)).split())
-    assert "chosen in 5 runs on WordNet adjectives, which no epsilon here counts" in text
+    text = " ".join(compared.together(store_of(tmp_path, scores)).split())
+    assert "selected in 5 runs on WordNet adjectives, which no epsilon on this page covers" in text
 
 
 def frontier_scores(four: float, one: float, published: float) -> dict[Cell, float]:
@@ -192,16 +197,18 @@ def frontier_scores(four: float, one: float, published: float) -> dict[Cell, flo
         (0.46, 0.43, ("80.0 %, **missed** by 10.0", "**missed** by 8.0", "**missed** by 2.0")),
     ],
 )
-def test_targets_are_said_to_be_reached_or_missed_and_by_how_much(tmp_path, kept, four, one, said):
-    text = levers.together(store_of(tmp_path, frontier_scores(four, one, 0.45)))
+def test_targets_are_said_to_be_reached_or_missed_and_by_how_much(
+    tmp_path, selected, four, one, said
+):
+    text = compared.together(store_of(tmp_path, frontier_scores(four, one, 0.45)))
     assert all(words in text for words in said)
 
 
-def test_public_negatives_are_shown_and_change_no_verdict(tmp_path, kept):
+def test_public_negatives_are_shown_and_change_no_verdict(tmp_path, selected):
     scores = frontier_scores(0.49, 0.46, 0.45)
     public = [cell for cell in scores if cell.pool]
     store = store_of(tmp_path, scores | dict.fromkeys(public, 0.6))
-    text = levers.together(store)
+    text = compared.together(store)
     assert line_of(text, "ours, public negatives, epsilon 4")[4] == "60.0 ± 0.0"
     assert "95.0 %, **reached**" in text
 

@@ -1,14 +1,14 @@
-"""Cells, levers and weights in parts."""
+"""Cells, compared settings and the order of work."""
 
 import pytest
 import torch
 from benchmarks.ablations import cells as ablation_cells
 from benchmarks.cross_domain import cells as cross_domain_cells
-from benchmarks.experiments import tuning, weights
+from benchmarks.experiments import tuning
 from benchmarks.experiments.cells import Cell
-from benchmarks.experiments.levers import NoiseAwareAdam
+from benchmarks.experiments.optimizers import NoiseAwareAdam
 from benchmarks.experiments.runner import _next as next_cell
-from benchmarks.frontier import LEVERS, frontier_cells, lever_cell, lever_cells
+from benchmarks.frontier import COMPARED, compared_cell, compared_cells, frontier_cells
 
 from benchmarks import frontier
 from reldp.errors import ConfigError
@@ -38,7 +38,9 @@ def test_contradictions_are_refused(changes):
         Cell(**{"train": "a", "tests": ("b",), "epsilon": 4.0, **changes})
 
 
-@pytest.mark.parametrize("suite", [cross_domain_cells, ablation_cells, lever_cells, frontier_cells])
+@pytest.mark.parametrize(
+    "suite", [cross_domain_cells, ablation_cells, compared_cells, frontier_cells]
+)
 def test_suites_are_valid_and_name_each_cell_once(suite):
     cells = suite()
     ids = [cell.id for cell in cells]
@@ -48,9 +50,9 @@ def test_suites_are_valid_and_name_each_cell_once(suite):
     assert all(Cell.from_dict(cell.to_dict()) == cell for cell in cells)
 
 
-def test_no_lever_is_judged_on_the_test_graph():
-    for name in LEVERS:
-        assert lever_cell(name).tests == ("wordnet-adjectives",)
+def test_no_setting_is_selected_on_the_test_graph():
+    for name in COMPARED:
+        assert compared_cell(name).tests == ("wordnet-adjectives",)
 
 
 @pytest.mark.parametrize("variance", [0.0, 1e-2])
@@ -68,28 +70,6 @@ def test_noise_aware_adam_is_adam_only_without_noise(variance):
     assert same == (variance == 0.0)
 
 
-def test_weights_travel_in_parts_and_arrive_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(weights, "PART_BYTES", 1000)
-    source = tmp_path / "source"
-    source.mkdir()
-    (source / "config.json").write_text("{}")
-    (source / weights.WEIGHTS).write_bytes(bytes(range(250)) * 11)
-    parts = weights.split_model(source, tmp_path / "models" / "m", tmp_path / "parts")
-    assert [part.stat().st_size for part in parts] == [1000, 1000, 750]
-    assert not (tmp_path / "models" / "m" / weights.WEIGHTS).exists()
-    arguments = tmp_path / "models" / "m", tmp_path / "parts", tmp_path / "whole"
-    whole = weights.join_model(*arguments)
-    assert (whole / weights.WEIGHTS).read_bytes() == (source / weights.WEIGHTS).read_bytes()
-    assert (whole / "config.json").exists()
-    (whole / weights.WEIGHTS).unlink()
-    parts[1].write_bytes(bytes(1000))
-    with pytest.raises(ConfigError, match="got others"):
-        weights.join_model(*arguments)
-    parts[1].unlink()
-    with pytest.raises(ConfigError, match="all parts"):
-        weights.join_model(*arguments)
-
-
 def made_up(cell, mrr):
     return {"id": cell.id, "evaluations": {cell.tests[0]: {"mrr": mrr}}}
 
@@ -97,7 +77,7 @@ def made_up(cell, mrr):
 def test_tuning_chooses_by_the_validation_graph_for_every_rule_apart(tmp_path):
     results = [made_up(c, 0.5 + c.learning_rate - c.clip_norm / 1e3) for c in tuning.cells()]
     chosen = tuning.choose(results, tmp_path / "settings.json")
-    assert {name: found["runs"] for name, found in chosen.items()} == {
+    assert {name: available["runs"] for name, available in chosen.items()} == {
         "nonprivate": 2,
         "tuple": 4,
         "frequency": 4,
@@ -110,13 +90,13 @@ def test_tuning_chooses_by_the_validation_graph_for_every_rule_apart(tmp_path):
 
 
 def combined(scores, tmp_path, starts=(0.500, 0.503, 0.497)):
-    """What is kept of combinations with these scores; the start's deviation is 0.3 points."""
-    results = [made_up(lever_cell("start", seed), score) for seed, score in enumerate(starts)]
+    """What is selected of combinations with these scores; the baseline's deviation is 0.3 points."""
+    results = [made_up(compared_cell("baseline", seed), score) for seed, score in enumerate(starts)]
     results += [made_up(frontier.combination_cell(name), score) for name, score in scores.items()]
     return frontier.choose(results, tmp_path / "frontier.json")
 
 
-def test_the_cheapest_combination_as_good_as_the_best_is_kept(tmp_path):
+def test_the_cheapest_combination_as_good_as_the_best_is_selected(tmp_path):
     names = ("batch 64, 1000 steps", "batch 256, 1000 steps", "batch 1024, 500 steps")
     close = combined(dict(zip(names, (0.500, 0.519, 0.521), strict=True)), tmp_path)
     assert close["changes"] == {"batch": 256}
@@ -126,7 +106,7 @@ def test_the_cheapest_combination_as_good_as_the_best_is_kept(tmp_path):
     assert useless["changes"] == {}
 
 
-def test_nothing_is_kept_before_anything_was_run(tmp_path):
+def test_nothing_is_selected_before_anything_was_run(tmp_path):
     with pytest.raises(ConfigError, match="must have been run first"):
         frontier.choose([], tmp_path / "frontier.json")
 

@@ -1,4 +1,4 @@
-"""Results with further seeds beside the spread that was reported: does a cell come out again?"""
+"""Results with further seeds, beside the reported spread: reproducibility of single cells."""
 
 import math
 import statistics
@@ -12,15 +12,14 @@ CONFIDENCE = 0.95
 
 
 def section(store: Store) -> str:
-    """The command for one cell, and what it gave so far."""
-    text = """## Again
+    """Return the command that runs one cell, and the results of such runs."""
+    text = """## Reproduction
 
-One cell with another seed:
+Run one cell with another seed (GRAPHS: folder of the citation graphs, which are not bundled):
 
 ```
-python -m benchmarks.experiments prepare --data GRAPHS       # citation graphs are not bundled
 python -m benchmarks.experiments list --suite cross_domain   # ids of cells
-python -m benchmarks.experiments run --cell ID --seed 7 --device cuda --again
+python -m benchmarks.experiments run --cell ID --seed 7 --data GRAPHS --device cuda --again
 python -m benchmarks.experiments merge runs/cells.jsonl      # then `tables` shows it below
 ```"""
     lines = [line for cell, test in further(store) if (line := _line(store, cell, test))]
@@ -28,23 +27,24 @@ python -m benchmarks.experiments merge runs/cells.jsonl      # then `tables` sho
         return text
     inside = sum(line[-1] == "yes" for line in lines)
     after = paragraphs(
-        f"""Cells that were run again with a seed that no table uses. The interval holds a further seed with
-        probability {100 * CONFIDENCE:g} % (Student's t, from the reported seeds). Inside: {inside} of {len(lines)}."""
+        f"""Cells that were run again with a seed that no table uses. The interval contains the result of a
+        further seed with probability {100 * CONFIDENCE:g} % (Student's t, from the reported seeds). Inside:
+        {inside} of {len(lines)}."""
     )
-    header = ["cell", "id", "seed", "MRR reported", "MRR again", "interval", "inside"]
+    header = ["cell", "id", "seed", "MRR reported", "MRR reproduced", "interval", "inside"]
     return "\n\n".join([text, after, table(header, lines)])
 
 
 def further(store: Store) -> list[tuple[Cell, str]]:
-    """Stored cells with a seed of no table, once for each of their test graphs."""
+    """Return stored cells with a seed of no table, once for each of their test graphs."""
     cells = [Cell.from_dict(result["cell"]) for result in store.results.values()]
-    own = [cell for cell in cells if cell.seed not in SEEDS]
-    own.sort(key=lambda cell: (cell.name, cell.id))
-    return [(cell, test) for cell in own for test in cell.tests]
+    further_cells = [cell for cell in cells if cell.seed not in SEEDS]
+    further_cells.sort(key=lambda cell: (cell.name, cell.id))
+    return [(cell, test) for cell in further_cells for test in cell.tests]
 
 
 def interval(values: list[float], confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Where one more value of the same normal law lies with the given probability.
+    """Return the interval that contains one more value of the same normal law, with a probability.
 
     >>> low, high = interval([1.0, 2.0, 3.0])
     >>> round(low, 3), round(high, 3)
@@ -75,7 +75,5 @@ def _line(store: Store, cell: Cell, test: str) -> list[str]:
 
 def _words(cell: Cell, test: str) -> str:
     what = cell.method if cell.method != "private" else cell.clipping
-    price = f" epsilon {cell.epsilon:g}" if cell.epsilon else ""
-    return (
-        f"{named(cell.train)} to {named(test)}, {named(cell.encoder)}-{cell.pooling}, {what}{price}"
-    )
+    epsilon = f" epsilon {cell.epsilon:g}" if cell.epsilon else ""
+    return f"{named(cell.train)} to {named(test)}, {named(cell.encoder)}-{cell.pooling}, {what}{epsilon}"

@@ -1,4 +1,4 @@
-"""What the sections share: names for readers, means and spreads, Markdown tables."""
+"""Names for readers, means and spreads, Markdown tables: shared by all sections."""
 
 import statistics
 import textwrap
@@ -26,53 +26,53 @@ NAMES = {
     "mpnet": "MPNet-base",
     "smollm2": "SmolLM2-135M",
 }
-_SEEDS = 3  # their number goes without saying
+_SEEDS = 3  # the usual number of seeds, which a table does not state
 
 
 def named(key: str) -> str:
-    """A graph or an encoder in the reader's words; its own name if there are none."""
+    """Return the reader's name of a graph or an encoder; the name itself if there is none."""
     return NAMES.get(key, key)
 
 
 def pair_of(column: Column) -> str:
-    """The two graphs of a column."""
+    """Return the two graphs of a column."""
     return f"{named(column.train)} to {named(column.test)}"
 
 
 def encoder_of(column: Column) -> str:
-    """The encoder of a column."""
+    """Return the encoder of a column."""
     return f"{named(column.encoder)}, {column.pooling} pooling"
 
 
 def numbers(cell: Cell) -> str:
-    """The type that most of a cell's arithmetic has."""
+    """Return the numeric type of most of a cell's arithmetic."""
     if cell.weights == "bfloat16":
         return "bfloat16"
     return "bfloat16 products" if cell.precision == "bfloat16" else "float32"
 
 
-def found(store: Store, cells: Iterable[Cell]) -> list[dict[str, Any]]:
-    """Results of the cells that have one."""
+def results_of(store: Store, cells: Iterable[Cell]) -> list[dict[str, Any]]:
+    """Return the results of the cells that have one."""
     return [result for cell in cells if (result := store.get(cell)) is not None]
 
 
 def scores(results: Iterable[dict[str, Any]], test: str, metric: str = "mrr") -> list[float]:
-    """A metric of every result, in percent."""
+    """Return a metric of every result, in percent."""
     return [100 * result["evaluations"][test][metric] for result in results]
 
 
 def mrr(store: Store, cells: Iterable[Cell], test: str) -> list[float]:
-    """MRR of the cells that have a result, in percent."""
-    return scores(found(store, cells), test)
+    """Return the MRR of the cells that have a result, in percent."""
+    return scores(results_of(store, cells), test)
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """The mean, if there is anything."""
+    """Return the mean, or None without values."""
     return statistics.mean(values) if values else None
 
 
 def spread(values: Sequence[float]) -> str:
-    """Mean and standard deviation over seeds, with the number of seeds if it is not three."""
+    """Return mean and standard deviation over seeds, and the number of seeds if it is not three."""
     if not values:
         return DASH
     text = f"{statistics.mean(values):.1f}"
@@ -82,35 +82,35 @@ def spread(values: Sequence[float]) -> str:
 
 
 def both(results: Sequence[dict[str, Any]], test: str) -> list[str]:
-    """PREC@1 and MRR, a table's cell each."""
+    """Return PREC@1 and MRR for two columns of a table."""
     return [spread(scores(results, test, name)) for name in ("prec@1", "mrr")]
 
 
 def share(value: float | None, base: float | None, reference: float | None) -> float | None:
-    """How much of the way from the base to the reference was gone, if there is a way."""
+    """Return the share of the gain from base to reference; None if there is no gain."""
     if value is None or base is None or reference is None or reference <= base:
         return None
     return (value - base) / (reference - base)
 
 
 def percent(part: float | None) -> str:
-    """A share for a table."""
+    """Return a share as text."""
     return DASH if part is None else f"{100 * part:.0f} %"
 
 
 def listed(words: Sequence[str]) -> str:
-    """``a, b and c``."""
+    """Return ``a, b and c``."""
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
 
 def paragraphs(*texts: str) -> str:
-    """Sentences as lines of a page, however they were broken before."""
+    """Return sentences as lines of a page, rewrapped."""
     filled = (textwrap.fill(" ".join(text.split()), 115, break_on_hyphens=False) for text in texts)
     return "\n\n".join(filled)
 
 
 def table(header: list[str], rows: Iterable[list[str]]) -> str:
-    """A Markdown table; columns of numbers are set right."""
+    """Return a Markdown table; columns of numbers are right-aligned."""
     body = [list(row) for row in rows]
     rule = ["---:" if _numbers(cells) else "---" for cells in zip(*body, strict=True)]
     lines = [header, rule or ["---"] * len(header), *body]

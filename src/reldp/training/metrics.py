@@ -97,7 +97,7 @@ class MetricsLog:
 
     def _sensitive(self, report: "StepReport") -> dict[str, Any]:
         """Return the sensitive values of a step, without those that are NaN."""
-        facts = {**asdict(report), "seconds": round(time.perf_counter() - self._began, 3)}
+        facts = {**asdict(report), "seconds": round(time.perf_counter() - self._began, 6)}
         return {k: v for k, v in facts.items() if not (isinstance(v, float) and math.isnan(v))}
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a row costs: columns beside the tables, and a section of their own."""
+"""Time and memory of a row: columns of the tables, and a section."""
 
 from typing import Any
 
@@ -7,21 +7,21 @@ from benchmarks.experiments.cells import Cell
 from benchmarks.experiments.store import Store
 from benchmarks.experiments.tables.layout import (
     DASH,
-    found,
     listed,
     named,
     numbers,
     paragraphs,
+    results_of,
     table,
 )
 
-# Encoders whose code copies from the CPU in every forward: their steps run one by one.
-NOT_RECORDED = ("mpnet",)
-HEADER = ["ms per step", "peak MiB", "training, s", "time to no privacy"]
+# Encoders whose forward pass copies from the CPU: their steps cannot be captured as CUDA graphs.
+NOT_CAPTURED = ("mpnet",)
+HEADER = ["ms per step", "peak MiB", "training, s", "time vs. no privacy"]
 
 
 def columns(store: Store, cell: Cell) -> list[str]:
-    """`HEADER` for a cell, from the short training of the same sizes."""
+    """Return `HEADER` for a cell, from the short training of the same sizes."""
     short, plain = cost.of(cell), cost.without_privacy(cell)
     result = store.get(short) if short else None
     if result is None:
@@ -37,22 +37,24 @@ def columns(store: Store, cell: Cell) -> list[str]:
 
 
 def section(store: Store) -> str:
-    """Every short training."""
+    """Return every short training."""
     cells = [cell for cell in cost.cells() if store.get(cell)]
     if not cells:
         return ""
     rows = [_line(store, cell) for cell in sorted(cells, key=_likeness)]
-    header = ["training", "encoder", "graph", "batch", "k", "adapters", "numbers", "replayed"]
+    header = ["training", "encoder", "graph", "batch", "k", "adapters", "numbers", "CUDA graphs"]
     text = "## Cost\n\n" + paragraphs(
-        f"""Short trainings ({cost.STEPS} steps), one at a time, alone on the machine ({devices(store)}). Everything
-        counts: coins, tokens, forward, backward, clipping, secure noise, optimizer. The median step is shown:
-        loading is not in it, nor is the recording of a step, which happens once per shape. *Replayed* steps are
-        recorded as a CUDA graph, without privacy as with it, and both kinds use the same padding (against stock
-        PEFT, which needs none, `benchmarks/step_time.py` compares). MPNet cannot be recorded with this version of
-        transformers. The private step fuses each adapter with its layer, training without privacy runs PEFT's
-        modules as they are: ratios may be below 1. Target, analysis and pooling change nothing here.
-        *Numbers*: bfloat16 of weights and activations, or of products only; adapters, gradients, norms, sums and
-        noise are float32 or better everywhere."""
+        f"""Short trainings ({cost.STEPS} steps), one at a time, alone on the machine ({devices(store)}). A step
+        includes
+        sampling, tokens, forward and backward pass, clipping, secure noise and the optimizer. The table shows the
+        median step, without loading and without the capture of CUDA graphs, which happens once per shape. With
+        CUDA graphs, training with and without privacy is captured in the same way, with the same padding
+        (`benchmarks/step_time.py` compares with stock PEFT, which needs no padding). MPNet cannot be captured with
+        this version of transformers. The private step fuses each adapter with its layer, while training without
+        privacy runs PEFT's modules: ratios may be below 1. Target, analysis and pooling change neither time nor
+        memory. *Numbers*: bfloat16 of weights and activations, or of products only; adapters, gradients, norms,
+        sums and noise are float32 or better everywhere. Runs with bfloat16 weights use attention for short texts
+        (`TextEncoder.load(..., attention="short")`), except MPNet."""
     )
     total = sum(result["seconds"] for result in store.results.values())
     after = f"All runs of this page together: {total / 3600:.1f} worker hours."
@@ -60,12 +62,12 @@ def section(store: Store) -> str:
 
 
 def devices(store: Store) -> str:
-    """Where the short trainings ran."""
-    return listed(sorted({result["device"] for result in found(store, cost.cells())}))
+    """Return the devices of the short trainings."""
+    return listed(sorted({result["device"] for result in results_of(store, cost.cells())}))
 
 
 def _likeness(cell: Cell) -> tuple[Any, ...]:
-    """What can be compared stands together, without privacy first."""
+    """Return a sort key that puts comparable rows together, without privacy first."""
     encoders = [*cost.POOLINGS, cell.encoder]
     setting = (cell.train, numbers(cell), cell.batch, cell.num_negatives, cell.lora_targets)
     return (encoders.index(cell.encoder), *setting, cell.method, cell.work, cell.clipping)
@@ -73,7 +75,7 @@ def _likeness(cell: Cell) -> tuple[Any, ...]:
 
 def _line(store: Store, cell: Cell) -> list[str]:
     result = store.results[cell.id]
-    plain = store.get(_unpaid(cell))
+    plain = store.get(_without_privacy(cell))
     return [
         method(cell),
         named(cell.encoder),
@@ -82,7 +84,7 @@ def _line(store: Store, cell: Cell) -> list[str]:
         str(cell.num_negatives),
         " ".join(cell.lora_targets) or "query value",
         numbers(cell),
-        "yes" if cell.replay and cell.encoder not in NOT_RECORDED else "no",
+        "yes" if cell.cuda_graphs and cell.encoder not in NOT_CAPTURED else "no",
         f"{1000 * result['seconds_per_step']:.1f}",
         f"{result['peak_memory_mb']:,}",
         _ratio(result, plain),
@@ -90,16 +92,16 @@ def _line(store: Store, cell: Cell) -> list[str]:
 
 
 def method(cell: Cell) -> str:
-    """A cell's method in the reader's words."""
+    """Return the reader's name of a cell's method."""
     if cell.method != "private":
         return "without privacy"
     return f"{cell.clipping}, public negatives" if cell.pool else cell.clipping
 
 
-def _unpaid(cell: Cell) -> Cell:
-    """A short training as it is, but without privacy."""
+def _without_privacy(cell: Cell) -> Cell:
+    """Return the same short training without privacy."""
     plain = cost.without_privacy(cell)
-    return cell if plain is None else plain.but(replay=cell.replay)
+    return cell if plain is None else plain.but(cuda_graphs=cell.cuda_graphs)
 
 
 def _ratio(result: dict[str, Any], plain: dict[str, Any] | None) -> str:
