@@ -56,10 +56,10 @@ def test_levels_agree_with_the_accountants():
     ours = next(v for v in own if v["clipping"] == "tuple" and v["accountant"] == "pld")
     for level in (published, ours):
         values = {f.name: level[f.name] for f in fields(PrivacyPlan) if f.name in level}
-        price = PrivacyPlan(**values).price(level["accountant"])
-        assert price.epsilon <= level["target"]
-        assert price.epsilon > 0.98 * level["target"]
-        assert level is published or price.analysis == "anchored"
+        cost = PrivacyPlan(**values).privacy_cost(level["accountant"])
+        assert cost.epsilon <= level["target"]
+        assert cost.epsilon > 0.98 * level["target"]
+        assert level is published or cost.analysis == "anchored"
 
 
 def test_an_empty_store_gives_a_page_of_dashes(tmp_path):
