@@ -194,7 +194,7 @@ VALUES = {
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.fixed_dictionaries({name: st.sampled_from(values) for name, values in VALUES.items()}))
-def test_any_values_give_a_price_or_one_line(capsys, values):
+def test_any_values_give_an_epsilon_or_one_line(capsys, values):
     capsys.readouterr()
     given = {k: v for k, v in values.items() if v is not None}
     code, out, err = run(capsys, "account", {**given, "accountant": "rdp"}, "--json")
@@ -204,3 +204,14 @@ def test_any_values_give_a_price_or_one_line(capsys, values):
     else:
         assert err == ""
         assert float(json.loads(out)["epsilon"]) >= 0
+
+
+def test_the_comparison_has_its_earlier_name_as_a_hidden_alias(capsys):
+    values = {k: v for k, v in SMALL.items() if k != "accountant"}
+    _, table, _ = run(capsys, "account", values, "--compare", "--json")
+    _, alias, _ = run(capsys, "account", values, "--price-list", "--json")
+    assert alias == table
+    assert main(["account", "--help"]) == 0
+    page = capsys.readouterr().out
+    assert "--compare" in page
+    assert "--price-list" not in page

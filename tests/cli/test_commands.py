@@ -33,6 +33,14 @@ def test_examples_are_never_wrapped():
     assert page(30).endswith("Examples:\n  tool --size 3 \\\n    --color red\n  tool --json")
 
 
+def test_defaults_end_the_sentence():
+    context = click.Context(tool)
+    steps = Option(["--steps"], default=3, show_default=True, help="Number of steps.")
+    assert steps.get_help_record(context)[1] == "Number of steps (default: 3)."
+    graph = Option(["--graph"], required=True, help="Graph folder.")
+    assert graph.get_help_record(context)[1] == "Graph folder (required)."
+
+
 def test_an_option_has_a_group():
     assert Option(["--x"]).group == "Other options"
     assert Option(["--x"], group="Main options").group == "Main options"

@@ -35,3 +35,12 @@ def test_the_real_demo_goes_from_nouns_to_verbs_at_epsilon_four():
     assert settings.target_epsilon == 4
     assert settings.poolings[0] == "cls"
     assert (settings.train_graph, settings.test_graph) == ("wordnet-nouns", "wordnet-verbs")
+
+
+def test_the_help_states_the_number_of_steps_of_the_settings(capsys):
+    from reldp.training.demo import DemoSettings
+
+    assert main(["demo", "--help"]) == 0
+    page = " ".join(capsys.readouterr().out.split())
+    steps = DemoSettings().num_steps
+    assert f"{steps['cls']} with cls pooling, {steps['mean']} with mean pooling" in page

@@ -34,7 +34,7 @@ def test_the_page_shows_sizes_a_picture_caps_and_a_plan(
     assert len(noise) == 1
     assert float(noise[0][2]) / 16 == pytest.approx(float(noise[0][3]), abs=1e-4)
     assert "from exact sizes, taken as public" in printed
-    assert "sensitive. Keep this page with the data" in printed
+    assert "Sensitive: counted from the data without noise. Keep this page" in printed
 
 
 def test_private_sizes_are_released_only_when_asked_for(
@@ -146,7 +146,7 @@ def test_texts_that_name_others_are_warned_of_and_named_only_where_asked_for(tmp
     (tmp_path / "relations.csv").write_text("source,target\nuser-0,user-1\n")
     assert main(["inspect", "--no-plan", str(tmp_path)]) == 0
     page = " ".join(capsys.readouterr().out.split())
-    assert "must be an entity's own" in page
+    assert "must describe one entity only" in page
     assert "9 texts contain the id of another entity (row 1, row 2" in page
     assert "user-" not in page
     assert main(["inspect", "--no-plan", "--show-ids", str(tmp_path)]) == 0

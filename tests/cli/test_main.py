@@ -2,6 +2,7 @@ import json
 import subprocess
 import sys
 
+import click
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -167,3 +168,30 @@ def test_a_model_that_is_not_there_is_named_by_its_flag(capsys, tmp_path):
     line = capsys.readouterr().err
     assert "--model must" in line
     assert "--source" not in line
+
+
+def help_pages():
+    """Every command and subcommand with its help page."""
+    for name in COMMANDS:
+        command = frame._root.get_command(click.Context(frame._root), name)
+        context = click.Context(command, info_name=f"reldp {name}")
+        yield name, command, context
+        for inner in getattr(command, "commands", {}).values():
+            yield f"{name} {inner.name}", inner, click.Context(inner, info_name=inner.name)
+
+
+@pytest.mark.parametrize(
+    ("command", "context"), [pytest.param(c, x, id=name) for name, c, x in help_pages()]
+)
+def test_help_pages_are_sentences_with_defaults(command, context):
+    page = command.get_help(context)
+    assert "\\b" not in page
+    assert "[default" not in page
+    for option in command.params:
+        if not isinstance(option, click.Option) or option.hidden:
+            continue
+        record = option.get_help_record(context)
+        assert record is not None
+        assert record[1][0].isupper() or record[1].startswith(("plan.json", "apt")), record
+        assert record[1].endswith("."), record
+        assert len(record[1].split()) >= 3, record

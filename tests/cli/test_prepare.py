@@ -41,7 +41,7 @@ def test_wordnet_uses_the_installed_dict_or_says_how_to_get_one(
 ) -> None:
     monkeypatch.setattr(wordnet, "INSTALLED", tmp_path / "dict")
     assert main(["prepare", "wordnet", "-o", str(tmp_path / "graph")]) == 2
-    assert "Use --download to fetch it" in capsys.readouterr().err
+    assert "Use --download to download it" in capsys.readouterr().err
     write_dict(tmp_path / "dict")
     assert main(["prepare", "wordnet", "-o", str(tmp_path / "graph")]) == 0
 

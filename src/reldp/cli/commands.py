@@ -24,6 +24,7 @@ Examples:
   greet --name Ada
 """
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -50,6 +51,13 @@ class Option(click.Option):
         """
         super().__init__(*names, **settings)
         self.group = group
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the flag and its help, with a default in parentheses at the end of the sentence."""
+        record = super().get_help_record(ctx)
+        if record is None:
+            return None
+        return record[0], re.sub(r"\.?\s+\[(default: .*|required)\]$", r" (\1).", record[1])
 
 
 option = partial(click.option, cls=Option)

@@ -1,4 +1,4 @@
-"""``reldp demo``: the main job on the bundled graphs, in minutes, on a CPU."""
+"""``reldp demo``: trains, evaluates and certifies MiniLM on bundled graphs, in minutes on a CPU."""
 
 import tempfile
 from dataclasses import replace
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reldp.cli.commands import Command, option
+from reldp.cli.options import Integer
 from reldp.cli.output import print_table, to_json
 
 if TYPE_CHECKING:
@@ -16,25 +18,39 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+_MAIN = "Main options"
 _NAMES = {"base": "base model", "private": "private", "nonprivate": "without privacy"}
 
 
-@click.command()
-@click.option(
+@click.command(cls=Command, examples=["reldp demo -o demo"])
+@option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="Folder for the runs.  [default: a new temporary one]",
+    metavar="FOLDER",
+    group=_MAIN,
+    help="Folder for the runs (default: a new temporary folder).",
 )
-@click.option("--model", help="Folder of another base model than MiniLM.")
-@click.option(
-    "--steps", type=int, help="Steps of every training; fewer are quicker and learn less."
+@option(
+    "--model",
+    metavar="NAME",
+    group=_MAIN,
+    help="Folder or hub name of the base model (default: MiniLM).",
 )
-@click.option("--json", "as_json", is_flag=True, help="End with one JSON line.")
+@option(
+    "--steps",
+    type=Integer(),
+    metavar="T",
+    group=_MAIN,
+    help="Number of steps of each training; fewer steps are faster and learn less (default: 60 with cls pooling, 20 "
+    "with mean pooling).",
+)
+@option("--json", "as_json", is_flag=True, help="Print the results as one JSON line at the end.")
 def command(output: Path | None, model: str | None, steps: int | None, as_json: bool) -> None:
-    """Train MiniLM privately on WordNet's nouns, test it on verbs, and certify it.
+    """Train MiniLM privately on WordNet's nouns, evaluate it on verbs, and certify it.
 
-    Takes about ten minutes on two cores.
+    The demo compares the base model, private training, and training without privacy. It takes about ten minutes on
+    two CPU cores.
     """
     from reldp.training.demo import Demo, DemoSettings
 
@@ -51,7 +67,7 @@ def command(output: Path | None, model: str | None, steps: int | None, as_json: 
 
 
 def _show(result: "DemoResult") -> None:
-    """The table, the promise, and where the files are."""
+    """Print the table, the guarantee, and the paths of the files."""
     first = result.settings.poolings[0]
     gains = ", ".join(
         f"{pooling} {arms['private'].gain_over(arms['base'], 'mrr')}"
@@ -62,8 +78,8 @@ def _show(result: "DemoResult") -> None:
     print_table(
         _table(result),
         f"Percent with 95 % intervals over {relations:,} sampled relations of the test graph, "
-        f"{result.settings.candidates} candidates each. cls is the paper's protocol, mean the base "
-        f"model's own pooling. {result.seconds:.0f} seconds.",
+        f"{result.settings.candidates} candidates each. cls pooling is the paper's protocol, mean is the pooling "
+        f"that the base model was trained with. {result.seconds:.0f} seconds.",
         f"Private training over the base model, in points of MRR: {gains}.",
         result.certificates[first].summary,
     )
@@ -79,7 +95,7 @@ def _table(result: "DemoResult") -> "Table":
     for header in ("pooling", "encoder", "epsilon", "PREC@1", "MRR"):
         table.add_column(header, justify="left" if header in ("pooling", "encoder") else "right")
     for pooling, arms in result.evaluations.items():
-        for arm, found in arms.items():
+        for arm, result_of_arm in arms.items():
             epsilon = {
                 "base": "",
                 "private": f"{result.certificates[pooling].epsilon:.2f}",
@@ -89,7 +105,7 @@ def _table(result: "DemoResult") -> "Table":
                 pooling,
                 _NAMES[arm],
                 epsilon,
-                str(found.metrics["prec@1"]),
-                str(found.metrics["mrr"]),
+                str(result_of_arm.metrics["prec@1"]),
+                str(result_of_arm.metrics["mrr"]),
             )
     return table

@@ -32,7 +32,7 @@ _MAIN = "Main options"
     required=True,
     group=_MAIN,
     metavar="GRAPH",
-    help="Test graph: a graph folder or the name of a bundled graph (required).",
+    help="Test graph: a graph folder or the name of a bundled graph.",
 )
 @option(
     "--candidates",

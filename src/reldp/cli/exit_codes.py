@@ -2,16 +2,16 @@
 
 | code | meaning |
 |---|---|
-| 0 | fine |
+| 0 | success |
 | 2 | bad input, or a machine that cannot do what was asked (disk full, no permission, a package missing) |
 | 3 | refuted (`audit`) or not verified (`verify`, `report`) |
 | 70 | internal error: a bug in reldp |
 | 130 | stopped by Ctrl-C (SIGINT) |
-| 141 | whoever read the output closed the pipe (SIGPIPE), as in ``reldp ... | head -1`` |
+| 141 | the reader of the output closed the pipe (SIGPIPE), as in ``reldp ... | head -1`` |
 | 143 | stopped by SIGTERM |
 
-The code 1 is never used on purpose: it is what Python itself exits with. An internal error is one line that names the
-kind of exception and the place in reldp's source, never the exception's message, which may quote private data. With
+The code 1 is never used on purpose: Python itself exits with it. The line of an internal error names the class of the
+exception and the place in reldp's source, never the exception's message, which may quote private data. With
 RELDP_DEBUG=1 in the environment the traceback is printed as well.
 
 Public inside the command line: the codes, `EPILOG`, `Terminated`, `termination_as_exception`, `of_os_error`,
@@ -61,7 +61,7 @@ PIPE_CLOSED = 141
 TERMINATED = 143
 
 EPILOG = (
-    "Exit codes: 0 fine; 2 bad input; 3 refuted or not verified; 70 internal error, a bug in reldp; "
+    "Exit codes: 0 success; 2 bad input; 3 refuted or not verified; 70 internal error, a bug in reldp; "
     "130 stopped by Ctrl-C; 141 output pipe closed; 143 stopped by SIGTERM."
 )
 
@@ -69,18 +69,18 @@ _SOURCE = Path(reldp.__file__).parent
 
 
 class Terminated(BaseException):
-    """SIGTERM arrived: control flow that nothing but `main` catches, like KeyboardInterrupt."""
+    """Control-flow signal for SIGTERM: only `main` catches it, like KeyboardInterrupt."""
 
 
 @contextmanager
 def termination_as_exception() -> Iterator[None]:
-    """Turns SIGTERM into an exception; a process that ignores SIGTERM goes on ignoring it.
+    """Turn SIGTERM into an exception; a process that ignores SIGTERM continues to ignore it.
 
     Raises:
         Terminated: SIGTERM arrived inside.
     """
 
-    def _stop(number: int, frame: Any) -> None:
+    def _stop(number: int, stack: Any) -> None:
         raise Terminated
 
     in_main_thread = threading.current_thread() is threading.main_thread()
@@ -95,19 +95,19 @@ def termination_as_exception() -> Iterator[None]:
 
 
 def flush_output() -> None:
-    """Write what is buffered: a full disk or a closed pipe shows here at the latest."""
-    if sys.stdout is not None:  # as it is where the process was started without one
+    """Flush the standard output: a full disk or a closed pipe shows here at the latest."""
+    if sys.stdout is not None:  # None if the process was started without one
         sys.stdout.flush()
 
 
 def pipe_closed() -> int:
-    """The code where nobody reads any more; what is still buffered is given up."""
+    """Return the code of a closed pipe, and discard what is still buffered."""
     _forget_output()
     return PIPE_CLOSED
 
 
 def of_os_error(error: OSError, fail: Callable[[str], int]) -> int:
-    """The code of what the operating system refused, with one line by `fail` unless nobody reads."""
+    """Return the code of an error of the operating system, with one line by `fail` unless the pipe is closed."""
     if error.errno == errno.EPIPE:
         return pipe_closed()
     where = f" ({Path(error.filename).name})" if isinstance(error.filename, str) else ""
@@ -118,7 +118,7 @@ def of_os_error(error: OSError, fail: Callable[[str], int]) -> int:
 
 
 def bug_line(error: BaseException) -> str:
-    """One line about a bug: the kind of exception and where in reldp, and no value of anybody's."""
+    """Return one line about a bug: the class of the exception and its place in reldp, never a value."""
     return (
         f"Internal error: {type(error).__name__}{_place(error)}. This is a bug in reldp "
         f"{reldp.__version__}: please report this line and the command, without private data. "
@@ -127,26 +127,30 @@ def bug_line(error: BaseException) -> str:
 
 
 def show_traceback(error: BaseException) -> None:
-    """Prints the traceback where RELDP_DEBUG asks for it."""
+    """Print the traceback if RELDP_DEBUG is set."""
     if os.environ.get("RELDP_DEBUG", "") not in ("", "0"):
         traceback.print_exception(error)
 
 
 def _place(error: BaseException) -> str:
-    """The innermost line of reldp's own source that the error passed through."""
+    """Return the innermost line of reldp's source that the error passed through."""
     place = ""
-    for frame in traceback.extract_tb(error.__traceback__):
-        path = Path(frame.filename)
+    for entry in traceback.extract_tb(error.__traceback__):
+        path = Path(entry.filename)
         if path.is_relative_to(_SOURCE):
-            place = f" in {path.relative_to(_SOURCE).as_posix()}, line {frame.lineno}"
+            place = f" in {path.relative_to(_SOURCE).as_posix()}, line {entry.lineno}"
     return place
 
 
 def _forget_output() -> None:
-    """Sends what is still buffered nowhere: Python would fail on it again when it exits."""
+    """Discard what is still buffered: Python would fail on it again when it exits."""
     try:
         output = sys.stdout.fileno()
-    except (OSError, ValueError, AttributeError):  # no file below: nothing is left to flush
+    except (
+        OSError,
+        ValueError,
+        AttributeError,
+    ):  # the stream has no file, so nothing is left to flush
         return
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, output)

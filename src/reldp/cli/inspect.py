@@ -1,4 +1,4 @@
-"""``reldp inspect``: what a graph holds, what capping keeps, and a plan to start from.
+"""``reldp inspect``: sizes and degrees of a graph, what capping keeps, and a suggested plan.
 
 The counting is in `reldp.graph.inspection`, the plan in `reldp.training.suggestion`.
 """
@@ -13,8 +13,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from reldp.cli.options import Integer, Word, show_ids_option
+from reldp._validate import SIZES
+from reldp.cli.commands import Command, option
+from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
 from reldp.cli.output import round_up
+from reldp.training.recipe_settings import SECTIONS
 from reldp.training.suggestion import suggest
 
 if TYPE_CHECKING:
@@ -24,49 +27,83 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+_MAIN = "Main options"
 _BAR_WIDTH = 40
 
 
-@click.command()
-@click.argument("graph")
-@click.option(
-    "--drop",
-    multiple=True,
-    metavar="KIND",
-    help="Drop and count a kind of damage, such as duplicate_relations; repeatable.",
+@click.command(
+    cls=Command,
+    examples=[
+        "reldp inspect my-graph",
+        "reldp inspect wordnet-nouns --target-epsilon 4 --sizes public",
+    ],
 )
-@click.option("--max-degree", type=int, default=5, show_default=True, help="Cap of the plan.")
-@click.option(
+@click.argument("graph")
+@option(
+    "--max-degree",
+    type=Integer(),
+    metavar="K",
+    default=SECTIONS["data"]["max_degree"].default,
+    show_default=True,
+    group=_MAIN,
+    help="Maximum number of relations per entity that the plan caps degrees at.",
+)
+@option(
     "--target-epsilon",
     "targets",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(),
+    metavar="EPSILON",
     multiple=True,
     default=(1.0, 4.0, 10.0),
     show_default=True,
-    help="Epsilon of the plan; repeatable.",
+    group=_MAIN,
+    help="Target epsilon to suggest a plan for; may be repeated.",
 )
-@click.option(
-    "--plan/--no-plan", "with_plan", default=True, help="Suggest a plan; takes some seconds."
-)
-@click.option(
+@option(
     "--sizes",
-    type=Word(["private", "declared", "public"]),
-    default="private",
+    type=Word(SIZES),
+    default=SIZES[0],
     show_default=True,
-    help="What the plan knows about the numbers of entities and relations.",
+    group=_MAIN,
+    help="What the plan may use: private (noisy bounds on the numbers of entities and relations), declared (bounds "
+    "that you know) or public (the exact numbers).",
 )
-@click.option("--min-entities", type=Integer(), help="Declared sizes: at least so many entities.")
-@click.option(
-    "--max-relations", type=Integer(), help="Declared sizes: at most so many relations, capped."
+@option(
+    "--min-entities",
+    type=Integer(),
+    metavar="N",
+    group=_MAIN,
+    help="Lower bound on the number of entities, for declared sizes.",
 )
-@click.option(
+@option(
+    "--max-relations",
+    type=Integer(),
+    metavar="M",
+    group=_MAIN,
+    help="Upper bound on the number of relations after capping, for declared sizes.",
+)
+@option(
     "--release-sizes",
     "release",
     is_flag=True,
-    help="Draw private bounds now if there are none; costs epsilon, once per graph and cap.",
+    group=_MAIN,
+    help="Release noisy bounds on the sizes if there are none yet. This costs epsilon, once per graph and cap.",
+)
+@option(
+    "--plan/--no-plan",
+    "with_plan",
+    default=True,
+    help="Whether to suggest a plan, which takes some seconds (default: yes).",
+)
+@option(
+    "--drop",
+    multiple=True,
+    metavar="KIND",
+    help="Drop and count a kind of invalid row instead of refusing the graph, such as duplicate_relations; may be "
+    "repeated.",
 )
 @show_ids_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def command(
     graph: str,
     drop: tuple[str, ...],
@@ -80,27 +117,27 @@ def command(
     show_ids: bool,
     as_json: bool,
 ) -> None:
-    """Show what GRAPH holds: sizes, degrees, what capping keeps, a suggested plan.
+    """Show sizes and degrees of GRAPH, what capping keeps, and a suggested plan.
 
-    GRAPH is a graph folder, or a bundled one: wordnet-nouns, wordnet-verbs, wordnet-adjectives.
-    The page shows exact numbers, which are sensitive. The plan follows from bounds on the sizes:
-    private ones are reused if they have been released, and drawn only with --release-sizes.
+    GRAPH is a graph folder, or the name of a bundled graph: wordnet-nouns, wordnet-verbs, wordnet-adjectives. The
+    output has exact numbers, which are sensitive. The suggested plan is computed from bounds on the sizes only.
+    Private bounds are reused if they have been released before, and released only with --release-sizes.
     """
     from reldp.graph.bundled import open_graph
     from reldp.graph.inspection import inspect_graph
 
     busy = Console(stderr=True)
     with busy.status("reading and counting"):
-        found = open_graph(graph, drop=drop, show_ids=show_ids)
-        report = inspect_graph(found, show_ids=show_ids)
+        data = open_graph(graph, drop=drop, show_ids=show_ids)
+        report = inspect_graph(data, show_ids=show_ids)
     suggestion = None
-    if with_plan and found.num_relations:
+    if with_plan and data.num_relations:
         bounds = {"sizes": sizes, "min_entities": min_entities, "max_relations": max_relations}
         place = Path(graph)
         with busy.status("calibrating the noise"):
             suggestion = suggest(
-                # The seed is train's default too, so that both meet the same release.
-                found.cap_degrees(max_degree, seed=0),
+                # The default seed of reldp train, so that both use the same release.
+                data.cap_degrees(max_degree, seed=0),
                 sizes=bounds,
                 targets=targets,
                 folder=place if place.is_dir() else None,
@@ -115,7 +152,7 @@ def command(
         parts.append(_plans(suggestion))
     if report.warnings:
         parts.append(_warnings(report))
-    footer = "Counted from the data without noise: sensitive. Keep this page with the data."
+    footer = "Sensitive: counted from the data without noise. Keep this page with the data."
     parts.append(Text(f"\n{footer}", style="dim"))
     Console(highlight=False, markup=False).print(Group(*parts))
 
@@ -145,7 +182,7 @@ def _facts(name: str, report: "GraphInspection") -> Table:
         if record[label]:
             table.add_row(label, record[label])
     for kind, count in record["drops"].items():
-        table.add_row("left out", f"{count:,} {kind.replace('_', ' ')}")
+        table.add_row("dropped", f"{count:,} {kind.replace('_', ' ')}")
     if record["capped_at"] is not None:
         table.add_row("capped", f"already, at {record['capped_at']:,}")
     return table
@@ -172,10 +209,10 @@ def _histogram(report: "GraphInspection") -> Group:
     table.add_column(justify="right", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
-    most = max(bar.num_entities for bar in degrees.bars)
+    largest = max(bar.num_entities for bar in degrees.bars)
     for bar in degrees.bars:
-        # Rounded up: a bar that is not empty is seen.
-        eighths = -(-8 * _BAR_WIDTH * bar.num_entities // most)
+        # Rounded up, so that a bar that is not empty is visible.
+        eighths = -(-8 * _BAR_WIDTH * bar.num_entities // largest)
         picture = "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
         table.add_row(bar.label, f"{bar.num_entities:,}", Text(picture, style="cyan"))
     title = (
@@ -186,9 +223,9 @@ def _histogram(report: "GraphInspection") -> Group:
 
 
 def _warnings(report: "GraphInspection") -> Group:
-    """What speaks against an assumption of the guarantee; docs/graphs.md says how it is found."""
+    """Return signs that an assumption of the guarantee does not hold; docs/graphs.md explains the checks."""
     lines = [Text(f"! {line}", style="yellow") for line in report.warnings]
-    return _section("Texts and features must be an entity's own", Group(*lines))
+    return _section("A text or a feature must describe one entity only", Group(*lines))
 
 
 def _grid(*headers: str) -> Table:
@@ -199,7 +236,7 @@ def _grid(*headers: str) -> Table:
 
 
 def _caps(report: "GraphInspection") -> Group:
-    table = _grid("max degree", "relations kept", "share", "entities over", "left with none")
+    table = _grid("max degree", "relations kept", "share", "entities above", "entities left alone")
     for cap in report.caps:
         table.add_row(
             f"{cap.max_degree}",
@@ -220,7 +257,7 @@ def _caps(report: "GraphInspection") -> Group:
 def _plans(suggestion: "Suggestion") -> Group:
     settings, bounds, plans = suggestion.settings, suggestion.bounds, suggestion.plans
     if settings is None or bounds is None:
-        return _section("A plan to start from", Text(suggestion.note))
+        return _section("Suggested plan", Text(suggestion.note))
     table = _grid("epsilon", "delta", "noise multiplier", "noise / batch")
     for plan in plans:
         if plan["noise_multiplier"] is None:
@@ -238,11 +275,11 @@ def _plans(suggestion: "Suggestion") -> Group:
     )
     reasons = dict.fromkeys(plan["reason"] for plan in plans if "reason" in plan)
     lines = Group(Text(words), Text(_known(bounds)), table, *map(Text, reasons))
-    return _section("A plan to start from", lines)
+    return _section("Suggested plan", lines)
 
 
 def _known(bounds: "SizeBounds") -> str:
-    """What the plan knows about the sizes, in words."""
+    """Return what the plan follows from, in words."""
     if bounds.source == "public":
         return "from exact sizes, taken as public"
     cost = f", released for epsilon {bounds.epsilon:.2g}" if bounds.source == "private" else ""

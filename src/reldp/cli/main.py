@@ -1,9 +1,9 @@
-"""``reldp``: finds the command, and turns every error into one clear line and an exit code.
+"""``reldp``: runs a command, and turns every error into one line and an exit code.
 
-Commands are imported only when called, so ``reldp account`` never loads torch. Each command module exposes
-``command``, a click command; all logic lives in the library. Whatever a user types, the answer is a result or one
-line on the error stream that names the flag, the rule and the fix: never a traceback. What the exit codes mean is in
-`reldp.cli.exit_codes`.
+Commands are imported only when they are called, so ``reldp account`` never loads torch. Each command module has a
+click command named ``command``; all logic is in the library. Whatever the user types, the answer is a result or one
+line on the error stream that names the flag, the rule and the fix: never a traceback. `reldp.cli.exit_codes` lists the
+exit codes.
 
 >>> main(["--version"])
 reldp, version 0.4.0.dev0
@@ -27,17 +27,17 @@ from reldp.errors import EncoderError, ReldpError, VerificationError
 __all__ = ["main"]
 
 COMMANDS = {
-    "account": "epsilon of a plan",
-    "calibrate": "the noise a target epsilon needs, or the steps it allows",
-    "inspect": "what a graph holds, and a plan to start from",
-    "prepare": "graphs from real sources",
-    "train": "an encoder from a private graph, with its certificate",
-    "evaluate": "how well an encoder predicts relations",
-    "verify": "recompute a run's certificate",
-    "report": "one page about a run",
-    "audit": "try to refute a plan's or a run's epsilon",
-    "demo": "the main job on the bundled graph",
-    "theory": "the definitions and proofs that certificates cite",
+    "account": "Compute the epsilon of a training run from its settings.",
+    "calibrate": "Compute the noise, or the number of steps, for a target epsilon.",
+    "inspect": "Show sizes and degrees of a graph, and suggest a plan.",
+    "prepare": "Make a graph folder from WordNet, Debian or pairs of texts.",
+    "train": "Train an encoder on a private graph, and certify the result.",
+    "evaluate": "Evaluate how well an encoder predicts relations.",
+    "verify": "Check a run's certificate against its ledger.",
+    "report": "Write an HTML report about a run.",
+    "audit": "Try to refute the epsilon of a plan or a run.",
+    "demo": "Train, evaluate and certify MiniLM on bundled graphs.",
+    "theory": "Show the definitions and proofs that certificates cite.",
 }
 
 
@@ -77,28 +77,31 @@ class _LazyGroup(click.Group):
 @click.version_option(reldp.__version__, prog_name="reldp")
 @click.pass_context
 def _root(context: click.Context) -> None:
-    """Fine-tune an encoder on private relations, and say exactly what is promised."""
+    """Fine-tune an encoder on private relations with differential privacy.
+
+    Start with: reldp inspect GRAPH, then reldp train GRAPH --target-epsilon 4.
+    """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
 
 def _one_line(message: str) -> str:
-    """The message on one line, with `snake_case` names written as the flags they are."""
+    """Return the message on one line, with `snake_case` names written as flags."""
     flags = re.sub(r"`([a-z][a-z_0-9]*)`", lambda m: "--" + m.group(1).replace("_", "-"), message)
     line = " ".join(flags.split())
-    # What a user typed is quoted back: no control character may reach the terminal.
+    # Messages quote what the user typed: no control character may reach the terminal.
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 
 def _parameter_name(parameter: click.Parameter, context: click.Context | None) -> str:
-    """The longest spelling of a flag, or an argument in capitals."""
+    """Return the longest spelling of a flag, or an argument in capitals."""
     if isinstance(parameter, click.Argument) and context is not None:
         return parameter.make_metavar(context)
     return max(parameter.opts, key=len)
 
 
 def _usage_message(error: click.UsageError) -> str:
-    """What click found wrong, in the form: flag, rule, fix."""
+    """Return click's complaint in the form: flag, rule, fix."""
     where = error.ctx.command_path if error.ctx is not None else "reldp"
     see = f"See {where} --help."
     if isinstance(error, click.NoSuchOption):
@@ -121,10 +124,10 @@ def _fail(message: str, code: int = exit_codes.BAD_INPUT) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the command line; returns the exit code, or exits with it when no arguments are given.
+    """Run the command line and return the exit code, or exit with it if no arguments are given.
 
     Args:
-        arguments: What follows ``reldp``; the process's own arguments if None.
+        arguments: What follows ``reldp``; the arguments of the process if None.
     """
     if arguments is None:
         _never_fail_to_encode()
@@ -136,7 +139,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _never_fail_to_encode() -> None:
-    """Lets file names that are no text, and a terminal without Unicode, print escapes instead of failing."""
+    """Print escapes where a file name is not text or the terminal has no Unicode, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -156,11 +159,11 @@ def _run(arguments: list[str] | None) -> int:
     except exit_codes.Terminated:
         return _fail("stopped by a termination signal.", exit_codes.TERMINATED)
     except (click.Abort, KeyboardInterrupt) as error:
-        if isinstance(error.__cause__, EOFError):  # click takes any end of a file for the user's
+        if isinstance(error.__cause__, EOFError):  # click takes any end of file for an abort
             return _fail_by(error.__cause__)
         return _fail("stopped by the user.", exit_codes.INTERRUPTED)
     except SystemExit as error:
-        # How click (by other streams) and rich answer a closed pipe; nothing else here exits.
+        # Click (which replaces streams) and rich exit so when a pipe is closed; nothing else here exits.
         closed = sys.stdout is not streams[0] or isinstance(error.__context__, BrokenPipeError)
         sys.stdout, sys.stderr = streams
         return exit_codes.pipe_closed() if closed else _fail_by(error)
@@ -170,8 +173,8 @@ def _run(arguments: list[str] | None) -> int:
 
 
 def _fail_by(error: BaseException) -> int:
-    """The line and the code of an error that no user interface raised."""
-    if isinstance(error, EncoderError):  # what Python calls an encoder's source is a model here
+    """Print the line of an error that did not come from click, and return its code."""
+    if isinstance(error, EncoderError):  # the flag for the argument `source` is --model
         return _fail(str(error).replace("`source`", "`model`"))
     if isinstance(error, VerificationError):
         return _fail(str(error), exit_codes.NOT_VERIFIED)
@@ -185,6 +188,6 @@ def _fail_by(error: BaseException) -> int:
             "Names of files and other arguments must be valid UTF-8 here. Rename the file or folder."
         )
     if isinstance(error, MemoryError):
-        return _fail("This machine has too little memory for what was asked. Ask for less.")
+        return _fail("This machine has too little memory. Use a smaller graph, model or batch.")
     exit_codes.show_traceback(error)
     return _fail(exit_codes.bug_line(error), exit_codes.INTERNAL_ERROR)

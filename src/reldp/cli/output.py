@@ -1,10 +1,11 @@
-"""Output of privacy costs: a table for people, one JSON object for programs.
+"""How epsilons are printed: a table for people, one JSON object for programs.
 
 Epsilon is rounded up wherever it is rounded. JSON has no infinity: an infinite epsilon is written as the string
 ``"Infinity"``, which ``float`` in Python and ``Number`` in JavaScript read back, and which, unlike null, no program
 mistakes for a small number.
 
-Public to the other commands: `print_json`, `print_cost`, `print_comparison`, `cost_fields`, `guarantee`, `round_up`.
+Public to the other commands: `print_json`, `print_cost`, `print_comparison`, `cost_fields`, `guarantee`,
+`round_up`, `print_table`.
 
 >>> round_up(0.45824831)
 '0.4583'
@@ -39,8 +40,8 @@ __all__ = [
 ]
 
 _ANALYSIS_LABELS = {
-    "anchored": "anchored: one tuple moves where the entity is a negative",
-    "replacement": "replacement: the published coupling, which counts it twice",
+    "anchored": "anchored: one tuple changes for each negative draw of the entity",
+    "replacement": "replacement: the published coupling, which counts such a tuple twice",
 }
 _ACCOUNTANT_LABELS = {"pld": "privacy-loss distributions (pld)", "rdp": "Renyi divergences (rdp)"}
 _POOL_LABELS = {
@@ -51,16 +52,16 @@ _POOL_LABELS = {
 
 
 def round_up(value: float, digits: int = 4) -> str:
-    """The number with that many significant digits, never below its value."""
+    """Return the number with that many significant digits, never below its value."""
     if not math.isfinite(value):
         return "infinite"
-    # As it is written: 1e-5 is a little more than that in binary.
+    # From its decimal notation: the binary 1e-5 is slightly larger and would be rounded up.
     rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(repr(value)))
     return f"{float(rounded):.{digits}g}"
 
 
 def _valid(value: Any) -> Any:
-    """The value with infinities as words, since JSON has none."""
+    """Return the value with infinities as strings, since JSON has none."""
     if isinstance(value, dict):
         return {name: _valid(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -71,17 +72,17 @@ def _valid(value: Any) -> Any:
 
 
 def to_json(fields: dict[str, Any], indent: int | None = 2) -> str:
-    """The fields as valid JSON; NaN is refused."""
+    """Return the fields as valid JSON; NaN is refused."""
     return json.dumps(_valid(fields), indent=indent, allow_nan=False)
 
 
 def print_json(fields: dict[str, Any]) -> None:
-    """Prints one JSON object."""
+    """Print one JSON object."""
     click.echo(to_json(fields))
 
 
 def cost_fields(plan: "PrivacyPlan", cost: "PrivacyCost") -> dict[str, Any]:
-    """Return what ``--json`` prints about a privacy cost: epsilon and what it rests on, then the plan."""
+    """Return what ``--json`` prints: epsilon, what it rests on, and the plan."""
     return {
         "epsilon": cost.epsilon,
         "delta": cost.delta,
@@ -96,35 +97,39 @@ def cost_fields(plan: "PrivacyPlan", cost: "PrivacyCost") -> dict[str, Any]:
 
 
 def _analysis(plan: "PrivacyPlan", cost: "PrivacyCost") -> str:
-    """The analysis that gave the number; ``"claimed"`` where none proves it."""
+    """Return the analysis that gave the epsilon; ``"claimed"`` where none proves it."""
     return cost.analysis if plan.status == "proven" else "claimed"
 
 
 def guarantee(plan: "PrivacyPlan", cost: "PrivacyCost") -> str:
-    """One plain sentence: what is promised to whom, and whether it is proven."""
+    """Return one sentence: what is guaranteed to whom, and whether it is proven."""
     if math.isinf(cost.epsilon):
-        reason = "there is no noise" if plan.noise_multiplier == 0 else "the noise is far too small"
+        reason = (
+            "there is no noise"
+            if plan.noise_multiplier == 0
+            else "the noise or the pool of negatives is too small"
+        )
         return f"Nothing is guaranteed: epsilon is infinite because {reason} for this delta."
     if plan.status == "claimed":
         return (
-            "Claimed, false in the worst case: the published argument that one entity moves a batch by at "
-            "most the clip norm has counterexamples. Do not promise this epsilon to anyone; "
+            "Claimed, false in the worst case: the published argument that one entity changes the sum of a batch by "
+            "at most the clip norm has counterexamples. Do not promise this epsilon to anyone; "
             "--clipping tuple has a proven one."
         )
     pair = f"({round_up(cost.epsilon)}, {round_up(cost.delta)})"
     if plan.unit == "relation":
         return (
             f"Proven: training is {pair}-differentially private for any one relation. This is weaker than "
-            "protecting an entity, whose relations together may show."
+            "protecting an entity, whose relations together may reveal it."
         )
     return (
         f"Proven: training is {pair}-differentially private for any one protected entity together with "
-        f"all its relations, at most {plan.max_degree}, in the graph whose degrees are capped."
+        f"all its relations, at most {plan.max_degree}, in the capped graph."
     )
 
 
 def _facts(plan: "PrivacyPlan", cost: "PrivacyCost") -> list[tuple[str, str]]:
-    """Label and words of each row of the table."""
+    """Return label and text of each row of the table."""
     rate = f"{plan.sample_rate:.6g}"
     analysis = _analysis(plan, cost)
     return [
@@ -135,21 +140,24 @@ def _facts(plan: "PrivacyPlan", cost: "PrivacyCost") -> list[tuple[str, str]]:
         ("clipping", f"{plan.clipping}: {plan.clipping.summary.split(';')[0]}"),
         ("noise", f"{round_up(plan.noise_multiplier, 6)} times the clip norm"),
         ("steps", f"{plan.num_steps:,}"),
-        ("batch", f"{plan.expected_batch_size:,.6g} relations expected, each at rate {rate}"),
+        (
+            "batch size",
+            f"{plan.expected_batch_size:,.6g} relations expected, each sampled at rate {rate}",
+        ),
         ("negatives", f"{plan.num_negatives} per relation, from {_POOL_LABELS[plan.negatives]}"),
         ("graph", f"{plan.num_entities:,} entities, {plan.num_relations:,} relations"),
-        ("protects", _protects(plan)),
+        ("unit of privacy", _unit(plan)),
     ]
 
 
-def _protects(plan: "PrivacyPlan") -> str:
+def _unit(plan: "PrivacyPlan") -> str:
     if plan.unit == "relation":
         return "one relation"
     return f"one entity and its relations, at most {plan.max_degree:,}"
 
 
 def print_cost(plan: "PrivacyPlan", cost: "PrivacyCost") -> None:
-    """Prints the table for people and the sentence below it."""
+    """Print the table for people and the guarantee below it."""
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2))
@@ -161,7 +169,7 @@ def print_cost(plan: "PrivacyPlan", cost: "PrivacyCost") -> None:
 
 
 def print_comparison(plan: "PrivacyPlan", rows: list["RuleCost"], as_json: bool) -> None:
-    """Prints what one setting costs under every rule and analysis."""
+    """Print the epsilon of one setting under every clipping rule, analysis and accountant."""
     setting = {**plan.to_dict(), "noise_per_tuple": plan.noise_multiplier}
     for name in ("clipping", "analysis", "noise_multiplier"):
         del setting[name]
@@ -183,13 +191,13 @@ def print_comparison(plan: "PrivacyPlan", rows: list["RuleCost"], as_json: bool)
         f"{plan.num_entities:,} entities, {plan.num_relations:,} relations, at most {plan.max_degree} each, "
         f"{plan.num_negatives} negatives, rate {plan.sample_rate:g}, {plan.num_steps:,} steps, "
         f"delta {round_up(plan.delta)}.",
-        "Every row has the same noise per tuple; the frequency rule gives a tuple half of the clip norm, so its "
-        "noise multiplier is half.",
+        "All rows have the same noise per tuple. The frequency rule clips a tuple to half of the clip norm, so its "
+        "noise multiplier is half as large.",
     )
 
 
 def print_table(table: "Table", *sentences: str) -> None:
-    """Prints a table and sentences below it, wrapped to the terminal."""
+    """Print a table and sentences below it, wrapped to the terminal."""
     from rich.console import Console
 
     console = Console(highlight=False, markup=False)

@@ -1,8 +1,7 @@
-"""``reldp prepare``: makes graph folders from real sources.
+"""``reldp prepare``: makes graph folders from other data.
 
-The recipes are in `reldp.graph.recipes`. Every subcommand writes a new folder with entities,
-relations, a record of source, version, license and hashes, and the notice where the license asks
-for one; and says what it left out.
+The recipes are in `reldp.graph.recipes`. Each subcommand writes a new folder with entities, relations, a record of
+source, version, license and hashes, and the notice that the license requires, and prints what it dropped.
 """
 
 import json
@@ -16,7 +15,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from reldp.cli.options import show_ids_option
+from reldp.cli.commands import Command, option
+from reldp.cli.options import Integer, json_option, show_ids_option
 from reldp.errors import GraphError, InputError
 
 if TYPE_CHECKING:
@@ -24,44 +24,65 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+_MAIN = "Main options"
+
 
 @click.group(invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
-    """Make a graph folder from a real source."""
+    """Make a graph folder from WordNet, from Debian's package lists, or from pairs of texts."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
 
 def _common(function: Callable[..., None]) -> Callable[..., None]:
-    """The options that every recipe has."""
-    output = click.option(
+    """Give a command the options that all recipes have."""
+    output = option(
         "-o",
         "--output",
         required=True,
         type=click.Path(path_type=Path),
-        help="Folder to write; new or empty.",
+        metavar="GRAPH",
+        group=_MAIN,
+        help="Graph folder to write; it must be new or empty.",
     )
-    as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-    return output(show_ids_option(as_json(function)))
+    return output(show_ids_option(json_option(function)))
 
 
-@command.command(short_help="WordNet synsets and their relations")
-@click.option(
+@command.command(
+    cls=Command,
+    short_help="WordNet synsets and their relations.",
+    examples=["reldp prepare wordnet --download --part noun -o nouns"],
+)
+@option(
     "--source",
     type=click.Path(path_type=Path),
-    help="A WordNet dict folder, or the wordnet-base .deb file.  [default: the installed one]",
+    metavar="PATH",
+    group=_MAIN,
+    help="WordNet's dict folder, or a wordnet-base .deb file (default: the installed package wordnet-base).",
 )
-@click.option("--download", is_flag=True, help="Fetch wordnet-base with apt-get; needs no root.")
-@click.option(
+@option(
+    "--download",
+    is_flag=True,
+    group=_MAIN,
+    help="Download the package wordnet-base with apt-get; needs no root rights.",
+)
+@option(
     "--part",
     "parts",
     multiple=True,
     default=("noun",),
     show_default=True,
-    help="noun, verb, adjective or adverb; may be repeated.",
+    metavar="PART",
+    help="Part of speech: noun, verb, adjective or adverb; may be repeated.",
 )
-@click.option("--domain", "domains", multiple=True, help="Only this one, such as noun.animal.")
+@option(
+    "--domain",
+    "domains",
+    multiple=True,
+    metavar="NAME",
+    help="Keep only synsets of this lexicographer file, such as noun.animal; may be repeated (default: all).",
+)
 @_common
 def wordnet(
     source: Path | None,
@@ -72,48 +93,71 @@ def wordnet(
     show_ids: bool,
     as_json: bool,
 ) -> None:
-    """WordNet synsets and the relations between them.
+    """Make a graph of WordNet synsets and the relations between them.
 
-    Debian's wordnet-base holds WordNet 3.0; the nouns, verbs and adjectives of it come with reldp
-    as wordnet-nouns, wordnet-verbs and wordnet-adjectives and need no preparing.
+    Debian's package wordnet-base holds WordNet 3.0. Its nouns, verbs and adjectives are bundled with reldp as
+    wordnet-nouns, wordnet-verbs and wordnet-adjectives, and need not be prepared.
     """
     from reldp.graph.recipes import wordnet as recipe
 
     _check_exclusive(source, download)
     with _busy("reading WordNet"):
         if download:
-            found = recipe.download_package()
+            data = recipe.download_package()
         elif source is None and not recipe.INSTALLED.is_dir():
             raise GraphError(
                 "`source` must be given where wordnet-base is not installed, got nothing. "
-                "Use --download to fetch it, or --source."
+                "Use --download to download it, or --source."
             )
         elif source is not None and source.is_file():
-            found = recipe.read_package(source)
+            data = recipe.read_package(source)
         else:
-            found = recipe.read_dict(source or recipe.INSTALLED)
-        prepared = recipe.wordnet(found, parts=parts, domains=domains)
+            data = recipe.read_dict(source or recipe.INSTALLED)
+        prepared = recipe.wordnet(data, parts=parts, domains=domains)
     _write(prepared, output, show_ids, as_json)
 
 
-@command.command(short_help="Debian source packages and their dependencies")
-@click.option(
+@command.command(
+    cls=Command,
+    short_help="Debian source packages and their dependencies.",
+    examples=["reldp prepare debian --download -o debian"],
+)
+@option(
     "--source",
     type=click.Path(path_type=Path),
-    help="A folder of apt package lists.  [default: this machine's]",
+    metavar="FOLDER",
+    group=_MAIN,
+    help="Folder of apt package lists (default: the lists of this machine).",
 )
-@click.option(
-    "--download", is_flag=True, help="Fetch fresh lists with long descriptions; needs no root."
+@option(
+    "--download",
+    is_flag=True,
+    group=_MAIN,
+    help="Download current lists with long descriptions; needs no root rights.",
 )
-@click.option(
+@option(
     "--hub-degree",
-    type=int,
+    type=Integer(),
+    metavar="N",
     default=300,
     show_default=True,
-    help="Leave out packages with more relations than this; 0 keeps all.",
+    help="Drop packages with more relations than this; 0 keeps all packages.",
 )
-@click.option("--max-words", type=int, default=70, show_default=True, help="Of a long description.")
-@click.option("--domain", "domains", multiple=True, help="Only this archive section; repeatable.")
+@option(
+    "--max-words",
+    type=Integer(),
+    metavar="N",
+    default=70,
+    show_default=True,
+    help="Maximum number of words taken from a long description.",
+)
+@option(
+    "--domain",
+    "domains",
+    multiple=True,
+    metavar="NAME",
+    help="Keep only packages of this archive section; may be repeated (default: all).",
+)
 @_common
 def debian(
     source: Path | None,
@@ -125,7 +169,7 @@ def debian(
     show_ids: bool,
     as_json: bool,
 ) -> None:
-    """Debian source packages and their dependencies, from package lists."""
+    """Make a graph of Debian source packages and their dependencies, from apt package lists."""
     from reldp.graph.recipes import debian as recipe
 
     _check_exclusive(source, download)
@@ -140,27 +184,44 @@ def debian(
     _write(prepared, output, show_ids, as_json)
     if not lists.num_described:
         click.echo(
-            "reldp: the lists have no long descriptions, so texts are one short line each. "
-            "Use --download to fetch lists that have them.",
+            "reldp: the lists have no long descriptions, so each text is one short line. "
+            "Use --download for lists that have them.",
             err=True,
         )
 
 
-@command.command(short_help="linked text pairs: JSONL with q_text and k_text")
+@command.command(
+    cls=Command,
+    short_help="Pairs of linked texts: JSONL files with q_text and k_text.",
+    examples=["reldp prepare pairs train.jsonl -o my-graph"],
+)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
+@option(
     "--id-fields",
     nargs=2,
     metavar="Q K",
-    help="The two fields that identify entities.  [default: q_id k_id and the like, if present]",
+    group=_MAIN,
+    help="Names of the two fields that hold the ids of the entities (default: q_id and k_id or similar, if present).",
 )
-@click.option(
-    "--by-text", is_flag=True, help="Identical text is one entity, even if ids are there."
+@option(
+    "--by-text",
+    is_flag=True,
+    group=_MAIN,
+    help="Treat identical texts as one entity, even if there are ids.",
 )
-@click.option(
-    "--keep-first-text", is_flag=True, help="Let an id with several texts keep the first."
+@option(
+    "--keep-first-text",
+    is_flag=True,
+    group=_MAIN,
+    help="Keep the first text of an id that has several (default: refuse the data).",
 )
-@click.option("--license", default="not stated", show_default=True, help="Terms of the data.")
+@option(
+    "--license",
+    default="not stated",
+    show_default=True,
+    metavar="TEXT",
+    help="License of the data, for the record.",
+)
 @_common
 def pairs(
     files: tuple[Path, ...],
@@ -172,7 +233,7 @@ def pairs(
     show_ids: bool,
     as_json: bool,
 ) -> None:
-    """Linked text pairs: JSONL FILES with q_text and k_text, as PvGaLM and Patton store them."""
+    """Make a graph from pairs of linked texts: JSONL FILES with q_text and k_text, as of PvGaLM and Patton."""
     from reldp.graph.recipes import pairs as recipe
 
     with _busy("reading pairs"):
@@ -193,7 +254,7 @@ def _check_exclusive(source: Path | None, download: bool) -> None:
 
 
 def _busy(words: str) -> Any:
-    """A spinner on a terminal, nothing elsewhere."""
+    """Show a spinner on a terminal, and nothing elsewhere."""
     return Console(stderr=True).status(words)
 
 
@@ -211,9 +272,9 @@ def _write(prepared: "PreparedGraph", output: Path, show_ids: bool, as_json: boo
     table.add_row("source", ", ".join(filter(None, (record["source"], record["version"]))))
     table.add_row("license", record["license"])
     for kind, count in record["drops"].items():
-        table.add_row("left out", f"{count:,} {kind.replace('_', ' ')}")
+        table.add_row("dropped", f"{count:,} {kind.replace('_', ' ')}")
     for note in record["notes"]:
         table.add_row("note", note)
     Console(highlight=False, markup=False).print(table)
-    # Outside of the table, where it is never wrapped: this line is for copying.
+    # Outside of the table, which would wrap it: this line is for copying.
     click.echo(f"\nNext: reldp inspect {shlex.quote(str(output))}")

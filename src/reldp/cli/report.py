@@ -1,21 +1,30 @@
-"""``reldp report``: one page about a run, verified first."""
+"""``reldp report``: an HTML page about a run, which is verified first."""
 
 from pathlib import Path
 
 import click
 
+from reldp.cli.commands import Command, option
 from reldp.cli.options import json_option
 from reldp.cli.output import print_json
 
 __all__ = ["command"]
 
 
-@click.command()
+@click.command(cls=Command, examples=["reldp report RUN --public"])
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--public", is_flag=True, help="Omit sensitive values: curves and evaluations.")
+@option(
+    "--public",
+    is_flag=True,
+    group="Main options",
+    help="Omit sensitive values (training curves and evaluations), so that the page may be published.",
+)
 @json_option
 def command(run: Path, public: bool, as_json: bool) -> None:
-    """Write report.html into RUN: the promise, what ran, how it learned, how to check it."""
+    """Write report.html into RUN: the guarantee, the steps that ran, training curves, and how to verify them.
+
+    The run is verified first. Exit code 3 means that verification failed and no report was written.
+    """
     from reldp.reporting.publishing import write_report
 
     page = write_report(run, public=public)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from reldp.cli.commands import Command, option
 from reldp.cli.options import json_option
 from reldp.cli.output import print_json
 from reldp.errors import InputError
@@ -44,10 +45,14 @@ def sections(page: str) -> dict[str, str]:
     return texts
 
 
-@click.command()
+@click.command(cls=Command, examples=["reldp theory 3.2"])
 @click.argument("section", required=False)
-@click.option(
-    "--path", "show_path", is_flag=True, help="Print the path of the page and nothing else."
+@option(
+    "--path",
+    "show_path",
+    is_flag=True,
+    group="Main options",
+    help="Print the path of the page instead of its text.",
 )
 @json_option
 def command(section: str | None, show_path: bool, as_json: bool) -> None:

@@ -1,32 +1,33 @@
-"""``reldp verify``: recomputes a run's certificate and fails loudly on any difference."""
+"""``reldp verify``: recomputes a run's certificate and fails on any difference."""
 
 from pathlib import Path
 
 import click
 
+from reldp.cli.commands import Command
 from reldp.cli.options import json_option
 from reldp.cli.output import print_json
 
 __all__ = ["command"]
 
 
-@click.command()
+@click.command(cls=Command, examples=["reldp verify RUN"])
 @click.argument("run", type=click.Path(path_type=Path))
 @json_option
 def command(run: Path, as_json: bool) -> None:
-    """Recompute everything that the certificate of RUN says, from its plan and its ledger.
+    """Recompute the certificate of RUN from its plan and its ledger, and compare all files.
 
-    Exits with 3 and names every difference if anything was changed.
+    Exit code 3 means that a file was changed or does not follow from the ledger; the message names each difference.
     """
     from reldp.reporting import verify
 
-    found = verify(run)
-    certificate = found.certificate
+    verification = verify(run)
+    certificate = verification.certificate
     if as_json:
         print_json(
             {
                 "verified": True,
-                "checks": list(found.checks),
+                "checks": list(verification.checks),
                 "epsilon": certificate.epsilon,
                 "delta": certificate.delta,
                 "status": certificate.status,
@@ -35,7 +36,7 @@ def command(run: Path, as_json: bool) -> None:
             }
         )
         return
-    for check in found.checks:
+    for check in verification.checks:
         click.echo(f"ok  {check}")
     click.echo(f"\n{certificate.summary}")
     click.echo(f"Head of the ledger: {certificate.values['ledger']['head']}")

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from reldp.encoders import Encoder, TextEncoder
 from reldp.encoders.default_model import DEFAULT_MODEL, installed_folder
+from reldp.encoders.device import default_device
 from reldp.errors import MissingDependency
 from reldp.evaluation import EvaluationResult, evaluate
 from reldp.graph import CappedGraph, EntityGraph
@@ -165,6 +166,7 @@ class Demo:
         certificates: dict[str, Certificate] = {}
         folders: dict[str, dict[str, Path]] = {}
         self._say(f"graph: {self._capped}")
+        self._say(f"device: {default_device()}")
         for pooling in self._settings.poolings:
             plan = self._plan(pooling)
             evaluations[pooling] = {"base": self._test(self._encoder(pooling), pooling, "base")}
@@ -218,6 +220,7 @@ class Demo:
             lora_layers=settings.lora_layers,
             pooling=pooling,
             max_length=settings.max_length,
+            device=default_device(),
         )
 
     def _trainer(self, pooling: str, plan: PrivacyPlan) -> Trainer:
