@@ -1,7 +1,7 @@
 """PrivacyPlan: sampler, clipping rule, noise and accountant event, made together and checked together.
 
 Everything in a plan is public. It is frozen, validated on construction, writes and reads itself as JSON and has a
-stable hash; only a plan may join the parts that decide the guarantee (theory.md sections 1 to 3).
+stable hash; only a plan may join the parts that decide the guarantee (theory.md 1 to 3).
 
 >>> plan = PrivacyPlan(num_entities=10_000, num_relations=20_000, max_degree=5, num_negatives=4,
 ...                    expected_batch_size=32, num_steps=500, noise_multiplier=0.8, delta=1e-5)
@@ -76,7 +76,7 @@ class PrivacyPlan:
         sample_rate: gamma; give this or expected_batch_size, never both.
         expected_batch_size: b = gamma * m, the divisor of the noisy sum.
         num_steps: T.
-        clipping: The clipping rule, or its name: ``"tuple"``, ``"pair"`` or ``"frequency"`` (theory.md section 2).
+        clipping: The clipping rule, or its name: ``"tuple"``, ``"pair"`` or ``"frequency"`` (theory.md 2).
         negatives: ``"entities"``, or a pool without protected entities: ``"unprotected"``, ``"public"``.
         pool_size: Size of the pool that negatives come from; num_entities unless the pool is another.
         unit: ``"entity"``, or ``"relation"`` for the weaker relation-level promise (theory.md 2.3).
@@ -186,7 +186,7 @@ class PrivacyPlan:
 
     @property
     def grid(self) -> float | None:
-        """Spacing of the grid on which contributions and noise lie; None without noise (theory.md section 6)."""
+        """Spacing of the grid on which contributions and noise lie; None without noise (theory.md 6)."""
         from reldp.noise import GRID
 
         return GRID * self.noise_deviation if self.noise_deviation > 0 else None

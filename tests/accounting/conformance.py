@@ -1,4 +1,4 @@
-"""What every accountant must satisfy (theory.md section 4): a suite that each accountant's tests inherit."""
+"""What every accountant must satisfy (theory.md 4): a suite that each accountant's tests inherit."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Slow, independent versions of what the accountants compute, written from theory.md section 3.
+"""Slow, independent versions of what the accountants compute, written from theory.md 3.
 
 Nothing here uses reldp's own mixtures, windows, quadrature or FFT. The number l of positives is listed in full, so
 steps must be small and every batch drawable.

@@ -1,6 +1,6 @@
 """Every batch and every negative draw of tiny graphs, against the accountant's bound on one step.
 
-The mechanism of theory.md section 1 is listed exactly for both neighbors; a search then chooses the tuples'
+The mechanism of theory.md 1 is listed exactly for both neighbors; a search then chooses the tuples'
 gradients, up to norm 1, to tell the neighbors apart. The true hockey-stick divergence may never exceed the dominating
 pair's. Gradients live on a lattice, so that sums take few values and the divergence is cheap to integrate.
 """

@@ -108,7 +108,7 @@ def test_a_masked_pair_unit_is_exactly_zero():
 @pytest.mark.parametrize("loss", ["infonce", "hinge", "logistic"])
 @pytest.mark.parametrize("pairing", PAIRINGS)
 def test_masking_one_negative_leaves_the_terms_of_the_others_unchanged(loss, pairing):
-    """Dividing by the number of unmasked negatives would change them (theory.md section 2)."""
+    """Dividing by the number of unmasked negatives would change them (theory.md 2)."""
     rows, endpoints, _ = random_units(7, units=1, k=3)
     embeddings, kind = torch.tensor(rows), {"loss": loss, "pairing": pairing}
     masked = unit_losses(embeddings, endpoints, [[False, True, False]], **kind)

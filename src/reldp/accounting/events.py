@@ -1,6 +1,6 @@
 """Events say what one step does; accountants say what it costs.
 
-A `CoupledStep` is one training step of theory.md section 1: Poisson positives, negatives without
+A `CoupledStep` is one training step of theory.md 1: Poisson positives, negatives without
 replacement whose number follows the positives, clipped sum, Gaussian noise. Every field is a public
 constant. An accountant computes the epsilon of a `Composition`: events and how often each of them ran.
 

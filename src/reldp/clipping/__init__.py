@@ -1,4 +1,4 @@
-"""Clip units and clipping rules, each of which states its sensitivity (theory.md section 2)."""
+"""Clip units and clipping rules, each of which states its sensitivity (theory.md 2)."""
 
 from reldp.clipping.rules import (
     RULES,

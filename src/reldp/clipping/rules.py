@@ -1,13 +1,13 @@
 """Clipping rules: what is clipped, to which norm, and how far one entity can then move the sum.
 
-There is one class per rule. Each states its sensitivity and the layout of its clip units (theory.md
-section 2); the plan hands these numbers to the accountant, and nothing else does. Sensitivities are
+There is one class per rule. Each states its sensitivity and the layout of its clip units
+(theory.md 2); the plan hands these numbers to the accountant, and nothing else does. Sensitivities are
 in units of ``clip_norm``: u is the entity in which two neighboring graphs differ, i the number of its
 relations in the batch, j whether it is a negative of a tuple whose positive does not touch it.
 
 `TupleClipping` and `PairClipping` are local: what a tuple contributes depends on that tuple alone.
 `FrequencyClipping` is the published FREQ-CLIP rule, kept for reproduction. Its status is "claimed",
-because the claim is false in the worst case (theory.md section 2.1): removing u changes the
+because the claim is false in the worst case (theory.md 2.1): removing u changes the
 thresholds of tuples that do not contain u.
 
 Public: `ClippingRule`, `TupleClipping`, `PairClipping`, `FrequencyClipping`, `RULES`, `get_rule`.

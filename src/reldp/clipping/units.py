@@ -9,7 +9,7 @@ embeddings whose view ``(num_units, rows_per_unit, dim)`` needs no copy:
 
 Guarantees: everything is computed from entity indices over the whole logical batch, before it
 is split into microbatches; a pair's threshold is ``clip_norm / k`` with the public k, never the number of unmasked
-negatives (theory.md section 2). Public: `ClipUnits`. The builders are called by
+negatives (theory.md 2). Public: `ClipUnits`. The builders are called by
 `reldp.clipping.rules`. Needs numpy only.
 
 >>> units = tuple_units(np.array([[0, 1]]), np.array([[2, 3]]), None, None, np.array([1.0]))

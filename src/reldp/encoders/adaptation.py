@@ -8,7 +8,7 @@
 | ``none`` | nothing |
 
 Trainable parameters are float32, whatever the type of the frozen ones: clip factors and optimizer
-steps need it (theory.md section 6). Adapters start as "no change", from a public seed.
+steps need it (theory.md 6). Adapters start as "no change", from a public seed.
 
 Private to the package: `Adaptation`, `adapt`, `transformer_layers`.
 

@@ -2,7 +2,7 @@
 
 ``if features.max() > 10`` or a router that gathers the rows of each expert lets one row decide which
 kernels run on the others, and public random rows may never reach the branch that private ones
-take (theory.md section 6). It cannot hide, though: values must be read back from a tensor, or a
+take (theory.md 6). It cannot hide, though: values must be read back from a tensor, or a
 tensor get a shape that depends on them, whichever way the decision falls, and torch marks the
 operations that do so. Units of such a module are run alone, so that a decision is about one unit.
 

@@ -5,7 +5,7 @@ entities of a public pool come after the entities of the graph. One training ste
 ``embed(rows(table, entities))`` for the entities of its clip units, unit after unit.
 
 Guarantees: `module` holds every parameter that training may change and is always in evaluation
-mode (no dropout: a replayed step must give the same bits, theory.md section 6); a row's embedding
+mode (no dropout: a replayed step must give the same bits, theory.md 6); a row's embedding
 depends on that row alone, so modules that mix rows of a batch are refused.
 
 Public: `Encoder` (the common base), `refuse_batch_mixing`.

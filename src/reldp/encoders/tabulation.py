@@ -1,7 +1,7 @@
 """What a frozen model says of every text, such that no text's vector depends on another text.
 
 A private step is trained on these vectors, so a vector may depend on its own text alone, to the bit
-(theory.md section 6). A text goes into a batch whose shape follows from its own length; a batch that
+(theory.md 6). A text goes into a batch whose shape follows from its own length; a batch that
 is not full repeats its first text, and its last place is always such a repeat, with a masked token,
 because models choose other kernels where nothing is masked. That a row's bits depend neither on its
 place nor on the rows beside it is checked for every shape with public random rows; where they do, or

@@ -3,7 +3,7 @@
 Supports transformers that ``AutoModel`` loads without remote code; BERT, MPNet and Llama types are
 tested, GGUF files too. A model whose rows are not independent is refused. Texts are tokenized once
 per graph, rows are padded on the right for every type, and dropout is off, so an embedding depends
-on its text and the weights alone, up to rounding (theory.md sections 2 and 6).
+on its text and the weights alone, up to rounding (theory.md 2 and 6).
 
 Public: `TextEncoder`. ``TextEncoder.load(..., train="head")`` returns a
 `reldp.encoders.head.HeadEncoder`, in which only a head on cached embeddings is trained.

@@ -2,7 +2,7 @@
 
 A million texts of 30 tokens take 120 MB and no Python object each. Rows come out padded on the
 right, for every architecture, and no wider than the longest row asked for: a text's embedding does
-not depend on the other texts of its batch, beyond rounding (theory.md section 2 needs units that
+not depend on the other texts of its batch, beyond rounding (theory.md 2 needs units that
 depend on themselves alone).
 
 Public: `TokenTable`, `tokenize`, `shared_table`. Needs numpy only; the tokenizer is handed in.

@@ -7,7 +7,7 @@ each end must find its partner among all entities.
 
 Guarantees: everything is a function of the embeddings, the graph and the seed. What comes out is
 computed from the graph's relations without noise, so it is sensitive for that graph
-(theory.md section 6): evaluate on public relations, or keep the numbers to yourself.
+(theory.md 6): evaluate on public relations, or keep the numbers to yourself.
 
 Public: `evaluate`, `EvaluationResult`.
 

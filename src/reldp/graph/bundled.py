@@ -6,7 +6,7 @@ before any capping, each with its record and Princeton's notice. Guarantees: the
 against pinned sha256 sums before they are read, so a graph by this name is always the same graph.
 
 Public: :data:`BUNDLED`, :func:`load`, :func:`open_graph`; :func:`remake` is for maintainers.
-theory.md section 5 quotes results on nouns and verbs.
+theory.md 5 quotes results on nouns and verbs.
 
 >>> load("wordnet-verbs")
 EntityGraph(13,639 entities, 15,145 relations, text)

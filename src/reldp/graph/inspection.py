@@ -3,7 +3,7 @@
 Guarantees: nothing but counts and lengths leaves this module, never a text, and an id only where
 asked for. The counts are computed from the data without noise, so they are **sensitive**: look at
 them on the side of the data. Public: :func:`inspect_graph`, :class:`GraphInspection`,
-:func:`suggest_settings`. theory.md section 2.2 says what capping means for the guarantee.
+:func:`suggest_settings`. theory.md 2.2 says what capping means for the guarantee.
 
 >>> from reldp.graph import EntityGraph
 >>> star = EntityGraph.from_lists("abcd", [("a", "b"), ("a", "c"), ("a", "d")], text=["x"] * 4)

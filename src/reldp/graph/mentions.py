@@ -1,7 +1,7 @@
 """Texts that contain the id of another entity, counted.
 
-Such a text depends on that other entity, which the guarantee assumes it does not (theory.md section
-6). An id is found as a whole run of words: both sides are lowered, everything that is no letter or
+Such a text depends on that other entity, which the guarantee assumes it does not (theory.md 6).
+An id is found as a whole run of words: both sides are lowered, everything that is no letter or
 digit separates words, and "bob@example.com" is the three words "bob example com" wherever they stand.
 
 Which ids are looked for: those of at least `MIN_LETTERS` letters and digits; numbers of at least

@@ -2,7 +2,7 @@
 
 Entities: unique ids, text and/or finite features, a definite `protected`. Relations: known ends,
 no entity related to itself, no pair twice in either direction. A relation has no direction here:
-negatives are paired with either end (theory.md section 1), so (a, b) and (b, a) are one relation,
+negatives are paired with either end (theory.md 1), so (a, b) and (b, a) are one relation,
 and two copies would count twice against a degree bound.
 
 Public: `checked_entities`, `checked_relations`, `Entities`.

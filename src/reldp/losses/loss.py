@@ -1,6 +1,6 @@
 """The protocol of a loss: a function of the embeddings of one clip unit.
 
-The proofs need that what a tuple contributes depends on that tuple alone (theory.md section 2). So a
+The proofs need that what a tuple contributes depends on that tuple alone (theory.md 2). So a
 loss takes the rows of many units at once, for speed, and must compute each unit's number from that
 unit's rows, endpoints and mask alone. Nothing may be divided by the number of unmasked negatives.
 

@@ -2,10 +2,10 @@
 
 A tuple unit has the rows ``[endpoint 0, endpoint 1, negative_1 .. negative_k]``, a pair unit
 ``[endpoint 0, endpoint 1, negative_j]``. In the paper, negative j is scored against one random
-endpoint of the positive (theory.md section 1, step 3). `pairing` may ask for both endpoints, or for
+endpoint of the positive (theory.md 1, step 3). `pairing` may ask for both endpoints, or for
 all pairs of a tuple. That costs no privacy: the loss stays a function of the tuple alone.
 
-Guarantees (theory.md section 2): the loss of a unit is a function of that unit's rows, endpoints and
+Guarantees (theory.md 2): the loss of a unit is a function of that unit's rows, endpoints and
 mask; a masked negative leaves the softmax or the sum, and nothing is ever divided by the number of
 negatives that remain; a unit whose negatives are all masked has loss exactly 0 with gradient exactly
 0. InfoNCE mixes all negatives of a tuple in one softmax, so pair clipping refuses it.

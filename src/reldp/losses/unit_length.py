@@ -3,7 +3,7 @@
 A cosine divides by the length of an embedding. Where that is next to nothing, as for a text that
 the starting weights nearly map to zero, the quotient and its gradient would be rounding errors blown
 up without bound. Divided by at least `NORM_FLOOR`, they are bounded; a vector that is longer is
-divided by its own length as ever (theory.md section 6).
+divided by its own length as ever (theory.md 6).
 
 Private to the package: `NORM_FLOOR`, `unit_length`.
 

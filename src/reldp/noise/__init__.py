@@ -2,7 +2,7 @@
 
 Public: ``Streams``, ``Stream``, ``new_key`` (reldp.noise.streams); ``GaussianNoise``,
 ``add_noise`` (reldp.noise.gaussian); ``GRID`` (reldp.noise.rounded). ``rounded`` and ``refine`` are
-the two halves of the secure draw (theory.md section 6).
+the two halves of the secure draw (theory.md 6).
 
 >>> len(new_key())
 32

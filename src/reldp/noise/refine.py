@@ -16,7 +16,7 @@ or 2^-249 / (1 - U). Rounding to the grid of 2^-30 therefore differs from roundi
 with probability below 2^-200 per draw. The largest possible draw is 18.8; an ideal Gaussian exceeds
 it with probability below 2^-255.
 
-Public: ``EXTRA_WORDS``, ``FRACTION_BITS``, ``exact_pair``. See theory.md section 6.
+Public: ``EXTRA_WORDS``, ``FRACTION_BITS``, ``exact_pair``. See theory.md 6.
 
 >>> cosine, sine = exact_pair(first=1 << 63, second=0, extra=[0] * EXTRA_WORDS)  # U = 1/2, V = 0
 >>> round(cosine / 2**FRACTION_BITS, 12), round(sine / 2**FRACTION_BITS, 12)  # sqrt(2 ln 2), 0

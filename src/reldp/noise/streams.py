@@ -1,7 +1,7 @@
 """Keyed cryptographic streams: the source of all random draws and all noise of a run.
 
 A stream is addressed by (purpose, branch, step, lane) under one secret key, so what step t draws is
-the same whether t was reached by running or by resuming (theory.md section 6).
+the same whether t was reached by running or by resuming (theory.md 6).
 
 Derivation. The 32-byte key is never used as a cipher key itself. For each (purpose, branch, step)
 an AES-256 key is derived with keyed BLAKE2b (a pseudo-random function; personalization ``reldp

@@ -1,7 +1,7 @@
 """Epsilon of the same noise under every rule and analysis.
 
 Rules are compared at the same noise per tuple: standard deviation divided by the largest norm that one tuple can add
-to the sum. The frequency rule gives a tuple at most half of the clip norm (theory.md section 2), so at equal noise
+to the sum. The frequency rule gives a tuple at most half of the clip norm (theory.md 2), so at equal noise
 per tuple its noise multiplier is half of that of the other rules. Its epsilons are claims, not proofs (theory.md 2.1).
 
 Public: `RuleCost`, `compare_rules`, `paper_plan`. Everything here is computed from public constants.

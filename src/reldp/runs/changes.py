@@ -1,6 +1,6 @@
 """Differences between a run and its resumption: refused, or a reason for a new branch.
 
-There are two kinds of differences (theory.md section 6):
+There are two kinds of differences (theory.md 6):
 
 * *data and objective*: plan, graph, rows, public pool, encoder, learning settings. The certificate
   would describe something else, so resuming is refused, with a list of all differences;

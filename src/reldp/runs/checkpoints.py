@@ -1,6 +1,6 @@
 """Checkpoint files: written atomically, named in the ledger by their SHA-256, read only if it matches.
 
-A run resumes from its newest checkpoint and from no other (theory.md section 6). The order of writing
+A run resumes from its newest checkpoint and from no other (theory.md 6). The order of writing
 makes a crash harmless: first the new file, then the ledger's entry, then the old file is removed. No
 step relies on a file that the ledger does not name; the steps behind it are executed again and give
 the same bits, or run in a new branch. The content of a file is the business of whoever trains

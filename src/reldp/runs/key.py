@@ -1,6 +1,6 @@
 """The run's secret key: made, read, bound to what a run computes, destroyed.
 
-Whoever holds the key can subtract the noise (theory.md section 6), so it is a file that only its
+Whoever holds the key can subtract the noise (theory.md 6), so it is a file that only its
 owner can read, made before the first step and destroyed when no more noise is needed.
 
 The key is never used directly. Random draws and noise come from a key that is derived from it and

@@ -8,13 +8,13 @@ reveals missing lines at the end). Kinds of entries:
 |---|---|
 | ``start`` | plan, graph, encoder, noise source, versions, first checkpoint, date |
 | ``reserve`` | steps first..stop-1 of a branch may run: written before the first of them does |
-| ``overflow`` | a step whose batch could not be drawn and was empty (theory.md section 1) |
+| ``overflow`` | a step whose batch could not be drawn and was empty (theory.md 1) |
 | ``checkpoint`` | SHA-256 of the checkpoint file before a step: the only one to resume from |
 | ``resume`` | the run resumes: in the same branch (the same bits again) or in a new one |
 | ``complete`` | the run is complete: hashes of model and weights, date |
 | ``audit`` | the results of an audit of the complete run |
 
-Guarantees (theory.md section 6): a step of a branch counts once, however often it is executed again;
+Guarantees (theory.md 6): a step of a branch counts once, however often it is executed again;
 an abandoned branch stays counted; reserved steps count whether they ran or not, so that the ledger
 never counts too few; more steps than planned are refused. The ledger is public: start and completion carry
 the day, other entries no time, because the time that steps take depends on the data. One process

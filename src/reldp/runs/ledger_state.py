@@ -3,7 +3,7 @@
 Entries are plain JSON objects. `LedgerState.apply` takes them in order and refuses an impossible one,
 before it is written and again whenever it is read; `LedgerRecord` is a checked ledger.
 
-Rules (theory.md section 6): a step of a branch counts once, however often it is executed again; an
+Rules (theory.md 6): a step of a branch counts once, however often it is executed again; an
 abandoned branch stays counted; a run resumes from its newest checkpoint only; more steps than
 planned are refused; nothing but audits may follow the completion.
 

@@ -5,7 +5,7 @@ The content of the folder decides what `Session.open` does:
 * no ledger: a new run. Plan, secret files and the checkpoint before step 0 are written first, the
   ledger last. If a crash comes before that, the next call starts over, because no step has run;
 * a ledger without completion: the run resumes from its newest checkpoint, in the same branch if
-  re-executed steps have the same bits, in a new one otherwise (theory.md section 6). Different data or a
+  re-executed steps have the same bits, in a new one otherwise (theory.md 6). Different data or a
   different objective is refused, with all differences (`reldp.runs.changes`);
 * a ledger with completion: no step is left.
 

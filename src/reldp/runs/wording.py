@@ -121,7 +121,7 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
         sentences.append(
             "The contribution of a tuple to the sum depends on that tuple alone, also in floating point. "
             "This was checked to the bit on public random rows for every microbatch shape; it is not "
-            "proven for every processor (theory.md section 6)."
+            "proven for every processor (theory.md 6)."
         )
     if not plan.clipping.is_local:
         sentences.append(

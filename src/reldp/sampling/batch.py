@@ -1,6 +1,6 @@
 """A batch of tuples, as entity indices only: no text, no tensors.
 
-A tuple is one positive relation with its negatives (theory.md section 1). ``TupleBatch`` is what
+A tuple is one positive relation with its negatives (theory.md 1). ``TupleBatch`` is what
 a sampler gives and what clipping and encoders read.
 
 Guarantees: shapes and types are checked on construction; the mask is computed from the tuple alone,

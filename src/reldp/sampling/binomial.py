@@ -1,7 +1,7 @@
 """The number of positives in a batch: Bin(num_relations, sample_rate), from uniform bits.
 
 Poisson sampling includes each relation independently; drawing the binomial count first and then as
-many distinct relations is the same distribution (theory.md section 1, step 1), at a cost that does
+many distinct relations is the same distribution (theory.md 1, step 1), at a cost that does
 not grow with the graph.
 
 Method. Inversion, with the probabilities in integers of 256 fraction bits: the weight of the mode

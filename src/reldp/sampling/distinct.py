@@ -1,7 +1,7 @@
 """Distinct uniform choices: a random sequence without repeats, in time that ignores the pool.
 
 Serves both halves of a batch: the positives, once their number is known, and the negatives
-(theory.md section 1, steps 1 and 2).
+(theory.md 1, steps 1 and 2).
 
 Guarantee: every sequence of ``count`` distinct numbers out of ``size`` has exactly the same
 probability, given uniform stream bits. Up to half of the pool: numbers are drawn independently and

@@ -4,7 +4,7 @@ Knows no graph: relations are 0 .. m-1 and negatives are places 0 .. pool_size-1
 10^9 relations costs what a step over 10^5 does. ``reldp.sampling.sampler`` turns places into
 entities.
 
-Guarantees (theory.md section 1): every relation enters independently with probability
+Guarantees (theory.md 1): every relation enters independently with probability
 ``sample_rate`` (``reldp.sampling.binomial`` says how exactly); given l of them, the k*l negatives
 are a uniformly random sequence without repeats; endpoints are fair and independent. Positives,
 negatives and endpoints read streams of different purposes. If k*l exceeds the pool, the draw is empty and says

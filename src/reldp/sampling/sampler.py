@@ -1,7 +1,7 @@
 """The sampler: batches of tuples from a capped graph, step by step.
 
 One direction only: the sampler takes a ``CappedGraph``, whose degrees are bounded, and nothing
-else; the accountant's numbers hold for this sampler (theory.md sections 1, 2.3 and 3). A step's
+else; the accountant's numbers hold for this sampler (theory.md 1, 2.3 and 3). A step's
 batch is a function of (key, branch, step), so it is the same whether the step was reached by
 running or by resuming, and costs O(batch), not O(graph).
 

@@ -3,7 +3,7 @@ r"""What Debian ships: package files (``.deb``), control paragraphs and apt, all
 Guarantees: nothing is unpacked to disk (members are returned as bytes, so no name inside an archive
 can choose a path), nothing found inside an archive is run, and a damaged file is a
 :class:`GraphError` that names the file. Public: :func:`apt_get`, :func:`read_deb`,
-:func:`read_text`, :func:`paragraphs`. Part of the data preparation that theory.md section 2.2
+:func:`read_text`, :func:`paragraphs`. Part of the data preparation that theory.md 2.2
 leaves outside the guarantee.
 
 >>> list(paragraphs("Package: hello\nDescription: greets\n the world\n\nPackage: bye\n"))

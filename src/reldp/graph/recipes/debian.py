@@ -8,7 +8,7 @@ provides it. Packages with more than ``hub_degree`` relations (the C library say
 a program is for) are left out first, then whatever has no relation. Rows are sorted by id and the
 same lists give the same graph bit for bit.
 
-Public: :func:`read_lists`, :func:`download_lists`, :func:`debian`. theory.md section 2.2 states
+Public: :func:`read_lists`, :func:`download_lists`, :func:`debian`. theory.md 2.2 states
 what preparing data means for the guarantee.
 
 >>> describe("say hello\n Greets you, and\n .\n the world.", max_words=3)

@@ -8,7 +8,7 @@ on its own: give ids where you have them.
 
 Guarantees: directions are merged, repeated and self-pairs are counted in the record, a pair is
 never dropped silently, and an id with two texts is refused unless the first is asked for. Public:
-:func:`pairs`. theory.md section 2.2 states what preparing data means for the guarantee.
+:func:`pairs`. theory.md 2.2 states what preparing data means for the guarantee.
 
 >>> row = {"q_text": "tent", "k_text": "sleeping bag"}
 >>> find_ids([row]) is None

@@ -2,8 +2,8 @@
 
 Guarantees: the record names files and never machine paths, and the folder that
 :meth:`PreparedGraph.write` makes is complete only when the call returns (a folder that already
-holds a graph is refused). Public: :class:`PreparedGraph`, :func:`sha256_file`. theory.md section
-2.2 states what preparing data means for the guarantee.
+holds a graph is refused). Public: :class:`PreparedGraph`, :func:`sha256_file`. theory.md 2.2
+states what preparing data means for the guarantee.
 
 >>> import pyarrow as pa
 >>> entities = pa.table({"id": ["a", "b"], "text": ["one", "two"]})

@@ -5,7 +5,7 @@ rather than meanings. Directions are merged, so hypernym and hyponym are one rel
 without any relation inside the chosen part is not an entity. Guarantees: ids are stable
 (``n02084071`` is the noun at that offset of its file), rows are sorted by id, and the same source
 gives the same graph bit for bit. Public: :func:`read_dict`, :func:`read_package`,
-:func:`download_package`, :func:`wordnet`. theory.md section 2.2 states what preparing data means
+:func:`download_package`, :func:`wordnet`. theory.md 2.2 states what preparing data means
 for the guarantee.
 
 >>> line = "00001740 03 n 01 entity 0 001 ~ 00001930 n 0000 | that which exists"
