@@ -27,9 +27,9 @@ from typing import Any
 
 import numpy as np
 
+from reldp import PrivacyPlan
 from reldp.accounting.discretization import discretize, loss_range
 from reldp.accounting.dominating import DominatingPair, dominating_pair
-from reldp.plan import PrivacyPlan
 
 LOG_RARE = -50.0  # dp-accounting's default truncation, given to both sides
 LIMITS = {"rdp epsilon": 0.5, "pld epsilon": 2.0, "pld calibrate": 15.0}

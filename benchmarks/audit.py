@@ -22,13 +22,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.auditing.mistakes import clipping, noise, sampling
 
+from reldp import PrivacyPlan
 from reldp.accounting.discretization import hockey_stick
 from reldp.accounting.dominating import dominating_pair
 from reldp.auditing import audit_mechanism, search_neighbors, worst_pair
 from reldp.auditing.designs import AGAINST, STILL
 from reldp.auditing.mechanism import real_parts, run_steps
 from reldp.clipping import get_rule
-from reldp.plan import PrivacyPlan
 
 SMALL = {
     "num_entities": 12, "num_relations": 4, "max_degree": 1, "num_negatives": 2, "num_steps": 1,

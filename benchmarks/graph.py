@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reldp.graph import EntityGraph
+from reldp import EntityGraph
 
 Result = TypeVar("Result")
 

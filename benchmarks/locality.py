@@ -22,12 +22,11 @@ import numpy as np
 import torch
 
 import reldp
+from reldp import EntityGraph, PrivacyPlan
 from reldp.clipping import ClipUnits
 from reldp.encoders import Encoder, FeatureEncoder, TextEncoder
 from reldp.gradients.products import linear, matmul
-from reldp.graph import EntityGraph
 from reldp.noise import Streams
-from reldp.plan import PrivacyPlan
 from reldp.training.config import TrainingConfig
 from reldp.training.frames import LAYOUTS
 from reldp.training.step import Batch, PrivateStep

@@ -24,9 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from reldp.noise import rounded
-from reldp.noise.gaussian import GaussianNoise, add_noise
-from reldp.noise.streams import Streams, new_key
+from reldp.noise import GaussianNoise, Streams, add_noise, new_key, rounded
 
 PARAMETERS = 4_194_304
 LAYERS, WIDTH, HIDDEN, HEADS, RANK = 32, 4096, 11008, 32, 8

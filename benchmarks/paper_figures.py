@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from reldp.plan import PrivacyPlan
+from reldp import PrivacyPlan
 from reldp.reporting.rule_comparison import noise_multiplier_for, paper_plan
 
 VARIED: dict[str, tuple[str, tuple[float, ...]]] = {

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from reldp.graph import EntityGraph
-from reldp.noise.streams import Streams, new_key
+from reldp import EntityGraph
+from reldp.noise import Streams, new_key
+from reldp.sampling import TupleSampler
 from reldp.sampling.indices import IndexSampler
-from reldp.sampling.sampler import TupleSampler
 
 BATCH, NEGATIVES = 256, 4
 SIZES = (10**5, 10**7, 10**9)

@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -369,3 +370,39 @@ def test_nothing_from_data_becomes_code():
             if isinstance(node, ast.Call):
                 called = ast.unparse(node.func)
                 assert called not in ("eval", "exec", "torch.load"), f"{path}: {called}"
+
+
+# A benchmark that measures one part of reldp may look inside that part, and nowhere else.
+MEASURED = {
+    "accounting.py": {"accounting"},
+    "audit.py": {"accounting", "auditing"},
+    "locality.py": {"gradients", "training"},
+    "noise.py": {"noise"},
+    "paper_figures.py": {"reporting"},
+    "sampler.py": {"sampling"},
+    "step_variants.py": {"gradients"},
+}
+
+
+def _is_public(imported):
+    """Whether a module is reldp, one of its public names, or a package's public name."""
+    parts = imported.split(".")
+    if len(parts) == 1:
+        return True
+    package = import_module(".".join(parts[:-1]))
+    is_package = len(parts) == 2 and (SOURCE / "reldp" / parts[1]).is_dir()
+    return is_package or parts[1] == "errors" or parts[-1] in getattr(package, "__all__", ())
+
+
+def test_benchmarks_import_public_names_and_the_part_that_they_measure():
+    broken = []
+    for path in sorted((REPOSITORY / "benchmarks").rglob("*.py")):
+        module = ".".join(path.relative_to(REPOSITORY).with_suffix("").parts)
+        for found in imports_of(path.read_text(), module):
+            if top(found.imported) != "reldp" or part(found.imported) in MEASURED.get(
+                path.name, ()
+            ):
+                continue
+            if not _is_public(found.imported):
+                broken.append((path.name, found.imported))
+    assert broken == []
