@@ -20,4 +20,4 @@ def test_a_run_gets_its_page(tmp_path, capsys):
     assert "wrote" in capsys.readouterr().out
     (run / "certificate.md").write_text("All is well.")
     assert main(["report", str(run)]) == 3
-    assert "does not hold what it says" in capsys.readouterr().err
+    assert "failed verification" in capsys.readouterr().err

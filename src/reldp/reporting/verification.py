@@ -147,8 +147,7 @@ class _Inspector:
         """Raise one error that lists all failures."""
         if self.failures:
             raise VerificationError(
-                f"The run in {self._run.path.name!r} does not hold what it says: "
-                f"{' '.join(self.failures)}"
+                f"The run in {self._run.path.name!r} failed verification: {' '.join(self.failures)}"
             )
 
     def folder(self) -> Iterator[str]:
@@ -227,7 +226,7 @@ class _Inspector:
             )
             if page == made.encode():
                 return
-        yield "report.html is not what follows from the run. Write it anew with reldp report."
+        yield "report.html is not the page that follows from the run. Rewrite it with reldp report."
 
     @property
     def _made(self) -> Certificate:

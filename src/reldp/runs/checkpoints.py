@@ -3,8 +3,8 @@
 A run resumes from its newest checkpoint and from no other (theory.md 6). The order of writing
 makes a crash harmless: first the new file, then the ledger's entry, then the old file is removed. No
 step relies on a file that the ledger does not name; the steps behind it are executed again and give
-the same bits, or run in a new branch. The content of a file is the business of whoever trains
-(`reldp.training.state`); it follows from noisy sums only, so it is as public as the model.
+the same bits, or run in a new branch. `reldp.training.state` makes the content
+of a file; it follows from noisy sums only, so it is as public as the model.
 
 Public inside the package: `write_checkpoint`, `read_checkpoint`, `remove_other_checkpoints`,
 `checkpoint_name`.

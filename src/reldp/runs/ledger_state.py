@@ -196,7 +196,10 @@ class LedgerState:
             self.branches.append(Branch(first=step, stop=step))
 
     def _completed(self, entry: _Entry) -> None:
-        _require(_count(entry["num_counted"]) == self._counted, "count its own steps")
+        _require(
+            _count(entry["num_counted"]) == self._counted,
+            "complete with the number of steps that it counted",
+        )
         self._complete = True
 
     def _audit(self, entry: _Entry) -> None:

@@ -8,7 +8,7 @@ nothing about it; a changed record no longer belongs to the ledger.
 Public inside the package: `SensitiveRecord`, `check_sensitive_file`.
 
 >>> SensitiveRecord(salt="00" * 32, fingerprint="ab" * 32).commitment[:8]
-'e0d66edc'
+'0eef352e'
 """
 
 import hashlib
@@ -89,7 +89,7 @@ class SensitiveRecord:
         """Return the record that `write` wrote.
 
         Raises:
-            RunError: The file is missing, or is no such record.
+            RunError: The file is missing, or is not such a record.
         """
         return cls.parse(read_plain(path, limit=_LIMIT), path.name)
 
@@ -102,7 +102,7 @@ class SensitiveRecord:
             name: The file's name, for messages.
 
         Raises:
-            RunError: The bytes are no such record.
+            RunError: The bytes are not such a record.
         """
         values = parse_json(data, name)
         known = {item.name for item in fields(cls)}

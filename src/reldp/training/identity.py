@@ -139,7 +139,7 @@ def outputs_sha256(encoder: "Encoder") -> str:
     The weights are put back. The bits are those of this machine.
     """
     parameters = encoder.trainable()
-    kept = {name: value.detach().clone() for name, value in parameters.items()}
+    original = {name: value.detach().clone() for name, value in parameters.items()}
     try:
         with torch.no_grad():
             for value in parameters.values():
@@ -147,7 +147,7 @@ def outputs_sha256(encoder: "Encoder") -> str:
                 value.copy_(0.1 * steps.sin_().view(value.shape))
         return digest_of(encoder.public_embeddings()).hex()
     finally:
-        encoder.load_trainable(kept)
+        encoder.load_trainable(original)
 
 
 def attention_of(encoder: "Encoder") -> str | None:

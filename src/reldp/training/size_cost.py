@@ -48,17 +48,17 @@ def size_cost(
     """Return one sentence about the release and its cost; empty if sizes are not private."""
     if plan is None or plan.sizes != "private":
         return ""
-    said = (
+    sentence = (
         f"sizes are private: the plan knows that there are at least {plan.num_entities:,} entities "
         f"and at most {plan.num_relations:,} relations, released once for epsilon "
         f"{plan.sizes_epsilon:.2g}, which is included"
     )
     if target_epsilon is not None:
         increase = noise_increase(plan, bounds, target_epsilon)
-        return f"{said}; noise is about {increase:.0%} higher than with public sizes."
+        return f"{sentence}; noise is about {increase:.0%} higher than with public sizes."
     public = _with_public_sizes(plan, bounds)
     return (
-        f"{said}; with public sizes epsilon would be about {public.epsilon():.3g}. It follows from the "
+        f"{sentence}; with public sizes epsilon would be about {public.epsilon():.3g}. It follows from the "
         "release here: give a target epsilon to fix it beforehand."
     )
 

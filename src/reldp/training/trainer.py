@@ -2,7 +2,7 @@
 
     result = Trainer(encoder, capped, plan, learning_rate=2e-3).fit("run")
 
-The loop draws its own batches, takes exactly the plan's steps, counts each of them in the ledger
+The loop draws the batches, takes exactly the plan's steps, counts each of them in the ledger
 before it runs, and writes a certificate from that ledger. Calling `fit` again on the same folder
 resumes a run that was stopped, however it was stopped (theory.md section 6), and returns at once
 for a complete one.
@@ -224,8 +224,8 @@ class Trainer:
         """A new run must not start from what a run has learned: its epsilon would not cover that."""
         if self.encoder in _TRAINED:
             raise ConfigError(
-                "`encoder` must be as it was loaded, got one that a run has trained. Load it anew; "
-                "to go on from a trained one on purpose, load it from its run and add both epsilons."
+                "`encoder` must be as it was loaded, got one that a run has trained. Load it again; "
+                "to continue from a trained one on purpose, load it from its run and add both epsilons."
             )
 
     def _warn(self) -> None:
