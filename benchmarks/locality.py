@@ -22,14 +22,13 @@ import numpy as np
 import torch
 
 import reldp
-from reldp import EntityGraph, PrivacyPlan
+from reldp import EntityGraph, PrivacyPlan, PrivateStep
 from reldp.clipping import ClipUnits
 from reldp.encoders import Encoder, FeatureEncoder, TextEncoder
+from reldp.gradients.microbatches import LAYOUTS
 from reldp.gradients.products import linear, matmul
 from reldp.noise import Streams
-from reldp.training.config import TrainingConfig
-from reldp.training.frames import LAYOUTS
-from reldp.training.step import Batch, PrivateStep
+from reldp.training.config import PerformanceSettings
 
 COUNT = 400
 # A tokenizer that knows no common word is refused.
@@ -116,21 +115,22 @@ def opened(encoder: Encoder, data: Any, device: str, **settings: Any) -> tuple[P
         sizes="public",
     )
     encoder.to(device)
-    step = PrivateStep(encoder, capped, plan, TrainingConfig.make(device=device, **settings))
+    performance = PerformanceSettings(device=device, **settings)
+    step = PrivateStep(encoder, capped, plan, performance=performance)
     started = time.perf_counter()
     step.open(Streams(bytes(range(32))))
     return step, time.perf_counter() - started
 
 
-def others_move(step: PrivateStep, batch: Batch, leave: int = 6) -> float:
+def others_move(step: PrivateStep, units: ClipUnits, leave: int = 6) -> float:
     """The largest move of all other units' share, in grid steps, as one unit leaves."""
 
     def total(places: Any) -> torch.Tensor:
         names = ("entities", "endpoints", "mask", "thresholds", "tuple_index")
-        units = ClipUnits(**{name: getattr(batch.units, name)[places] for name in names})
-        return step._sum(Batch(units=units, num_tuples=len(places), overflow=False)).total
+        some = ClipUnits(**{name: getattr(units, name)[places] for name in names})
+        return step.clipped_sum(some).total
 
-    places = np.arange(batch.units.num_units)
+    places = np.arange(units.num_units)
     whole, worst = total(places), 0.0
     for place in places[:: max(1, len(places) // leave)]:
         rest, alone = total(np.delete(places, place)), total(places[place : place + 1])
@@ -180,7 +180,7 @@ def cases(device: str, folder: Path) -> Iterator[tuple[str, Encoder, Any, str, d
             yield f"BERT of MiniLM's sizes, {train}", encoder, graph(True, 0), precision, settings
     if device != "cpu":
         encoder = text_encoder(folder, train="lora")
-        yield "BERT, lora, CUDA graphs", encoder, graph(True, 0), "float32", {"replay": True}
+        yield "BERT, lora, CUDA graphs", encoder, graph(True, 0), "float32", {"cuda_graphs": True}
 
 
 def measured(device: str, folder: Path) -> Iterator[dict[str, Any]]:
@@ -193,16 +193,16 @@ def measured(device: str, folder: Path) -> Iterator[dict[str, Any]]:
                 "precision": precision,
                 "layouts": {str(k): v for k, v in step._shapes.layouts.items()},
                 "check_seconds": round(check, 3),
-                "others_move_in_grid_steps": others_move(step, step.draw(1, 0)),
+                "others_move_in_grid_steps": others_move(step, step.clip_units(step.draw(1))),
                 "margin": step._margin,
                 "step_seconds": {},
             }
             chosen = step._shapes
             for layout in LAYOUTS:
-                if layout != "rows" and ("full" in name or settings.get("replay")):
+                if layout != "rows" and ("full" in name or settings.get("cuda_graphs")):
                     continue
                 for length in chosen.lengths():
-                    step._shapes = step._shapes.laid_out(length, layout)
+                    step._shapes = step._shapes.with_layout(length, layout)
                 row["step_seconds"][layout] = round(seconds(step), 5)
             step.close()
         yield row

@@ -2,6 +2,8 @@
 
 import pytest
 
+from reldp.noise import GaussianNoise
+
 
 @pytest.fixture(autouse=True, scope="session")
 def _own_state_folder(tmp_path_factory):
@@ -17,3 +19,13 @@ def _on_the_cpu():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("reldp.encoders.device.default_device", lambda: "cpu")
         yield
+
+
+@pytest.fixture
+def noise_by_address(monkeypatch):
+    """Noise that does not depend on the sum, to compare sums that differ in their last bits."""
+
+    def draw(self, total, step, branch):
+        return self.draw(step, branch, total.nbytes // 8)
+
+    monkeypatch.setattr(GaussianNoise, "draw_for", draw)

@@ -14,6 +14,7 @@ PUBLIC = [
     "EntityGraph",
     "FeatureEncoder",
     "PrivacyPlan",
+    "PrivateStep",
     "ReldpError",
     "TextEncoder",
     "Trainer",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from reldp.graph import CappedGraph, EntityGraph
     from reldp.plan import PrivacyPlan
     from reldp.reporting import Certificate, verify
-    from reldp.training import Trainer
+    from reldp.training import PrivateStep, Trainer
 
 __version__ = "0.4.0.dev0"
 
@@ -30,6 +30,7 @@ _HOMES = {
     "EntityGraph": ("reldp.graph", "EntityGraph"),
     "FeatureEncoder": ("reldp.encoders", "FeatureEncoder"),
     "PrivacyPlan": ("reldp.plan", "PrivacyPlan"),
+    "PrivateStep": ("reldp.training", "PrivateStep"),
     "ReldpError": ("reldp.errors", "ReldpError"),
     "TextEncoder": ("reldp.encoders", "TextEncoder"),
     "Trainer": ("reldp.training", "Trainer"),
@@ -44,6 +45,7 @@ __all__ = [
     "EntityGraph",
     "FeatureEncoder",
     "PrivacyPlan",
+    "PrivateStep",
     "ReldpError",
     "TextEncoder",
     "Trainer",

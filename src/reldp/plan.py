@@ -40,6 +40,7 @@ from reldp._validate import (
     check_name,
     check_number,
 )
+from reldp.clipping import RULES
 from reldp.errors import PlanError, RunError, UnreachableTarget
 from reldp.graph.sizes import bounds_for
 from reldp.runs.strict_json import parse_json
@@ -156,8 +157,8 @@ class PrivacyPlan:
 
     @property
     def status(self) -> str:
-        """``"proven"``, or ``"claimed"`` for a rule whose published claim is false in the worst case."""
-        return self.clipping.status
+        """``"proven"``, or ``"claimed"`` for the frequency rule and for rules from outside of reldp."""
+        return self.clipping.status if self.clipping in RULES.values() else "claimed"
 
     @property
     def event(self) -> "CoupledStep":

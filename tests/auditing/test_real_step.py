@@ -87,15 +87,14 @@ def test_the_settings_reach_the_step(monkeypatch):
     seen = []
     right = PrivateStep.__init__
 
-    def watched(self, encoder, capped, plan, config, **given):
-        seen.append(config)
-        right(self, encoder, capped, plan, config, **given)
+    def watched(self, *parts, performance, **given):
+        seen.append(performance)
+        right(self, *parts, performance=performance, **given)
 
     monkeypatch.setattr(PrivateStep, "__init__", watched)
     settings = StepSettings(noise_generator="fast", precision="bfloat16", microbatch_units=2)
     run_job(replace(job_of(count=1), settings=settings))
-    (config,) = seen
-    used = config.performance
+    (used,) = seen
     assert (used.noise_generator, used.precision, used.microbatch_units) == ("fast", "bfloat16", 2)
 
 

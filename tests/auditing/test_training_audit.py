@@ -10,7 +10,6 @@ from reldp.graph import EntityGraph
 from reldp.plan import PrivacyPlan
 from reldp.training import Trainer
 from reldp.training.advice import PoorPlanWarning
-from reldp.training.config import TrainingConfig
 from reldp.training.fit import check_fit
 
 RING = [(i, (i + 1) % 300) for i in range(300)]
@@ -63,7 +62,7 @@ def test_the_plan_of_the_copy_follows_from_bounds_and_not_from_exact_sizes():
 
         def train(with_canaries, copy):
             plans.append(copy)
-            check_fit(with_canaries, copy, TrainingConfig.make())
+            check_fit(with_canaries, copy)
             return untrained
 
         audit_training(

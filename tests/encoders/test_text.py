@@ -87,7 +87,7 @@ def test_clipped_sums_equal_a_loop_of_autograd_calls(folder, settings):
         for name, gradient in zip(parameters, gradients, strict=True):
             expected[name] += gradient * min(1.0, 0.3 / norm.item())
     engine = PerUnitGradients(encoder.module)
-    result = engine.clipped_sum(losses, [0.3] * 3, rows_per_unit=4, chunk_units=2)
+    result = engine.clipped_sum(losses, [0.3] * 3, rows_per_unit=4)
     assert result.num_clipped > 0
     for name, value in expected.items():
         torch.testing.assert_close(result.sums[name].to(value), value, atol=2e-6, rtol=1e-4)

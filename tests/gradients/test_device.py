@@ -1,4 +1,4 @@
-"""The engine on a GPU: products in TF32 and bfloat16, and steps recorded as a CUDA graph."""
+"""The engine on a GPU: products in TF32 and bfloat16, and steps captured as a CUDA graph."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -48,7 +48,7 @@ def test_the_oracle_is_met_in_every_precision(
     engine = PerUnitGradients(case.model, settings)
     for autocast in (False, True):
         with torch.autocast("cuda", dtype=torch.bfloat16, enabled=autocast):
-            found = engine.clipped_sum(lambda a, b: case.losses(numbers[a:b]), thresholds, 4, 4)
+            found = engine.clipped_sum(lambda a, b: case.losses(numbers[a:b]), thresholds, 4)
         exact = matmul == "highest" and not autocast
         assert relative(found.sums, truth) < (2e-5 if exact else 0.05)
         assert all(total.dtype == torch.float64 for total in found.sums.values())
@@ -70,7 +70,7 @@ def test_no_unit_exceeds_its_threshold_in_any_precision(
 
 
 @pytest.mark.parametrize(("kind", "train"), [("bert", "lora"), ("bert", "full")])
-def test_a_recorded_step_replays_to_the_same_sum(kind: str, train: str) -> None:
+def test_a_captured_step_replays_to_the_same_sum(kind: str, train: str) -> None:
     model: Any = transformer(kind, train, device="cuda").model
     ids = token_rows(1)[0].cuda()
     # Without an attention mask, which transformers would read back from the device.
@@ -89,7 +89,7 @@ def test_a_recorded_step_replays_to_the_same_sum(kind: str, train: str) -> None:
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        recorded = step()
+        captured = step()
     graph.replay()
     torch.cuda.synchronize()
-    assert relative(recorded.sums, eager.sums) < 1e-5
+    assert relative(captured.sums, eager.sums) < 1e-5

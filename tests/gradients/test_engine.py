@@ -1,5 +1,6 @@
 """The engine against one plain autograd call per unit, and everything it must refuse."""
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 
 from reldp.clipping import get_rule
 from reldp.errors import InputError, UnsupportedParameter
-from reldp.gradients import GradientSettings, PerUnitGradients
+from reldp.gradients import ClippedSum, GradientSettings, PerUnitGradients
 from tests.gradients.models import Case, clipped, mlp, oracle, relative, transformer
 
 MODELS = [
@@ -56,11 +57,24 @@ def _median_units(
 
 
 def _run(case: Case, numbers: Tensor, thresholds: Any, **settings: Any) -> Any:
-    chunk = settings.pop("chunk_units", None)
-    engine = PerUnitGradients(case.model, settings.pop("settings", None))
-    return engine.clipped_sum(
-        lambda a, b: case.losses(numbers[a:b]), thresholds, numbers.shape[1], chunk
-    )
+    """The clipped sum, of all units at once or of consecutive parts of so many units."""
+    engine = PerUnitGradients(case.model, settings.get("settings"))
+    return sum_of_parts(engine, case, numbers, thresholds, settings.get("part"))
+
+
+def sum_of_parts(
+    engine: PerUnitGradients, case: Case, numbers: Tensor, thresholds: Any, part: int | None
+) -> ClippedSum:
+    size = len(numbers) if part is None else part
+    sums = [
+        engine.clipped_sum(
+            lambda a, b, rows=numbers[start : start + size]: case.losses(rows[a:b]),
+            thresholds[start : start + size],
+            numbers.shape[1],
+        )
+        for start in range(0, len(numbers), size)
+    ]
+    return reduce(ClippedSum.plus, sums)
 
 
 @pytest.mark.parametrize("rule", ["tuple", "pair", "frequency"])
@@ -72,8 +86,8 @@ def test_norms_and_clipped_sum_equal_a_loop_of_autograd_calls(
     numbers, thresholds, truth = _median_units(case, rule)
     norms, _ = oracle(case, numbers)
     for settings in (GradientSettings(), KEEP, DIRECT):
-        for chunk in (None, 2, [1, len(numbers) - 1]):
-            found = _run(case, numbers, thresholds, settings=settings, chunk_units=chunk)
+        for part in (None, 2, len(numbers) - 1):
+            found = _run(case, numbers, thresholds, settings=settings, part=part)
             assert float(((found.norms - norms).abs() / norms).max()) < 1e-5
             assert relative(found.sums, truth) < 1e-5
             assert found.num_clipped == int((norms > thresholds).sum())
@@ -117,7 +131,7 @@ def test_a_wrong_row_layout_is_caught_and_without_the_check_it_is_wrong(
 
 @pytest.mark.parametrize("rule", ["tuple", "pair", "frequency"])
 @pytest.mark.parametrize(("kind", "train"), [("bert", "lora"), ("bert", "full"), ("llama", "lora")])
-def test_chunks_autocast_and_checkpointing_together_change_only_rounding(
+def test_parts_autocast_and_checkpointing_together_change_only_rounding(
     kind: str, train: str, rule: str
 ) -> None:
     case = _case(kind, train)
@@ -130,10 +144,10 @@ def test_chunks_autocast_and_checkpointing_together_change_only_rounding(
         if reentrant:
             model.enable_input_require_grads()
         for settings in (GradientSettings(), KEEP):
-            exact = _run(case, numbers, thresholds, settings=settings, chunk_units=2)
+            exact = _run(case, numbers, thresholds, settings=settings, part=2)
             assert relative(exact.sums, truth) < 1e-5
             with torch.autocast("cpu", dtype=torch.bfloat16):
-                rough = _run(case, numbers, thresholds, settings=settings, chunk_units=2)
+                rough = _run(case, numbers, thresholds, settings=settings, part=2)
             assert relative(rough.sums, truth) < 0.05
             assert all(
                 total.dtype in (torch.float32, torch.float64) for total in rough.sums.values()
@@ -157,15 +171,9 @@ def test_compiled_models_give_the_same_and_are_left_as_they_were(kind: str, trai
     assert torch.allclose(case.losses(numbers).detach(), before, atol=1e-6)
     engine = PerUnitGradients(case.model, GradientSettings(check_isolation=False))
     for numbers, thresholds, truth in truths.values():
-        chunk = len(numbers) // 2
         for autocast in (False, True):
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
-                found = engine.clipped_sum(
-                    lambda a, b, rows=numbers: case.losses(rows[a:b]),
-                    thresholds,
-                    numbers.shape[1],
-                    chunk,
-                )
+                found = sum_of_parts(engine, case, numbers, thresholds, len(numbers) // 2)
             assert relative(found.sums, truth) < (0.05 if autocast else 1e-5)
     case.losses(numbers).sum().backward()
     assert all(p.grad is not None for p in engine.parameters.values())
@@ -355,25 +363,19 @@ def test_batch_normalization_is_refused_while_it_trains_and_allowed_frozen() -> 
 
 
 @pytest.mark.parametrize(
-    ("thresholds", "rows", "chunk", "name"),
+    ("thresholds", "rows", "name"),
     [
-        ([1.0, 0.0], 1, None, "thresholds"),
-        ([1.0, float("nan")], 1, None, "thresholds"),
-        ([[1.0, 1.0]], 1, None, "thresholds"),
-        ([1.0, 1.0], 0, None, "rows_per_unit"),
-        ([1.0, 1.0], 1, 0, "chunk_units"),
-        ([1.0, 1.0], 1, [1], "chunk_units"),
+        ([1.0, 0.0], 1, "thresholds"),
+        ([1.0, float("nan")], 1, "thresholds"),
+        ([[1.0, 1.0]], 1, "thresholds"),
+        ([1.0, 1.0], 0, "rows_per_unit"),
     ],
 )
-def test_arguments_that_break_a_rule_are_refused(
-    thresholds: Any, rows: int, chunk: Any, name: str
-) -> None:
+def test_arguments_that_break_a_rule_are_refused(thresholds: Any, rows: int, name: str) -> None:
     layer = nn.Linear(2, 1)
     x = torch.randn(2, 2)
     with pytest.raises(InputError, match=f"`{name}`"):
-        PerUnitGradients(layer).clipped_sum(
-            lambda a, b: layer(x[a:b])[:, 0], thresholds, rows, chunk
-        )
+        PerUnitGradients(layer).clipped_sum(lambda a, b: layer(x[a:b])[:, 0], thresholds, rows)
 
 
 def test_losses_that_are_not_one_number_per_unit_are_refused() -> None:

@@ -2,19 +2,9 @@
 
 import pytest
 
-from reldp.noise import GaussianNoise, Streams
+from reldp.noise import Streams
 from tests.training.interrupted import stopped
 from tests.training.small import small_parts
-
-
-@pytest.fixture
-def noise_by_address(monkeypatch):
-    """Noise that does not depend on the sum, to compare sums that differ in their last bits."""
-
-    def draw(self, total, step, branch):
-        return self.draw(step, branch, total.nbytes // 8)
-
-    monkeypatch.setattr(GaussianNoise, "draw_for", draw)
 
 
 @pytest.fixture

@@ -2,9 +2,13 @@
 
 import numpy as np
 
+from reldp.clipping import ClipUnits
 from reldp.encoders import FeatureEncoder
 from reldp.graph import EntityGraph
 from reldp.plan import PrivacyPlan
+from reldp.training.config import TrainingConfig
+from reldp.training.objective import relation_loss
+from reldp.training.step import PrivateStep
 
 NUM_ENTITIES = 300
 DIM = 6
@@ -45,3 +49,23 @@ def small_parts(**plan):
     """Encoder, capped graph and plan."""
     capped = small_graph().promise_degrees(4)
     return small_encoder(), capped, small_plan(capped, **plan)
+
+
+def make_step(encoder, capped, plan, *, pool=None, **settings):
+    """The private step that a trainer with these settings takes."""
+    config = TrainingConfig.make(**settings)
+    return PrivateStep(
+        encoder,
+        capped,
+        plan,
+        loss=relation_loss(config.learning, negatives=plan.negatives),
+        clip=config.learning.clip,
+        performance=config.performance,
+        pool=pool,
+    )
+
+
+def some_units(units, places):
+    """Some of the clip units; `ClipUnits.take` would refuse to leave any out."""
+    names = ("entities", "endpoints", "mask", "thresholds", "tuple_index")
+    return ClipUnits(**{name: getattr(units, name)[places] for name in names})

@@ -7,9 +7,8 @@ import torch
 from reldp.encoders import FeatureEncoder
 from reldp.graph import EntityGraph
 from reldp.noise import Streams
-from reldp.training.config import TrainingConfig
-from reldp.training.step import PrivateStep
-from tests.training.small import small_plan
+from reldp.sampling import TupleBatch
+from tests.training.small import make_step, small_plan
 
 NUM = 120  # the protected entity is the last: without it, all others keep their places
 DEGREE = 5
@@ -37,7 +36,7 @@ def prepared(features, relations, average):
     graph = EntityGraph.from_lists(list(range(len(features))), relations, features=values)
     capped = graph.promise_degrees(DEGREE)
     plan = small_plan(capped, noise_multiplier=0.0, clip_norm=CLIP, expected_batch_size=25)
-    step = PrivateStep(FeatureEncoder(6, dim=4), capped, plan, TrainingConfig.make())
+    step = make_step(FeatureEncoder(6, dim=4), capped, plan)
     step.open(Streams(bytes(32)))
     return step
 
@@ -57,10 +56,9 @@ def moved(*, average):
     whole = prepared(features, relations, average)
     without = prepared(features[:-1], [pair for pair in relations if NUM - 1 not in pair], average)
     batch = whole.draw(0, 0)
-    keep = np.flatnonzero(~(batch.units.entities == NUM - 1).any(axis=1))
-    names = ("entities", "endpoints", "mask", "thresholds", "tuple_index")
-    units = type(batch.units)(**{name: getattr(batch.units, name)[keep] for name in names})
-    same = type(batch)(units=units, num_tuples=len(keep), overflow=False)
+    keep = np.flatnonzero(~(batch.entities == NUM - 1).any(axis=1))
+    names = ("positives", "negatives", "endpoints", "relation_ids")
+    same = TupleBatch(**{name: getattr(batch, name)[keep] for name in names})
     assert len(keep) >= 10
     return float((total(whole, same) - total(without, same)).norm()) / CLIP
 

@@ -8,12 +8,11 @@ from reldp.encoders import TextEncoder
 from reldp.graph import EntityGraph
 from reldp.noise import Streams
 from reldp.reporting import verify
-from reldp.training import Trainer, TrainingConfig
-from reldp.training.step import PrivateStep
+from reldp.training import Trainer
 from tests.encoders.tiny import write_model
-from tests.training.small import small_parts, small_plan
+from tests.gradients.test_cuda_graphs import text_parts
+from tests.training.small import make_step, small_parts, small_plan
 from tests.training.test_demo import write_graph
-from tests.training.test_replay import text_parts
 
 pytestmark = [
     pytest.mark.gpu,
@@ -23,7 +22,7 @@ pytestmark = [
 
 def gradient(parts, device):
     encoder, capped, plan = parts
-    step = PrivateStep(encoder.to(device), capped, plan, TrainingConfig.make(device=device))
+    step = make_step(encoder.to(device), capped, plan, device=device)
     step.open(Streams(bytes(range(32))))
     step.run(step.draw(0, 0), 0, 0)
     step.close()
@@ -84,7 +83,7 @@ def test_a_replayed_step_is_the_step(tmp_path, kind, precision, clip):
     assert float((eager[1:] - eager[:-1]).norm(dim=1).min() / eager.norm(dim=1).max()) > 0.3
 
 
-@pytest.mark.filterwarnings("ignore::reldp.training.replay.ReplayWarning")
+@pytest.mark.filterwarnings("ignore::reldp.gradients.cuda_graphs.CudaGraphWarning")
 def test_an_encoder_is_replayed_or_run_one_by_one(tmp_path):
     """Some releases of transformers build MPNet's position bias on the CPU."""
     eager = trained(tmp_path / "eager", "mpnet")
@@ -95,8 +94,7 @@ def test_an_encoder_is_replayed_or_run_one_by_one(tmp_path):
 def trained(folder, kind, **settings):
     """Gradients of eight small steps, as rows."""
     encoder, capped, plan = text_parts(folder, kind, noise_multiplier=0.0)
-    config = TrainingConfig.make(device="cuda", **settings)
-    step = PrivateStep(encoder.to("cuda"), capped, plan, config)
+    step = make_step(encoder.to("cuda"), capped, plan, device="cuda", **settings)
     step.open(Streams(bytes(range(32))))
     found = []
     for number in range(8):

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from reldp.clipping import TupleClipping
 from reldp.errors import ConfigError
-from reldp.training.config import TrainingConfig
 from reldp.training.fit import check_fit
 from tests.training.small import small_graph, small_plan
 
@@ -16,13 +16,13 @@ MARKED = small_graph(protected=[i % 2 == 0 for i in range(300)]).promise_degrees
 
 def refusal(capped, plan, **settings):
     with pytest.raises(ConfigError) as caught:
-        check_fit(capped, plan, TrainingConfig.make(**settings))
+        check_fit(capped, plan, **settings)
     return str(caught.value)
 
 
 def test_public_sizes_are_exactly_the_graph_s():
     plan = small_plan(CAPPED)
-    check_fit(CAPPED, plan, TrainingConfig.make())
+    check_fit(CAPPED, plan)
     for name, wrong in (("num_entities", 299), ("num_relations", 601)):
         other = replace(plan, **{name: wrong}, pool_size=None, sample_rate=None)
         assert f"`{name}` of the plan must be the graph's {wrong + 1 - 2 * (wrong > 600)}" in (
@@ -31,9 +31,9 @@ def test_public_sizes_are_exactly_the_graph_s():
 
 
 def test_a_graph_within_its_bounds_fits():
-    check_fit(CAPPED, small_plan(CAPPED, **BOUNDS), TrainingConfig.make())
+    check_fit(CAPPED, small_plan(CAPPED, **BOUNDS))
     exact = {**BOUNDS, "min_entities": 300, "max_relations": 600}
-    check_fit(CAPPED, small_plan(CAPPED, **exact), TrainingConfig.make())
+    check_fit(CAPPED, small_plan(CAPPED, **exact))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_pool_of_unprotected_entities_is_exact_or_a_lower_bound():
     assert public.pool_size == 150
     assert "`pool_size`" in refusal(MARKED, replace(public, pool_size=149))
     declared = small_plan(MARKED, **BOUNDS, **settings, pool_size=140)
-    check_fit(MARKED, declared, TrainingConfig.make())
+    check_fit(MARKED, declared)
     assert "150" not in refusal(MARKED, replace(declared, pool_size=151))
 
 
@@ -69,3 +69,15 @@ def test_other_degrees_no_negatives_and_noise_without_clipping_are_refused():
     assert "`num_negatives`" in refusal(CAPPED, replace(plan, num_negatives=0))
     assert "`clip`" in refusal(CAPPED, plan, clip=False)
     assert "`noise_multiplier`" in refusal(CAPPED, replace(plan, noise_multiplier=1e-9))
+
+
+def test_a_rule_from_outside_is_refused_whatever_it_calls_itself():
+    class Generous(TupleClipping):
+        """Says that it is the tuple rule, and clips to twice the norm."""
+
+        def _thresholds(self, positives, negatives, clip_norm):
+            return 2 * super()._thresholds(positives, negatives, clip_norm)
+
+    plan = replace(small_plan(CAPPED), clipping=Generous())
+    assert plan.status == "claimed"
+    assert "`clipping` must be one of" in refusal(CAPPED, plan)

@@ -10,10 +10,8 @@ from reldp.errors import InputError, RunError
 from reldp.graph import EntityGraph
 from reldp.noise import Streams
 from reldp.training import guard
-from reldp.training.config import TrainingConfig
-from reldp.training.step import PrivateStep
 from tests.encoders.tiny import SENTENCE, write_model
-from tests.training.small import small_encoder, small_parts, small_plan
+from tests.training.small import make_step, small_encoder, small_parts, small_plan
 
 torch.set_num_threads(1)
 
@@ -60,7 +58,7 @@ class Running(nn.Module):
 def opened(wrap, **settings):
     encoder, capped, plan = small_parts()
     encoder.module = wrap(encoder.module)
-    step = PrivateStep(encoder, capped, plan, TrainingConfig.make(**settings))
+    step = make_step(encoder, capped, plan, **settings)
     step.open(Streams(bytes(range(32))))
     return step
 
@@ -84,7 +82,7 @@ def test_no_private_row_is_touched_before_the_check(monkeypatch):
     seen = []
     embed = encoder.embed
     monkeypatch.setattr(encoder, "embed", lambda rows: seen.append(rows["features"]) or embed(rows))
-    PrivateStep(encoder, capped, plan, TrainingConfig.make()).open(Streams(bytes(32)))
+    make_step(encoder, capped, plan).open(Streams(bytes(32)))
     private = {tuple(row) for row in capped.graph.features.tolist()}
     assert len(seen) > 2
     assert not any(tuple(row) in private for rows in seen for row in rows.tolist())
@@ -102,10 +100,10 @@ def test_a_module_that_begins_to_mix_later_is_stopped(monkeypatch):
 
 def test_looks_are_at_random_steps_of_which_there_are_enough(monkeypatch):
     looks = []
-    monkeypatch.setattr(guard, "still_local", lambda *_, **kind: looks.append(kind) or True)
+    monkeypatch.setattr(guard, "is_still_local", lambda *_, **kind: looks.append(kind) or True)
     step = opened(lambda module: module)
     for number in range(2000):
-        step._look_again(number, 0)
+        step._check_again(number, 0)
     assert 10 <= len(looks) <= 60  # 31 expected, five deviations either way
 
 
@@ -115,7 +113,7 @@ def test_weights_are_put_back_and_zeros_do_not_hide_products():
         encoder.layers[1].weight.zero_()
     before = {name: p.detach().clone() for name, p in encoder.trainable().items()}
     _, capped, plan = small_parts()
-    step = PrivateStep(encoder, capped, plan, TrainingConfig.make())
+    step = make_step(encoder, capped, plan)
     step.open(Streams(bytes(32)))
     assert all(torch.equal(p, before[name]) for name, p in encoder.trainable().items())
     assert step._shapes.layouts[1] != "single"  # gradients were shown although weights are zero
@@ -129,7 +127,7 @@ def test_the_layout_does_not_depend_on_the_weights(monkeypatch):
         with torch.no_grad():
             for parameter in encoder.trainable().values():
                 parameter.mul_(scale)
-        step = PrivateStep(encoder, capped, plan, TrainingConfig.make())
+        step = make_step(encoder, capped, plan)
         embed = encoder.embed
         outputs = []
         monkeypatch.setattr(
@@ -164,7 +162,7 @@ def test_text_encoders_have_a_layout_for_every_length(tmp_path, kind, train):
     capped = graph.promise_degrees(2)
     encoder = TextEncoder.load(write_model(kind, tmp_path / "m"), train=train, max_length=16)
     plan = small_plan(capped, num_negatives=2, expected_batch_size=5.0)
-    step = PrivateStep(encoder, capped, plan, TrainingConfig.make())
+    step = make_step(encoder, capped, plan)
     step.open(Streams(bytes(32)))
     assert sorted(step._shapes.layouts) == step._shapes.lengths()
 
@@ -175,7 +173,7 @@ def test_an_encoder_of_whole_numbers_must_say_what_public_rows_are():
             return {"features": super().rows(table, indices)["features"].round().long()}
 
     _, capped, plan = small_parts()
-    step = PrivateStep(Whole(6), capped, plan, TrainingConfig.make())
+    step = make_step(Whole(6), capped, plan)
     with pytest.raises(Exception, match="`synthetic_rows` must be written"):
         step.open(Streams(np.zeros(32, np.uint8).tobytes()))
 

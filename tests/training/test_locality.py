@@ -4,18 +4,19 @@ import pytest
 import torch
 
 from reldp.errors import InputError
-from reldp.training.frames import Piece, Shapes, Summed
-from reldp.training.locality import Synthetic, find_layouts, still_local
+from reldp.gradients import ClippedSum
+from reldp.gradients.microbatches import MicrobatchShape, MicrobatchShapes
+from reldp.training.locality import SyntheticUnits, find_layouts, is_still_local
 
 ROWS = 3
-SHAPES = Shapes(rows_per_unit=ROWS, most_units=8, max_length=16, kind="cpu")
+SHAPES = MicrobatchShapes(rows_per_unit=ROWS, max_units=8, max_length=16, device_type="cpu")
 
 
 def make(units, length, seed):
     generator = torch.Generator().manual_seed(seed)
     values = torch.randn((units * ROWS, length), generator=generator)
     flags = torch.zeros((units, 1), dtype=torch.int64)
-    return Synthetic({"input_ids": values}, flags, flags.bool())
+    return SyntheticUnits({"input_ids": values}, flags, flags.bool())
 
 
 class Machine:
@@ -28,19 +29,27 @@ class Machine:
     def __init__(self, fault=None):
         self.fault, self.calls = fault, 0
 
-    def __call__(self, piece: Piece, units: Synthetic, *, weights) -> Summed:
+    def __call__(self, shape: MicrobatchShape, units: SyntheticUnits, *, weights):
         self.calls += 1
-        layout = "single" if piece.units == 1 else "apart" if piece.apart else "rows"
+        layout = "single" if shape.units == 1 else "apart" if shape.apart else "rows"
         rows = units.rows["input_ids"].view(len(units.endpoints), -1)
         count = len(rows)
-        padded = torch.cat([rows, rows[:1].expand(piece.units - count, -1)])
+        padded = torch.cat([rows, rows[:1].expand(shape.units - count, -1)])
         gradients = padded[:, :4] * 0.1 + 0.01
         if self.fault is not None:
             gradients = self.fault(layout, gradients, self.calls)
         norms = gradients.double().norm(dim=1)
         total = (gradients[:count].double() * weights[:, None]).sum(0) * 2.0**30
         witness = gradients.contiguous().view(torch.int32).double().sum(1)
-        return Summed(total, norms, gradients.sum(1), torch.ones(piece.units), witness).first(count)
+        clipped = ClippedSum(
+            total=total,
+            shapes={"weight": total.shape},
+            norms=norms,
+            losses=gradients.sum(1),
+            factors=torch.ones(shape.units),
+            witness=witness,
+        )
+        return clipped.first(count)
 
 
 def layouts(fault):
@@ -110,9 +119,9 @@ def test_without_gradients_nothing_is_shown_and_units_are_run_alone():
 
 def test_what_changes_later_is_seen_when_looked_at_again():
     shapes = find_layouts(SHAPES, Machine(), make)
-    assert still_local(shapes, Machine(), make, length=8, seed=77)
+    assert is_still_local(shapes, Machine(), make, length=8, seed=77)
     late = Machine(lambda layout, gradients, call: nudged(gradients, [2]))
-    assert not still_local(shapes, late, make, length=8, seed=77)
+    assert not is_still_local(shapes, late, make, length=8, seed=77)
 
 
 def test_a_unit_that_others_make_infinite_is_no_rounding():

@@ -9,7 +9,7 @@ import torch
 from reldp.runs.run_folder import RunFolder
 from reldp.training.config import TrainingConfig
 from reldp.training.metrics import MetricsLog, ReexecutionDiffers, progress_bar
-from reldp.training.step import StepReport
+from reldp.training.step_report import StepReport
 
 REPORT = StepReport(
     num_tuples=3,

@@ -16,10 +16,9 @@ from reldp.clipping import ClipUnits
 from reldp.encoders import FeatureEncoder, TextEncoder
 from reldp.graph import EntityGraph
 from reldp.noise import Streams
-from reldp.training.config import TrainingConfig
-from reldp.training.step import Batch, PrivateStep
+from reldp.training.step import PrivateStep
 from tests.encoders.tiny import SENTENCE, write_model
-from tests.training.small import small_plan
+from tests.training.small import make_step, small_plan, some_units
 
 torch.set_num_threads(1)
 
@@ -72,7 +71,7 @@ def prepared(widths, kind, score, seed, device="cpu", negatives=3):
         clip_norm=CLIP,
     )
     encoder.to(device)
-    step = PrivateStep(encoder, capped, plan, TrainingConfig.make(score=score, device=device))
+    step = make_step(encoder, capped, plan, score=score, device=device)
     step.open(Streams(bytes([seed]) * 32))
     rows = 2 + negatives
     entities = np.stack([generator.permutation(COUNT)[:rows] for _ in range(12)])
@@ -83,23 +82,21 @@ def prepared(widths, kind, score, seed, device="cpu", negatives=3):
         thresholds=np.full(12, CLIP),
         tuple_index=np.arange(12),
     )
-    return step, Batch(units=units, num_tuples=12, overflow=False)
+    return step, units
 
 
-def moves(step, batch):
+def moves(step, units):
     """By how much each tuple that leaves moves the sum, and all others, in clip norms."""
 
     def total(places):
-        names = ("entities", "endpoints", "mask", "thresholds", "tuple_index")
-        units = ClipUnits(**{name: getattr(batch.units, name)[places] for name in names})
-        return step._sum(Batch(units=units, num_tuples=len(places), overflow=False)).total
+        return step.clipped_sum(some_units(units, places)).total
 
-    places = np.arange(batch.units.num_units)
+    places = np.arange(units.num_units)
     whole = total(places)
     found = []
     for place in places:
         less, alone = total(np.delete(places, place)), total(places[place : place + 1])
-        moved = float((whole - less).norm()) * step._grid / CLIP
+        moved = float((whole - less).norm()) * step._plan.grid / CLIP
         found.append((moved, float((whole - less - alone).abs().max())))
     return np.array(found)
 
@@ -115,8 +112,8 @@ def test_no_tuple_moves_another_and_none_moves_the_sum_by_more_than_the_clip_nor
     shapes = [(w, int(generator.integers(1, 12))) for w in range(1, 41, 3)]
     shapes += [(7, 5), (33, 8), (7, 5, 5), (9, 1), (65, 3), (13, 7, 2)]
     for seed, widths in enumerate(shapes):
-        step, batch = prepared(widths, kind, score, seed, device, negatives=1 + seed % 4)
-        found = moves(step, batch)
+        step, units = prepared(widths, kind, score, seed, device, negatives=1 + seed % 4)
+        found = moves(step, units)
         assert found[:, 0].max() <= 1.0, (widths, step._shapes.layouts)
         assert found[:, 1].max() == 0.0, (widths, step._shapes.layouts)
         step.close()
@@ -125,12 +122,12 @@ def test_no_tuple_moves_another_and_none_moves_the_sum_by_more_than_the_clip_nor
 def test_the_search_refutes_a_step_whose_layout_was_not_verified(monkeypatch):
     """The control: matrix products over all rows, whatever the widths; on a CPU that shows."""
     monkeypatch.setattr(PrivateStep, "prepare", lambda self: None)
-    monkeypatch.setattr(PrivateStep, "_look_again", lambda self, step, branch: None)
+    monkeypatch.setattr(PrivateStep, "_check_again", lambda self, step, branch: None)
     worst = []
     for seed, widths in enumerate([(7, 5), (9, 3), (11, 5), (33, 8), (7, 5, 5), (15, 9), (13, 7)]):
         for kind in ("null", "mixed"):
-            step, batch = prepared(widths, kind, "cosine", seed)
-            worst.append(moves(step, batch).max(axis=0))
+            step, units = prepared(widths, kind, "cosine", seed)
+            worst.append(moves(step, units).max(axis=0))
             step.close()
     sums, others = np.array(worst).max(axis=0)
     assert others > 0
@@ -149,7 +146,7 @@ def test_padding_has_no_weight_whatever_the_clip_norm():
         plan = small_plan(
             capped, num_negatives=2, expected_batch_size=8.0, clip_norm=clip, noise_multiplier=0.5
         )
-        step = PrivateStep(FeatureEncoder(6), capped, plan, TrainingConfig.make())
+        step = make_step(FeatureEncoder(6), capped, plan)
         step.open(Streams(bytes(32)))
         entities = np.array([[0, 1, 5, 9]])
         flags = np.zeros((1, 2))
@@ -160,8 +157,8 @@ def test_padding_has_no_weight_whatever_the_clip_norm():
             thresholds=np.full(1, clip),
             tuple_index=np.zeros(1, dtype=np.int64),
         )
-        total = step._sum(Batch(units=units, num_tuples=1, overflow=False)).total
-        assert 0 < float(total.norm()) * step._grid <= clip
+        total = step.clipped_sum(units).total
+        assert 0 < float(total.norm()) * step._plan.grid <= clip
         step.close()
 
 
@@ -178,7 +175,7 @@ def test_no_text_moves_another_in_a_model_that_looks_at_padding(tmp_path):
     capped = EntityGraph.from_lists(list(range(COUNT)), pairs, text=texts).promise_degrees(2)
     plan = small_plan(capped, num_negatives=3, expected_batch_size=4.0, noise_multiplier=1.0)
     encoder = TextEncoder.load(tmp_path, lora_rank=2, max_length=8, pooling="mean")
-    step = PrivateStep(encoder, capped, plan, TrainingConfig.make())
+    step = make_step(encoder, capped, plan)
     step.open(Streams(bytes(32)))
     units = ClipUnits(
         entities=np.array([[0, 1, 2, 6, 7], [1, 0, 8, 2, 6], [5, 4, 3, 10, 9]]),  # the last is long
@@ -187,6 +184,6 @@ def test_no_text_moves_another_in_a_model_that_looks_at_padding(tmp_path):
         thresholds=np.ones(3),
         tuple_index=np.arange(3),
     )
-    found = moves(step, Batch(units=units, num_tuples=3, overflow=False))
+    found = moves(step, units)
     assert 0.5 < found[:, 0].max() <= 1.0
     assert found[:, 1].max() == 0.0

@@ -10,7 +10,7 @@ from reldp.errors import RunError
 from reldp.graph import EntityGraph
 from reldp.training import Trainer
 from reldp.training.nonfinite import NonfiniteWatch
-from reldp.training.step import StepReport
+from reldp.training.step_report import StepReport
 from tests.training.small import DIM, NUM_ENTITIES, small_encoder, small_graph, small_plan
 
 torch.set_num_threads(1)

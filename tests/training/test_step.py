@@ -8,18 +8,26 @@ from torch import nn
 from reldp.encoders import FeatureEncoder, TextEncoder
 from reldp.errors import ConfigError, RunError
 from reldp.graph import EntityGraph
+from reldp.losses import RelationLoss
 from reldp.noise import Streams
-from reldp.training.config import TrainingConfig
+from reldp.sampling import TupleBatch
 from reldp.training.step import PrivateStep
 from tests.encoders.tiny import SENTENCE, write_model
-from tests.training.small import small_encoder, small_graph, small_parts, small_plan
+from tests.training.small import (
+    make_step,
+    small_encoder,
+    small_graph,
+    small_parts,
+    small_plan,
+    some_units,
+)
 
 torch.set_num_threads(1)
 KEY = bytes(range(32))
 
 
 def prepared(parts, **settings):
-    step = PrivateStep(*parts, TrainingConfig.make(**settings))
+    step = make_step(*parts, **settings)
     step.open(Streams(KEY))
     return step
 
@@ -96,27 +104,22 @@ def test_fast_noise_depends_on_nothing_that_was_drawn_before():
 
 
 def test_removing_one_relation_of_the_batch_moves_the_sum_by_at_most_the_clip_norm():
-    """Neighbor test: the same coins, one tuple less."""
+    """Neighbor test: the same random draws, one tuple less."""
     step = prepared(small_parts(noise_multiplier=0.0, clip_norm=0.05))
     batch = step.draw(0, 0)
     step.run(batch, 0, 0)
     whole = torch.cat([p.grad.reshape(-1).double() for p in step.parameters.values()]) * 20
     for index in range(0, batch.num_tuples, 5):
         keep = [i for i in range(batch.num_tuples) if i != index]
-        units = type(batch.units)(
-            **{
-                name: getattr(batch.units, name)[keep]
-                for name in ("entities", "endpoints", "mask", "thresholds", "tuple_index")
-            }
-        )
-        less = type(batch)(units=units, num_tuples=len(keep), overflow=False)
+        names = ("positives", "negatives", "endpoints", "relation_ids")
+        less = TupleBatch(**{name: getattr(batch, name)[keep] for name in names})
         step.run(less, 0, 0)
         part = torch.cat([p.grad.reshape(-1).double() for p in step.parameters.values()]) * 20
         moved = float((whole - part).norm())
         assert 0.2 * 0.05 < moved <= 0.05 * (1 + 1e-5)
 
 
-def test_texts_are_packed_by_length_and_the_gradient_is_the_same(tmp_path):
+def test_texts_are_ordered_by_length_and_the_gradient_is_the_same(tmp_path):
     words = SENTENCE.split()
     generator = np.random.default_rng(0)
     texts = [" ".join(generator.choice(words, 1 + i % 9)) for i in range(150)]
@@ -131,7 +134,7 @@ def test_texts_are_packed_by_length_and_the_gradient_is_the_same(tmp_path):
         return TextEncoder.load(model, lora_rank=2)
 
     packed = prepared((encoder(), capped, plan))
-    units = packed.draw(0, 0).units
+    units = packed.clip_units(packed.draw(0, 0))
     longest = packed._table.lengths[units.entities].max(axis=1)
     assert (np.diff(longest) <= 0).all()
     single = prepared((encoder(), capped, plan), microbatch_units=1)
@@ -145,7 +148,7 @@ def test_an_encoder_with_nothing_to_train_is_refused(tmp_path):
     capped = graph.promise_degrees(2)
     plan = small_plan(capped, num_negatives=1, expected_batch_size=0.001)
     with pytest.raises(ConfigError, match="something to train"):
-        PrivateStep(frozen, capped, plan, TrainingConfig.make())
+        make_step(frozen, capped, plan)
 
 
 def test_a_pool_of_another_size_is_refused():
@@ -153,7 +156,7 @@ def test_a_pool_of_another_size_is_refused():
     plan = small_plan(capped, negatives="public", pool_size=200)
     pool = np.zeros((190, 6), dtype=np.float32)
     with pytest.raises(ConfigError, match="200 public entities, got 190"):
-        PrivateStep(small_encoder(), capped, plan, TrainingConfig.make(), pool=pool)
+        make_step(small_encoder(), capped, plan, pool=pool)
 
 
 def test_thresholds_are_lowered_only_for_sums_that_are_not_exact():
@@ -169,21 +172,15 @@ def test_thresholds_are_lowered_only_for_sums_that_are_not_exact():
     assert 1e-9 < large._margin < 1e-6
     pairs = small_plan(capped, clipping="pair", num_negatives=4)
     assert prepared((FeatureEncoder(96), capped, pairs), loss="hinge")._margin > large._margin
-    batch = large.draw(1, 0)
-    one = type(batch.units)(
-        **{
-            name: getattr(batch.units, name)[:1]
-            for name in ("entities", "endpoints", "mask", "thresholds", "tuple_index")
-        }
-    )
-    alone = large._sum(type(batch)(units=one, num_tuples=1, overflow=False))
-    length = float(alone.total.norm()) * large._grid
+    units = large.clip_units(large.draw(1, 0))
+    alone = large.clipped_sum(some_units(units, slice(0, 1)))
+    length = float(alone.total.norm()) * large._plan.grid
     assert length <= large._plan.clip_norm * (1 - large._margin)
 
 
 def test_a_batch_beyond_what_the_margin_was_computed_for_is_refused(monkeypatch):
     step = prepared(small_parts())
-    monkeypatch.setattr(PrivateStep, "_most_units", 2)
+    monkeypatch.setattr("reldp.training.step.max_batch_units", lambda plan: 2)
     with pytest.raises(RunError, match="far larger than expected"):
         step.run(step.draw(0, 0), 0, 0)
 
@@ -223,11 +220,42 @@ def test_the_margin_counts_every_use_and_every_position_of_a_large_layer():
         encoder = FeatureEncoder(96)
         encoder.module = Repeated(uses, positions)
         step = prepared((encoder, capped, plan))
-        shape = step._shapes.whole(1).units * step._shapes.rows_per_unit
-        assert step._engine.most_positions == shape * uses * positions
+        shape = step._shapes.units_of(1) * step._shapes.rows_per_unit
+        assert step._engine.max_positions == shape * uses * positions
         errors.append(step._margin)
         step.run(step.draw(0, 0), 0, 0)
     assert errors[0] < errors[1] < errors[2]
     encoder.module.positions = 8  # more than was counted on
     with pytest.raises(RunError, match="no more positions"):
-        step._sum(step.draw(1, 0))
+        step.clipped_sum(step.clip_units(step.draw(1, 0)))
+
+
+def test_a_module_wrapped_by_torch_compile_is_refused_by_name():
+    encoder, capped, plan = small_parts()
+    encoder.module = torch.compile(encoder.module, backend="eager")
+    with pytest.raises(ConfigError, match=r"`encoder` must not be wrapped by torch\.compile"):
+        PrivateStep(encoder, capped, plan)
+
+
+def test_a_plan_about_another_graph_is_refused():
+    encoder, capped, plan = small_parts()
+    other = small_graph().cap_degrees(3, seed=0)
+    with pytest.raises(ConfigError, match="`max_degree`"):
+        PrivateStep(encoder, other, plan)
+    with pytest.raises(ConfigError, match="`clip` must be true when there is noise"):
+        PrivateStep(encoder, capped, plan, clip=False)
+
+
+def test_a_loss_is_a_name_or_a_loss_and_infonce_unless_given():
+    def taken(**settings):
+        step = PrivateStep(*small_parts(), **settings)
+        step.open(Streams(KEY))
+        return gradient(step)
+
+    given = RelationLoss(loss="infonce", pairing="all")
+    assert torch.equal(taken(), taken(loss="infonce"))
+    assert torch.equal(taken(), taken(loss=given))
+    assert torch.equal(taken(), gradient(prepared(small_parts())))
+    assert not torch.equal(taken(), taken(loss="hinge"))
+    with pytest.raises(ConfigError, match="`loss` must be logistic or hinge"):
+        PrivateStep(*small_parts(clipping="pair"))

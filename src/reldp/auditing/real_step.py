@@ -1,9 +1,9 @@
 """Many steps of the training step itself, on graphs of the auditor's.
 
-`run_job` makes a `reldp.training.step.PrivateStep` with the run's own settings (clipping rule, clip norm, noise
-source, precision, device, microbatch size) on one graph with the auditor's encoder, opens it with a key, and takes
-steps as training does: draw, run, read ``grad``. What is kept of a step is what a run releases, ``grad`` times the
-expected batch size in clip norms, and the realized batch size. Weights never change, so steps are independent trials.
+`run_job` makes a `reldp.PrivateStep` with the settings of the run (clipping rule, clip norm, noise generator,
+precision, device, microbatch size) on one graph with the auditor's encoder, opens it with a key, and takes steps as
+training does: draw, run, read ``grad``. It keeps what a run releases, ``grad`` times the expected batch size in clip
+norms, and the realized batch size. Weights never change, so steps are independent trials.
 
 Jobs are plain values, so that they can go to other processes (`run_jobs`).
 
@@ -21,7 +21,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -131,24 +131,18 @@ def _roles(plan: PrivacyPlan, graph: str) -> Roles:
     )
 
 
-def _training_config(settings: StepSettings) -> Any:
-    """The run's settings with the auditor's loss."""
-    from reldp.auditing.probe import LOSS
-    from reldp.training.config import TrainingConfig
-
-    return TrainingConfig.make(
-        **LOSS,
-        noise_generator=settings.noise_generator,
-        precision=settings.precision,
-        microbatch_units=settings.microbatch_units,
-        device=settings.device,
-    )
-
-
 def _open_step(job: Job) -> "PrivateStep":
-    """The training step on the job's graph, with the auditor's encoder."""
-    from reldp.auditing.probe import ProbeEncoder, probe_table
+    """Open the training step on the job's graph, with the auditor's encoder and loss."""
+    from reldp.auditing.probe import LOSS, ProbeEncoder, probe_table
+    from reldp.losses import RelationLoss
+    from reldp.training.config import PerformanceSettings
     from reldp.training.step import PrivateStep
+
+    class NeighborStep(PrivateStep):
+        """A step on either of two neighbors, of which the plan describes the smaller only."""
+
+        def _check_fit(self, clip: bool) -> None:
+            pass
 
     plan = job.plan
     roles = _roles(plan, job.graph)
@@ -159,7 +153,14 @@ def _open_step(job: Job) -> "PrivateStep":
         table = table.join(probe_table(pool, pool))
     graph = roles.pair.with_entity if job.present else roles.pair.without_entity
     encoder = ProbeEncoder(moving.shape[1]).to(job.settings.device)
-    step = PrivateStep(encoder, graph, plan, _training_config(job.settings), table=table)
+    step = NeighborStep(
+        encoder,
+        graph,
+        plan,
+        loss=RelationLoss(**LOSS),
+        performance=PerformanceSettings(**asdict(job.settings)),
+        table=table,
+    )
     step.open(Streams(job.key))
     return step
 

@@ -7,7 +7,7 @@ tensor get a shape that depends on them, whichever way the decision falls, and t
 operations that do so. Units of such a module are run alone, so that a decision is about one unit.
 
 A decision that reads attention masks only does not count: which of them are full is fixed by
-padding (`reldp.training.frames`). What leaves torch is not seen (``features.numpy()``).
+padding (`reldp.gradients.microbatches`). What leaves torch is not seen (``features.numpy()``).
 
 Private to the package: `depends_on_values`.
 

@@ -113,7 +113,7 @@ class TextModule(nn.Module):
         """Return the mask as the backbone takes it; what is added to scores is made here, on the device.
 
         Transformers would read the mask back to see whether it is needed, and build it from a
-        number on the CPU: neither can be recorded (`reldp.training.replay`).
+        number on the CPU: neither can be captured (`reldp.gradients.cuda_graphs`).
         """
         if not self.adds_mask:
             return mask

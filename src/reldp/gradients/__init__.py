@@ -1,14 +1,7 @@
-"""Per-unit gradients of a torch module, clipped and summed in one backward."""
+"""Per-unit gradients of a torch module, clipped and summed in one backward pass."""
 
-from reldp.gradients.engine import ClippedSum, GradientSettings, PerUnitGradients
+from reldp.gradients.clipped_sum import ClippedSum
+from reldp.gradients.engine import GradientSettings, PerUnitGradients
 from reldp.gradients.ghost import sum_error
-from reldp.gradients.packing import Packing, pack_units
 
-__all__ = [
-    "ClippedSum",
-    "GradientSettings",
-    "Packing",
-    "PerUnitGradients",
-    "pack_units",
-    "sum_error",
-]
+__all__ = ["ClippedSum", "GradientSettings", "PerUnitGradients", "sum_error"]

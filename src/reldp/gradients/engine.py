@@ -10,7 +10,7 @@ Guarantees, for a module whose rows do not look at one another:
   (`reldp.gradients.ghost`);
 * every trainable parameter is in the norm and in the sum: one that cannot be is refused by name,
   before the first step or when a backward reaches it past its layer;
-* chunking, autocast, checkpointing and compilation change the result by rounding only.
+* autocast, checkpointing and compilation change the result by rounding only.
 
 That rows do not look at one another is checked, not believed. On the first batch, the gradient of
 one unit's loss must vanish on the rows of all other units, and a unit's loss and gradient norm must
@@ -18,7 +18,9 @@ be the same alone and among others, up to rounding. That catches a wrong row ord
 in-batch negatives, and statistics over the batch, detached or not. Private training switches this
 check off and asks for more, to the bit and on public rows: `reldp.training.locality`.
 
-Public: `PerUnitGradients`, `ClippedSum`, `GradientSettings`.
+A large batch is split into microbatches (`reldp.gradients.microbatches`), whose sums are added.
+
+Public: `PerUnitGradients`, `GradientSettings`.
 
 >>> layer = nn.Linear(1, 1, bias=False)
 >>> x = torch.tensor([[3.0], [0.5]])  # two units of one row; unit i has the gradient x[i]
@@ -29,7 +31,7 @@ Public: `PerUnitGradients`, `ClippedSum`, `GradientSettings`.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -39,18 +41,18 @@ from torch import Tensor, nn
 
 from reldp.errors import InputError, UnsupportedParameter
 from reldp.gradients import ghost
+from reldp.gradients.clipped_sum import ClippedSum
 from reldp.gradients.discovery import Limits, find_sites
 from reldp.gradients.fixed_point import unit_sum
 from reldp.gradients.recorder import Recorder
 from reldp.gradients.scaling import clip_factors
-from reldp.gradients.totals import Totals
 from reldp.gradients.witness import witness as make_witness
 
-__all__ = ["ClippedSum", "GradientSettings", "PerUnitGradients"]
+__all__ = ["GradientSettings", "PerUnitGradients"]
 
 Losses = Callable[[int, int], Tensor]
 
-# How far rounding, also of bfloat16 activations, may move a unit's loss or norm in another chunk.
+# How far rounding, also of bfloat16 activations, may move a unit's loss or norm in another microbatch.
 _ALIKE = 2e-2
 _MIXED = (
     "`losses` must keep units apart, got a loss of one unit that depends on rows of another. "
@@ -68,41 +70,6 @@ class GradientSettings(Limits):
     """
 
     check_isolation: bool = True
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ClippedSum:
-    """What one batch gives. Sensitive: only `sums`, and only after noise, may leave a private run.
-
-    Attributes:
-        sums: Clipped sum by parameter name, float64; in steps of the grid, if there was one.
-        witness: One number per unit that tells the bits of its gradient apart, (units,); where
-            asked for (`reldp.gradients.witness`).
-        norms: Gradient norm of each unit before clipping, (units,) float64.
-        losses: Loss of each unit, (units,).
-        factors: What each unit was multiplied by, (units,) float64.
-    """
-
-    sums: dict[str, Tensor]
-    norms: Tensor
-    losses: Tensor
-    factors: Tensor
-    witness: Tensor | None = None
-
-    @property
-    def num_units(self) -> int:
-        """Units in the sum."""
-        return int(self.norms.shape[0])
-
-    @property
-    def num_nonfinite(self) -> int:
-        """Units that contributed zero because their gradient is not finite."""
-        return int((~torch.isfinite(self.norms)).sum())
-
-    @property
-    def num_clipped(self) -> int:
-        """Units whose gradient was made shorter."""
-        return int((self.factors < 1.0).sum())
 
 
 class PerUnitGradients:
@@ -129,8 +96,8 @@ class PerUnitGradients:
         for site in self._sites:
             site.recorder = self._recorder
         self._checked = not self.settings.check_isolation
-        # Most positions, over all uses, of which a chunk made the sum of one large parameter.
-        self.most_positions = 0
+        # Largest number of positions, over all uses, in a microbatch's sum of one large parameter.
+        self.max_positions = 0
         self._frozen = {n: p for n, p in inner.named_parameters() if not p.requires_grad}
         self._batch_norms = [
             (name, module)
@@ -148,51 +115,53 @@ class PerUnitGradients:
         losses: Losses,
         thresholds: npt.ArrayLike | Tensor,
         rows_per_unit: int,
-        chunk_units: int | Sequence[int] | None = None,
         *,
         weights: Tensor | None = None,
         grid: Tensor | None = None,
         apart: bool = False,
         witness: bool = False,
     ) -> ClippedSum:
-        """The sum over units of each unit's clipped gradient.
+        """Return the sum over units of each unit's clipped gradient.
 
         Args:
             losses: ``losses(start, stop)`` runs the module on the rows of units start to stop, in
-                unit-major order in one forward, and returns their (stop - start,) losses. It is
-                called under the caller's autocast, if any.
-            thresholds: Largest norm each unit may keep, (units,).
-            rows_per_unit: Rows of the forward that belong to one unit.
-            chunk_units: Most units in one forward, or the sizes of all chunks in order; all at
-                once unless given.
+                unit-major order in one forward pass, and returns their (stop - start,) losses. It
+                runs under the caller's autocast, if any. The sum needs all units at once; the check
+                that units do not mix needs one unit alone.
+            thresholds: Largest norm that each unit may keep, (units,).
+            rows_per_unit: Rows of the forward pass that belong to one unit.
             weights: 1 for a unit that counts and 0 for padding, (units,); all count unless given.
-            grid: The grid's step, a float64 tensor without dimensions: contributions are then whole
-                numbers of steps, and so are the sums. Plain sums unless given.
-            apart: Whether linear layers give every unit a matrix product of its own: slower, and
-                a unit's bits do not depend on its place.
-            witness: Whether to give a witness, for one chunk only.
+            grid: The grid's spacing, a float64 tensor without dimensions: contributions, and so the
+                sum, are then in whole multiples of it. Plain sums unless given.
+            apart: Whether linear layers compute a matrix product per unit: slower, and a unit's bits
+                do not depend on its place.
+            witness: Whether to give a witness of each unit's bits.
 
         Returns:
-            The sum for every trainable parameter; zeros for an empty batch.
+            The sum for all trainable parameters; zeros for an empty batch.
         """
-        limits = _checked_thresholds(thresholds, next(iter(self.parameters.values())).device)
+        device = next(iter(self.parameters.values())).device
+        limits = _checked_thresholds(thresholds, device)
         if rows_per_unit < 1:
             raise InputError(f"`rows_per_unit` must be at least 1, got {rows_per_unit}.")
-        counted = torch.ones_like(limits) if weights is None else weights.to(limits)
-        totals = Totals(self.parameters)
-        parts: list[tuple[Tensor, Tensor, Tensor]] = []
-        seen: Tensor | None = None
-        for start, stop in _chunk_bounds(len(limits), chunk_units):
-            self._check_isolation(losses, start, stop, rows_per_unit)
-            with self._recording(stop - start, rows_per_unit, apart):
-                found = self._backward(losses, start, stop)
-                norms, spreads = self._norms(limits.device)
-                factors = clip_factors(norms, limits[start:stop], spreads / ghost.SPREAD)
-                factors = torch.where(counted[start:stop] > 0, factors, 0.0)
-                self._accumulate(totals, factors, grid)
-                seen = self._witness() if witness else None
-            parts.append((norms, found, factors))
-        return _joined(totals.sums(), parts, limits, seen)
+        units, shapes = len(limits), {name: p.shape for name, p in self.parameters.items()}
+        if not units:
+            return ClippedSum.of_nothing(shapes, device)
+        self._check_isolation(losses, units, rows_per_unit)
+        with self._recording(units, rows_per_unit, apart):
+            values = self._backward(losses, 0, units)
+            norms, spreads = self._norms(device)
+            factors = clip_factors(norms, limits, spreads / ghost.SPREAD)
+            if weights is not None:
+                factors = torch.where(weights.to(limits) > 0, factors, 0.0)
+            return ClippedSum(
+                total=self._total(factors, grid),
+                shapes=shapes,
+                norms=norms,
+                losses=values,
+                factors=factors,
+                witness=self._witness() if witness else None,
+            )
 
     @property
     def num_kept(self) -> int:
@@ -246,27 +215,38 @@ class PerUnitGradients:
         return found.detach()
 
     def _norms(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Gradient norms of the chunk's units, and spreads of kept parameters, (U,) float64."""
+        """Return gradient norms of the units, and spreads of kept parameters, (U,) float64."""
         with torch.no_grad(), _without_autocast():
             _, flat = self._direct(device)
             square: Tensor = torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64).square()
             spread = torch.zeros_like(square)
             for uses in self._recorder.uses.values():
-                self.most_positions = max(self.most_positions, ghost.num_positions(uses))
+                self.max_positions = max(self.max_positions, ghost.num_positions(uses))
                 own, wide = ghost.norms(uses)
                 square, spread = square + own.to(device), spread + wide.to(device)
         return square.sqrt(), spread
 
-    def _accumulate(self, totals: Totals, factors: Tensor, grid: Tensor | None) -> None:
-        """Adds the chunk's clipped gradients to the sums."""
+    def _total(self, factors: Tensor, grid: Tensor | None) -> Tensor:
+        """Return the sum of the clipped gradients, all parameters one after the other, float64."""
+        device = factors.device
         with torch.no_grad(), _without_autocast():
-            names, flat = self._direct(factors.device)
-            totals.add_flat(names, unit_sum(flat, factors, grid))
+            names, flat = self._direct(device)
+            sizes = [self.parameters[name].numel() for name in names]
+            parts = torch.split(unit_sum(flat, factors, grid), sizes)
+            sums = dict(zip(names, parts, strict=True))
             scale = factors if grid is None else factors / grid
             for name, uses in self._recorder.uses.items():
                 parameter = self.parameters[name]
-                own = scale.to(parameter.device)
-                totals.add(name, ghost.clipped_sum(uses, own, parameter.shape[0]))
+                scaled = scale.to(parameter.device)
+                sums[name] = ghost.clipped_sum(uses, scaled, parameter.shape[0])
+            return torch.cat(
+                [
+                    sums[name].reshape(-1).to(device, torch.float64)
+                    if name in sums
+                    else torch.zeros(p.numel(), dtype=torch.float64, device=device)
+                    for name, p in self.parameters.items()
+                ]
+            )
 
     def _witness(self) -> Tensor:
         """Witnesses of everything that the units' contributions are made of, (U,)."""
@@ -285,40 +265,38 @@ class PerUnitGradients:
             self._recorder.flat = list(grads), flat
         return self._recorder.flat
 
-    def _check_isolation(self, losses: Losses, start: int, stop: int, rows_per_unit: int) -> None:
-        """On the first batch with two units: no unit's loss or gradient may depend on another."""
-        if self._checked or stop - start < 2:
+    def _check_isolation(self, losses: Losses, units: int, rows_per_unit: int) -> None:
+        """Refuse units whose loss or gradient depends on another, on the first batch with two units."""
+        if self._checked or units < 2:
             return
         shown = [
-            self._reaches_itself_alone(losses, start, stop, rows_per_unit, only)
-            for only in (0, stop - start - 1)  # both ends, for what looks one way only
+            self._reaches_itself_alone(losses, units, rows_per_unit, only)
+            for only in (0, units - 1)  # first and last, for modules that look one way only
         ]
-        for only in (start, stop - 1):
-            self._is_the_same_alone(losses, start, stop, rows_per_unit, only)
+        for only in (0, units - 1):
+            self._is_the_same_alone(losses, units, rows_per_unit, only)
         self._checked = any(shown)  # losses without a gradient have shown nothing
 
     def _reaches_itself_alone(
-        self, losses: Losses, start: int, stop: int, rows_per_unit: int, only: int
+        self, losses: Losses, units: int, rows_per_unit: int, only: int
     ) -> bool:
-        """Whether a unit's loss has a gradient; refused if it has one on rows of another."""
-        with self._recording(stop - start, rows_per_unit):
-            self._backward(losses, start, stop, only=only)
+        """Return whether a unit's loss has a gradient; refuse one that reaches rows of another."""
+        with self._recording(units, rows_per_unit):
+            self._backward(losses, 0, units, only=only)
             grads = [p.grad for p in self._recorder.probes.values() if p.grad is not None]
             grads += [use.grads for uses in self._recorder.uses.values() for use in uses]
             # Zero times infinity is not a sign of mixing.
             reached = [g.nan_to_num(0.0, 0.0, 0.0).flatten(1).ne(0).any(1) for g in grads]
-            own = any(bool(unit[only]) for unit in reached)
+            reaches_itself = any(bool(unit[only]) for unit in reached)
             mixed = any(int(unit.sum()) > int(unit[only]) for unit in reached)
         if mixed:
             raise InputError(_MIXED)
-        return own
+        return reaches_itself
 
-    def _is_the_same_alone(
-        self, losses: Losses, start: int, stop: int, rows_per_unit: int, only: int
-    ) -> None:
-        """Refuses a unit whose loss or gradient norm alone is not what it is among others."""
+    def _is_the_same_alone(self, losses: Losses, units: int, rows_per_unit: int, only: int) -> None:
+        """Refuse a unit whose loss or gradient norm alone is not what it is among others."""
         seen = []
-        for first, last in ((start, stop), (only, only + 1)):
+        for first, last in ((0, units), (only, only + 1)):
             with self._recording(last - first, rows_per_unit):
                 values = self._backward(losses, first, last)[only - first]
                 norm = self._norms(values.device)[0][only - first]
@@ -366,31 +344,3 @@ def _checked_losses(found: Tensor, units: int) -> Tensor:
             "Check that the forward runs with gradients on."
         )
     return found
-
-
-def _chunk_bounds(units: int, chunk: int | Sequence[int] | None) -> list[tuple[int, int]]:
-    """First and last unit of each chunk."""
-    if isinstance(chunk, Sequence):
-        sizes = [int(size) for size in chunk]
-        if any(size < 1 for size in sizes) or sum(sizes) != units:
-            raise InputError(f"`chunk_units` must be sizes that add up to {units}, got {sizes}.")
-        stops = torch.tensor(sizes, dtype=torch.int64).cumsum(0).tolist()
-        return list(zip([0, *stops[:-1]], stops, strict=True)) if sizes else []
-    if chunk is not None and chunk < 1:
-        raise InputError(f"`chunk_units` must be at least 1, got {chunk}.")
-    size = units if chunk is None else chunk
-    return [(start, min(start + size, units)) for start in range(0, units, max(size, 1))]
-
-
-def _joined(
-    sums: dict[str, Tensor],
-    parts: list[tuple[Tensor, Tensor, Tensor]],
-    limits: Tensor,
-    witness: Tensor | None,
-) -> ClippedSum:
-    """What the chunks gave, in the order of the units."""
-    if not parts:
-        none = torch.zeros_like(limits)
-        return ClippedSum(sums=sums, norms=none, losses=none, factors=none)
-    norms, losses, factors = (torch.cat(column) for column in zip(*parts, strict=True))
-    return ClippedSum(sums=sums, norms=norms, losses=losses, factors=factors, witness=witness)

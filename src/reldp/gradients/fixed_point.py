@@ -2,7 +2,7 @@
 
 Noise is drawn on a grid (`reldp.noise`), and the sum must lie on it. If every unit's clipped
 gradient is put there by itself, the sum is an addition of whole numbers: exact in float64 up to
-2^53, hence the same in whatever order, chunks or processes it is taken, and one unit's part of it
+2^53, hence the same in whatever order, microbatches or processes it is taken, and one unit's part of it
 does not depend on any other unit (theory.md section 6). Numbers are rounded toward zero, so no
 coordinate grows, and a unit that is within its threshold stays within it: the grid costs nothing.
 

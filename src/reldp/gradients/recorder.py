@@ -54,13 +54,13 @@ class KeptEmbedding:
 
 @dataclass(eq=False)
 class Recorder:
-    """Collects the per-unit gradients of one chunk.
+    """Collect the per-unit gradients of one microbatch.
 
     Attributes:
         parameters: The trainable parameters by name.
         kept: Names of those whose uses are kept instead of probed.
-        units: Units of the current chunk.
-        rows: Rows of the current chunk's forward.
+        units: Units of the current microbatch.
+        rows: Rows of its forward pass.
         apart: Whether linear layers compute every unit by a matrix product of its own.
         flat: Names of the probes that the backward reached, and their joined gradients.
     """
@@ -76,7 +76,7 @@ class Recorder:
     flat: tuple[list[str], Tensor] | None = None
 
     def start(self, *, units: int, rows_per_unit: int, apart: bool = False) -> None:
-        """Makes room for a chunk of so many units."""
+        """Make room for a microbatch of so many units."""
         self.units, self.rows, self.apart = units, units * rows_per_unit, apart
         self.uses, self.anchors, self.flat = {}, {}, None
         zeros: dict[tuple[torch.device, torch.dtype], Tensor] = {}
@@ -109,7 +109,7 @@ class Recorder:
         self.uses.setdefault(name, []).append(use)
 
     def check_rows(self, name: str, value: Tensor) -> None:
-        """Refuses an input whose first dimension is not the rows of the chunk."""
+        """Refuse an input whose first dimension is not the rows of the microbatch."""
         if value.dim() < 1 or value.shape[0] != self.rows:
             raise UnsupportedParameter(
                 f"`{name}` must see {self.rows} rows in the first dimension, "

@@ -203,7 +203,7 @@ class EmbeddingSite(Site):
         return self.look_up(indices)
 
     def look_up(self, indices: Tensor) -> Tensor:
-        """The table's rows for indices that already have all rows of the chunk."""
+        """The table's rows for indices that already have all rows of the microbatch."""
         module = self.module
         weight = module.weight.detach()
         padding = -1 if module.padding_idx is None else int(module.padding_idx)

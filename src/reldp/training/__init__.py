@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 from reldp.training.config import TrainingConfig
 
 if TYPE_CHECKING:
+    from reldp.training.step import PrivateStep
     from reldp.training.trainer import Trainer, TrainResult
 
-__all__ = ["TrainResult", "Trainer", "TrainingConfig"]
+__all__ = ["PrivateStep", "TrainResult", "Trainer", "TrainingConfig"]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from reldp.training import trainer
+    from reldp.training import step, trainer
 
-    return getattr(trainer, name)
+    return getattr(step if name == "PrivateStep" else trainer, name)

@@ -1,4 +1,4 @@
-"""Whether a plan, a graph and a training configuration fit together, before anything is computed.
+"""The check that a plan is about the graph and can be executed, before anything is computed.
 
 Where sizes are private or declared, the plan holds bounds (theory.md 2.4): the graph must lie within
 them. A refusal is for the owner's eyes only, since accepting and refusing would bisect the sizes,
@@ -12,27 +12,37 @@ Public inside the package: `check_fit`.
 >>> capped = EntityGraph.from_lists(range(400), ring, text=["x"] * 400).promise_degrees(2)
 >>> plan = PrivacyPlan.for_graph(capped, sizes="public", num_negatives=2, expected_batch_size=10,
 ...                              num_steps=3, noise_multiplier=2.0)
->>> check_fit(capped, plan, TrainingConfig())
+>>> check_fit(capped, plan)
 """
 
 import numpy as np
 
+from reldp.clipping import RULES
 from reldp.errors import ConfigError
 from reldp.graph import CappedGraph
 from reldp.plan import PrivacyPlan
-from reldp.training.config import TrainingConfig
-from reldp.training.optimizers import optimizer_class
-from reldp.training.step import LARGEST_SUM, relation_loss
+from reldp.training.margins import MAX_SUM
 
 __all__ = ["check_fit"]
 
 
-def check_fit(capped: CappedGraph, plan: PrivacyPlan, config: TrainingConfig) -> None:
-    """Refuses a plan that is not about this graph, or that this configuration cannot execute."""
+def check_fit(capped: CappedGraph, plan: PrivacyPlan, *, clip: bool = True) -> None:
+    """Refuse a plan that is not about this graph, or whose steps cannot be executed.
+
+    Args:
+        capped: The training graph.
+        plan: The plan.
+        clip: Whether gradients are clipped.
+    """
     if not isinstance(capped, CappedGraph):
         raise ConfigError(
             f"`capped` must be a CappedGraph, got {type(capped).__name__}. "
             "Call cap_degrees(max_degree, seed) or promise_degrees(max_degree) on the graph."
+        )
+    if plan.clipping not in RULES.values():  # a subclass of a rule of reldp is another rule
+        raise ConfigError(
+            f"`clipping` must be one of {', '.join(RULES)} to train, got a rule from outside of "
+            f"reldp, {type(plan.clipping).__name__}. Its sensitivity is not proven."
         )
     if plan.max_degree != capped.max_degree:
         raise ConfigError(
@@ -43,15 +53,11 @@ def check_fit(capped: CappedGraph, plan: PrivacyPlan, config: TrainingConfig) ->
         _check_exact_sizes(capped, plan)
     else:
         _check_bounds(capped, plan)
-    _check_noise(plan, config)
-    loss = relation_loss(config, plan)
-    if plan.clipping.splits_tuples:
-        loss.check_pairwise()
-    optimizer_class(config.learning.optimizer)
+    _check_noise(plan, clip)
 
 
 def _check_exact_sizes(capped: CappedGraph, plan: PrivacyPlan) -> None:
-    """Public sizes of the plan are those of the graph."""
+    """Refuse public sizes that are not those of the graph."""
     sizes = {"num_entities": capped.num_entities, "num_relations": capped.num_relations}
     if plan.negatives == "entities":
         sizes["pool_size"] = capped.num_entities
@@ -66,7 +72,7 @@ def _check_exact_sizes(capped: CappedGraph, plan: PrivacyPlan) -> None:
 
 
 def _check_bounds(capped: CappedGraph, plan: PrivacyPlan) -> None:
-    """The graph lies within private or declared bounds; no message holds an exact size."""
+    """Refuse a graph outside of private or declared bounds; no message holds an exact size."""
     refused = None
     if capped.num_entities < plan.num_entities:
         refused = "`num_entities` of the plan must be a lower bound, got a graph with fewer."
@@ -88,16 +94,16 @@ def _num_unprotected(capped: CappedGraph) -> int:
     return int(np.count_nonzero(~capped.protected))
 
 
-def _check_noise(plan: PrivacyPlan, config: TrainingConfig) -> None:
-    """Noise that can be added, to something that can be learned from."""
+def _check_noise(plan: PrivacyPlan, clip: bool) -> None:
+    """Refuse noise that cannot be added or hides nothing, and tuples without negatives."""
     if plan.num_negatives < 1:
         raise ConfigError("`num_negatives` must be at least 1 to learn from, got 0.")
-    if not config.learning.clip and plan.noise_multiplier > 0:
+    if not clip and plan.noise_multiplier > 0:
         raise ConfigError(
             "`clip` must be true when there is noise, got false. Without clipping, noise promises "
             "nothing; use noise_multiplier 0 for a run without privacy."
         )
-    least = 4 * plan.expected_batch_size / LARGEST_SUM
+    least = 4 * plan.expected_batch_size / MAX_SUM
     if 0 < plan.noise_multiplier < least:
         raise ConfigError(
             f"`noise_multiplier` must be at least {least:.2g} for this batch size, "

@@ -1,9 +1,9 @@
-"""Keeps a step local: checks it on public rows before the first step, and again at random ones.
+"""The guard of a step's locality: it checks public rows before the first step and at random steps.
 
 What is checked, and how, is in `reldp.training.locality`. For the check before the first step the
 trainable weights are replaced by public random ones, and put back: a weight of zero, as in a new
 adapter, would hide how its products round, and the layout must not depend on what was learned, so
-that a resumed run finds the same one. The check is repeated as a whole when the number of threads, the
+that a resumed run selects the same one. The whole check is repeated when the number of threads, the
 device or the precision of products has changed, since bits depend on them.
 
 Private to the package: `LocalityGuard`.
@@ -23,31 +23,32 @@ from torch import Tensor, nn
 from reldp.encoders import Encoder
 from reldp.encoders.control_flow import depends_on_values
 from reldp.errors import RunError
+from reldp.gradients import ClippedSum
+from reldp.gradients.cuda_graphs import MicrobatchRunner
+from reldp.gradients.microbatches import LAYOUTS, MicrobatchShape, MicrobatchShapes
 from reldp.noise import GRID, Streams
-from reldp.training.frames import LAYOUTS, Piece, Shapes, Summed
-from reldp.training.locality import Synthetic, find_layouts, still_local
-from reldp.training.replay import Replay
+from reldp.training.locality import SyntheticUnits, find_layouts, is_still_local
 
 __all__ = ["LocalityGuard"]
 
-# A step is preceded by another look once in so many steps, at random.
+# One step in so many, at random, is preceded by another check.
 _EVERY = 64
 _PURPOSE = "locality/check"
-# Sizes of random rows beside the unit that is looked at; half of them are ordinary.
+# Sizes of random rows beside the unit that is compared; half of them are ordinary.
 _SIZES = (1.0, 1.0, 1.0, 1.0, 0.0, 1e-39, 1e3, 1e15)
 
 
 class LocalityGuard:
-    """Decides the layout of microbatches and checks it.
+    """Selects the layout of microbatches and checks it.
 
     Args:
-        encoder: What is trained.
-        table: What the encoder's rows come from; only kinds and sizes are taken from it.
-        frames: Runs microbatches, as in a step.
+        encoder: The encoder that is trained.
+        table: The encoder's table; only kinds and sizes are taken from it.
+        runner: Runs microbatches exactly as a step does.
     """
 
-    def __init__(self, encoder: Encoder, table: Any, frames: Replay) -> None:
-        self._encoder, self._table, self._frames = encoder, table, frames
+    def __init__(self, encoder: Encoder, table: Any, runner: MicrobatchRunner) -> None:
+        self._encoder, self._table, self._runner = encoder, table, runner
         self._checked_with: tuple[object, ...] | None = None
         self._rows_per_unit = 0
 
@@ -56,8 +57,8 @@ class LocalityGuard:
         """Whether the last full check was made with the arithmetic that is in use."""
         return self._checked_with == self._numerics()
 
-    def find_layouts(self, shapes: Shapes) -> Shapes:
-        """The shapes with the fastest layout of every length in which units are independent.
+    def find_layouts(self, shapes: MicrobatchShapes) -> MicrobatchShapes:
+        """Return the shapes with the fastest layout of every length in which units are independent.
 
         Raises:
             InputError: A unit's gradient depends on more than that unit.
@@ -66,12 +67,14 @@ class LocalityGuard:
         self._rows_per_unit = shapes.rows_per_unit
         with _public_weights(self._encoder.trainable()):
             layouts = LAYOUTS[-1:] if self._decides_by_values(shapes) else LAYOUTS
-            found = find_layouts(shapes, self._run, self._make, layouts)
+            checked = find_layouts(shapes, self._run, self._make, layouts)
         self._checked_with = self._numerics()
-        return found
+        return checked
 
-    def look_again(self, shapes: Shapes, streams: Streams, step: int, branch: int) -> None:
-        """At random steps, checks one length of microbatches with the weights as they are.
+    def check_again(
+        self, shapes: MicrobatchShapes, streams: Streams, step: int, branch: int
+    ) -> None:
+        """Check one length of microbatches with the weights as they are, at random steps only.
 
         Raises:
             RunError: A unit's gradient depends on more than that unit.
@@ -81,14 +84,14 @@ class LocalityGuard:
             return
         lengths = shapes.lengths()
         length, seed = lengths[drawn[1] % len(lengths)], drawn[2]
-        if not still_local(shapes, self._run, self._make, length=length, seed=seed):
+        if not is_still_local(shapes, self._run, self._make, length=length, seed=seed):
             raise RunError(
                 "`encoder` must give a unit the same gradient whatever else is in its microbatch, "
                 "got another one on public rows than before. Does the module keep a state?"
             )
 
-    def _decides_by_values(self, shapes: Shapes) -> bool:
-        """Whether control flow or shapes depend on what rows hold: units must then be alone."""
+    def _decides_by_values(self, shapes: MicrobatchShapes) -> bool:
+        """Return whether control flow or shapes depend on values: units must then be alone."""
         return any(
             depends_on_values(
                 lambda **rows: self._encoder.embed(rows), self._make(2, length, 0).rows
@@ -97,7 +100,7 @@ class LocalityGuard:
         )
 
     def _numerics(self) -> tuple[object, ...]:
-        """What the bits of a product depend on and code outside may have changed."""
+        """Return settings on which the bits of a product depend and that other code may change."""
         return (
             torch.get_num_threads(),
             torch.get_float32_matmul_precision(),
@@ -105,26 +108,26 @@ class LocalityGuard:
             self._encoder.device,
         )
 
-    def _make(self, units: int, length: int, seed: int) -> Synthetic:
-        """Public random units; among all but the first are rows of zeros, tiny and huge ones."""
+    def _make(self, units: int, length: int, seed: int) -> SyntheticUnits:
+        """Return public random units; all but the first include rows of zeros, tiny and huge ones."""
         generator = torch.Generator().manual_seed(seed)
         rows = self._encoder.synthetic_rows(
             self._table, units * self._rows_per_unit, length=length, generator=generator
         )
         drawn = torch.randint(len(_SIZES), (units * self._rows_per_unit,), generator=generator)
-        drawn[: self._rows_per_unit] = 0  # the unit that is looked at stays as it is
+        drawn[: self._rows_per_unit] = 0  # the unit that is compared stays as it is
         rows = {name: _scaled(value, torch.tensor(_SIZES)[drawn]) for name, value in rows.items()}
         shape = units, self._rows_per_unit - 2
         mask = torch.rand(shape, generator=generator) < 0.1
         mask[:, 0] = False  # a unit without negatives has no gradient
         endpoints = torch.randint(2, shape, generator=generator)
         device = self._encoder.device
-        return Synthetic(rows, endpoints.to(device), mask.to(device))
+        return SyntheticUnits(rows, endpoints.to(device), mask.to(device))
 
-    def _run(self, piece: Piece, units: Synthetic, *, weights: Tensor) -> Summed:
-        """A microbatch of public units, by the code that trains."""
-        return self._frames.run(
-            piece,
+    def _run(self, shape: MicrobatchShape, units: SyntheticUnits, *, weights: Tensor) -> ClippedSum:
+        """Return the sum over a microbatch of public units, by the code that trains."""
+        return self._runner.run(
+            shape,
             units.rows,
             units.endpoints,
             units.mask,
@@ -136,7 +139,7 @@ class LocalityGuard:
 
 
 def _scaled(value: Tensor, sizes: Tensor) -> Tensor:
-    """Rows of numbers times a size each; whole numbers as they are."""
+    """Return rows of floats times a size each, and rows of integers unchanged."""
     if not value.is_floating_point():
         return value
     return value * sizes.view(-1, *[1] * (value.dim() - 1)).to(value)
@@ -144,7 +147,7 @@ def _scaled(value: Tensor, sizes: Tensor) -> Tensor:
 
 @contextmanager
 def _public_weights(parameters: Mapping[str, nn.Parameter]) -> Iterator[None]:
-    """Random weights of the usual sizes in place of the parameters for a while."""
+    """Replace the parameters by random weights of the usual sizes, and restore them at the end."""
     before = {name: p.detach().clone() for name, p in parameters.items()}
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():

@@ -1,29 +1,29 @@
-"""Whether a unit's contribution depends on that unit alone, to the last bit; checked, not believed.
+"""The check that a unit's contribution depends on that unit alone, to the last bit.
 
 The proofs need that what a tuple adds to the sum does not depend on any other tuple (theory.md
 section 2), and so in floating point (section 6). Kernels choose the order of additions by shape and
-by a row's place, and a module may look across rows. So before the first step, and again at random
+by a row's position, and a module may look across rows. So before the first step, and again at random
 steps, public random rows go through the very code that trains, for every microbatch shape, on the
 device, with the types and threads in use:
 
-* one unit at every place of a microbatch at once must have the same bits at every place;
-* the same unit among other units must have the same bits again, at several places; the others
-  include rows of zeros, tiny ones and huge ones, for modules that act on what stands out.
+* one unit at every position of a microbatch at once must have the same bits at every position;
+* the same unit among other units must have the same bits again, at several positions; the other units
+  include rows of zeros, tiny ones and huge ones, for modules that act on outliers.
 
-Compared are the bits of everything that contributions are made of (`reldp.gradients.witness`), and
-losses, norms, clip factors and clipped sums. Where rounding alone differs, the next slower layout of
-`reldp.training.frames.LAYOUTS` is tried; a unit alone in its microbatch must at least repeat itself.
+The check compares the bits of everything that contributions are made of (`reldp.gradients.witness`),
+and losses, norms, clip factors and clipped sums. Where rounding alone differs, the next slower layout of
+`reldp.gradients.microbatches.LAYOUTS` is tried; a unit alone in its microbatch must at least repeat itself.
 Where more than rounding differs, the encoder mixes units and is refused. A module whose control flow
 or shapes depend on values (`reldp.encoders.control_flow`) gets microbatches of one unit.
 
-A check on random rows is no proof. It finds, with overwhelming probability, kernels whose order of
-additions depends on place, number or neighbors, because the order does not depend on the values; it
-cannot find a module that was made to deceive it.
+A check on random rows is not a proof. It finds, with overwhelming probability, kernels whose order of
+additions depends on a unit's position, on the number of units or on other units, because the order does
+not depend on the values. It cannot find a module that was made to deceive it.
 
-Public inside the package: `Synthetic`, `find_layouts`, `still_local`.
+Public inside the package: `SyntheticUnits`, `find_layouts`, `is_still_local`.
 
->>> Synthetic.__name__
-'Synthetic'
+>>> SyntheticUnits.__name__
+'SyntheticUnits'
 """
 
 import math
@@ -35,69 +35,74 @@ import torch
 from torch import Tensor
 
 from reldp.errors import InputError
-from reldp.training.frames import LAYOUTS, Piece, Shapes, Summed
+from reldp.gradients import ClippedSum
+from reldp.gradients.microbatches import LAYOUTS, MicrobatchShape, MicrobatchShapes
 
-__all__ = ["Synthetic", "find_layouts", "still_local"]
+__all__ = ["SyntheticUnits", "find_layouts", "is_still_local"]
 
-# Relative difference above which it is not rounding, also not of bfloat16; unless the gradient is
-# so short that it may be nothing but rounding.
+# Relative difference above which rounding, also of bfloat16, cannot be the cause; unless the gradient
+# is so short that it may be nothing but rounding.
 _ROUNDING, _SHORT = 0.05, 1e-4
-# Different random units that are tried until enough of them had a gradient.
+# Number of random units to try until enough of them had a gradient.
 _TRIES = 12
 
 
 @dataclass(frozen=True, eq=False)
-class Synthetic:
+class SyntheticUnits:
     """Public random units.
 
     Attributes:
         rows: Inputs of the encoder by name, unit after unit.
         endpoints: See `reldp.clipping.ClipUnits`, (units, negatives).
-        mask: Likewise.
+        mask: See `reldp.clipping.ClipUnits`, (units, negatives).
     """
 
     rows: Mapping[str, Tensor]
     endpoints: Tensor
     mask: Tensor
 
-    def take(self, places: list[int]) -> "Synthetic":
-        """Some of the units, in this order; a unit may be named more than once."""
-        index = torch.tensor(places, device=self.endpoints.device)
+    def take(self, order: list[int]) -> "SyntheticUnits":
+        """Return some of the units, in this order; a unit may be named more than once."""
+        index = torch.tensor(order, device=self.endpoints.device)
         units = self.endpoints.shape[0]
         rows = {
             name: value.view(units, -1, *value.shape[1:])[index].flatten(0, 1)
             for name, value in self.rows.items()
         }
-        return Synthetic(rows, self.endpoints[index], self.mask[index])
+        return SyntheticUnits(rows, self.endpoints[index], self.mask[index])
 
 
 class Run(Protocol):
-    """Runs a microbatch as a step does."""
+    """Runs a microbatch exactly as a training step does."""
 
-    def __call__(self, piece: Piece, units: Synthetic, *, weights: Tensor) -> Summed:
-        """The microbatch's sum, with thresholds of 1, and witnesses of its units."""
+    def __call__(
+        self, shape: MicrobatchShape, units: SyntheticUnits, *, weights: Tensor
+    ) -> ClippedSum:
+        """Return the sum over a microbatch, with thresholds of 1 and witnesses of its units."""
         ...
 
 
-Make = Callable[[int, int, int], Synthetic]  # units, length, seed
+Make = Callable[[int, int, int], SyntheticUnits]  # units, length, seed
 
 
-def find_layouts(shapes: Shapes, run: Run, make: Make, layouts: Sequence[str] = LAYOUTS) -> Shapes:
-    """The shapes with the fastest layout of every length in which units are independent.
+def find_layouts(
+    shapes: MicrobatchShapes, run: Run, make: Make, layouts: Sequence[str] = LAYOUTS
+) -> MicrobatchShapes:
+    """Return the shapes with the fastest layout of every length in which units are independent.
 
     Args:
         shapes: The run's shapes.
         run: Runs a microbatch.
         make: Makes public random units of a length from a seed.
-        layouts: Which ones are tried, from fast to slow.
+        layouts: Layouts to try, from fast to slow.
 
     Raises:
-        InputError: The encoder mixes units, or does not repeat itself.
+        InputError: The encoder mixes units, or is not deterministic.
     """
     for length in shapes.lengths():
         for layout in layouts:
-            tried = shapes.laid_out(length, layout)
-            if _holds(tried.whole(length), run, make):
+            tried = shapes.with_layout(length, layout)
+            if _is_local(tried.shape_of(length), run, make):
                 shapes = tried
                 break
         else:
@@ -108,38 +113,43 @@ def find_layouts(shapes: Shapes, run: Run, make: Make, layouts: Sequence[str] = 
     return shapes
 
 
-def still_local(shapes: Shapes, run: Run, make: Make, *, length: int, seed: int) -> bool:
-    """Whether microbatches of a length pass again, with one random unit and the weights as they are."""
-    found = _compared(shapes.whole(length), run, make, seed)
-    return found is None or found == 0.0
+def is_still_local(
+    shapes: MicrobatchShapes, run: Run, make: Make, *, length: int, seed: int
+) -> bool:
+    """Return whether microbatches of a length pass again, with the weights as they are."""
+    difference = _largest_difference(shapes.shape_of(length), run, make, seed)
+    return difference is None or difference == 0.0
 
 
-def _holds(piece: Piece, run: Run, make: Make) -> bool:
-    """Whether units of a microbatch are independent to the bit, shown by units with a gradient."""
+def _is_local(shape: MicrobatchShape, run: Run, make: Make) -> bool:
+    """Return whether units of a microbatch are independent to the bit, shown by units with a gradient."""
     shown = 0
     for seed in range(_TRIES):
-        found = _compared(piece, run, make, seed)
-        if found is None:
+        difference = _largest_difference(shape, run, make, seed)
+        if difference is None:
             continue
-        if found > _ROUNDING:
+        if difference > _ROUNDING:
             raise InputError(
                 "`encoder` and `loss` must keep units apart, got a unit whose gradient depends on "
                 "other rows of its microbatch. Let nothing look across rows: no statistics of a "
                 "batch, also no detached ones, and no in-batch negatives."
             )
-        if found > 0:
+        if difference > 0:
             return False
         shown += 1
-        if shown == (1 if piece.length > 1 else 4):  # a text has rows enough; numbers are cheap
+        if shown == (1 if shape.length > 1 else 4):  # a text has rows enough; numbers are cheap
             return True
     # Without gradients nothing was shown. A unit alone cannot depend on others.
-    return piece.units == 1
+    return shape.units == 1
 
 
-def _compared(piece: Piece, run: Run, make: Make, seed: int) -> float | None:
-    """The largest relative difference that place and neighbors make; None without a gradient."""
-    units = make(piece.units + 1, piece.length, seed)  # unit 0 is the one that is looked at
-    everywhere = _run(piece, run, units, [0] * piece.stop, counted=0)
+def _largest_difference(shape: MicrobatchShape, run: Run, make: Make, seed: int) -> float | None:
+    """Return the largest relative difference that position and other units make to a unit.
+
+    None if the unit has no gradient: then nothing is shown.
+    """
+    units = make(shape.units + 1, shape.length, seed)  # unit 0 is the one that is compared
+    everywhere = _run(shape, run, units, [0] * shape.capacity, counted=0)
     if not bool(torch.isfinite(everywhere.norms).all() & torch.isfinite(everywhere.losses).all()):
         raise InputError(
             "`encoder` must give finite losses and gradients, got some that are not on public "
@@ -147,33 +157,35 @@ def _compared(piece: Piece, run: Run, make: Make, seed: int) -> float | None:
         )
     if not bool(everywhere.total.any()):
         # A unit among its like may have no gradient just because it is compared with them.
-        among = _run(piece, run, units, [*range(piece.units)], counted=0)
+        among = _run(shape, run, units, [*range(shape.units)], counted=0)
         return math.inf if bool(among.total.any()) else None
-    differences = [_difference(everywhere, 0, everywhere, place) for place in range(piece.stop)]
-    if piece.units == 1:
-        _run(piece, run, units, [1], counted=0)
-        differences.append(_difference(everywhere, 0, _run(piece, run, units, [0], counted=0), 0))
+    differences = [_difference(everywhere, 0, everywhere, at) for at in range(shape.capacity)]
+    if shape.units == 1:
+        _run(shape, run, units, [1], counted=0)
+        differences.append(_difference(everywhere, 0, _run(shape, run, units, [0], counted=0), 0))
         return max(differences)
-    middle, last = piece.stop // 2, piece.stop - 1
-    for place in (middle,) if piece.length > 1 else {0, middle, last}:  # rows of numbers are cheap
-        order = [*range(1, piece.units)]
-        order.insert(place, 0)
-        found = _run(piece, run, units, order, counted=place)
-        differences.append(_difference(everywhere, 0, found, place, of_sums=True))
+    middle, last = shape.capacity // 2, shape.capacity - 1
+    for at in (middle,) if shape.length > 1 else {0, middle, last}:  # rows of numbers are cheap
+        order = [*range(1, shape.units)]
+        order.insert(at, 0)
+        among = _run(shape, run, units, order, counted=at)
+        differences.append(_difference(everywhere, 0, among, at, of_sums=True))
     return max(differences)
 
 
-def _run(piece: Piece, run: Run, units: Synthetic, places: list[int], *, counted: int) -> Summed:
-    """Runs some units of which one counts."""
-    weights = torch.zeros(len(places), dtype=torch.float64, device=units.endpoints.device)
+def _run(
+    shape: MicrobatchShape, run: Run, units: SyntheticUnits, order: list[int], *, counted: int
+) -> ClippedSum:
+    """Run some units, of which one has a weight."""
+    weights = torch.zeros(len(order), dtype=torch.float64, device=units.endpoints.device)
     weights[counted] = 1.0
-    return run(piece, units.take(places), weights=weights)
+    return run(shape, units.take(order), weights=weights)
 
 
 def _difference(
-    one: Summed, at_one: int, other: Summed, at_other: int, *, of_sums: bool = False
+    one: ClippedSum, at_one: int, other: ClippedSum, at_other: int, *, of_sums: bool = False
 ) -> float:
-    """How far a unit is from itself at another place, relatively; 0 only if all bits agree."""
+    """Return the relative difference of a unit and itself at another position; 0 only if all bits agree."""
     assert one.witness is not None
     assert other.witness is not None
     same = bool(one.witness[at_one] == other.witness[at_other])

@@ -35,7 +35,7 @@ from reldp.training.repeatability import is_repeatable
 
 if TYPE_CHECKING:
     from reldp.training.config import TrainingConfig
-    from reldp.training.step import StepReport
+    from reldp.training.step_report import StepReport
 
 __all__ = ["MetricsLog", "ReexecutionDiffers", "progress_bar"]
 

@@ -17,7 +17,7 @@ from reldp.errors import RunError
 
 if TYPE_CHECKING:
     from reldp.plan import PrivacyPlan
-    from reldp.training.step import StepReport
+    from reldp.training.step_report import StepReport
 
 __all__ = ["NonfiniteWatch"]
 

@@ -49,16 +49,18 @@ from reldp.training.facts import TrainingFacts
 from reldp.training.fit import check_fit
 from reldp.training.metrics import MetricsLog, ReexecutionDiffers, progress_bar
 from reldp.training.nonfinite import NonfiniteWatch
+from reldp.training.objective import checked_loss, relation_loss
 from reldp.training.optimizers import (
     WeightAverage,
     learning_rate,
     load_optimizer_state,
     make_optimizer,
+    optimizer_class,
     optimizer_state,
 )
 from reldp.training.repeatability import is_repeatable, no_random_numbers, repeatable
 from reldp.training.state import TrainingState
-from reldp.training.step import PrivateStep, relation_loss
+from reldp.training.step import PrivateStep
 from reldp.training.stopping import stop_requests
 
 __all__ = ["TrainResult", "Trainer"]
@@ -110,9 +112,12 @@ class Trainer:
         """Checks that everything fits together, before anything is computed."""
         self.encoder, self.capped, self.plan = encoder, capped, plan
         config = TrainingConfig.make(**settings)
-        check_fit(capped, plan, config)
-        # As it will be, so that a resumed run and the certificate see what was meant.
-        learning = replace(config.learning, pairing=relation_loss(config, plan).pairing)
+        check_fit(capped, plan, clip=config.learning.clip)
+        optimizer_class(config.learning.optimizer)
+        self._loss = relation_loss(config.learning, negatives=plan.negatives)
+        checked_loss(self._loss, plan)
+        # The certificate and a resumed run see the pairing that is used.
+        learning = replace(config.learning, pairing=self._loss.pairing)
         self.config = replace(config, learning=learning)
         _check_device(self.config.performance.device)
         if (pool is None) == (plan.negatives == "public"):
@@ -214,7 +219,9 @@ class Trainer:
                 self.encoder,
                 self.capped,
                 self.plan,
-                self.config,
+                loss=self._loss,
+                clip=self.config.learning.clip,
+                performance=self.config.performance,
                 pool=self._pool,
                 table=self._rows(),
             )

@@ -17,12 +17,12 @@ from reldp.auditing import audit_step
 from reldp.auditing.probe import ProbeModule
 from reldp.auditing.real_step import StepSettings
 from reldp.gradients import PerUnitGradients
+from reldp.gradients.microbatches import Microbatch
 from reldp.noise import Streams
 from reldp.plan import PrivacyPlan
 from reldp.sampling import TupleBatch, TupleSampler
 from reldp.sampling.distinct import distinct
 from reldp.training import step as training_step
-from reldp.training.frames import Frame
 from reldp.training.guard import LocalityGuard
 from reldp.training.step import PrivateStep
 
@@ -73,7 +73,7 @@ def unchecked() -> Iterator[None]:
 
     with (
         patch.object(LocalityGuard, "find_layouts", lambda self, shapes: shapes),
-        patch.object(LocalityGuard, "look_again", lambda self, *args: None),
+        patch.object(LocalityGuard, "check_again", lambda self, *args: None),
         patch.object(LocalityGuard, "is_current", True),
     ):
         yield
@@ -126,7 +126,7 @@ def noise_of_few_bits(bits):
     def wrong(self, step, branch, total):
         seed = int(self._streams.stream("mistake/seed", branch, step).integers(1 << bits, 1)[0])
         generator = torch.Generator().manual_seed(seed)
-        return torch.randn(self._size, dtype=torch.float64, generator=generator)
+        return torch.randn(total.numel(), dtype=torch.float64, generator=generator)
 
     with patch.object(PrivateStep, "_draw_noise", wrong):
         yield
@@ -143,9 +143,9 @@ def mean_of_a_microbatch_clipped():
         grid = kwargs.get("grid") or 1.0  # sums are whole numbers of grid steps
         weights = kwargs.get("weights")
         units = len(limits) if weights is None else float(weights.sum())
-        norm = grid * torch.cat([s.reshape(-1) for s in found.sums.values()]).norm() / units
+        norm = grid * found.total.norm() / units
         factor = float((limits[0] / norm).clamp(max=1.0))
-        return replace(found, sums={name: s * factor for name, s in found.sums.items()})
+        return replace(found, total=found.total * factor)
 
     with patch.object(PerUnitGradients, "clipped_sum", wrong):
         yield
@@ -189,8 +189,8 @@ def gradient_depends_on_place():
     """A unit at an odd place of its microbatch has the opposite gradient."""
     right = PrivateStep._losses
 
-    def wrong(self, frame):
-        found = right(self, frame)
+    def wrong(self, microbatch):
+        found = right(self, microbatch)
         return found * (1 - 2 * (torch.arange(len(found)) % 2))
 
     with unchecked(), patch.object(PrivateStep, "_losses", wrong):
@@ -214,14 +214,14 @@ def embeddings_less_their_mean(detached):
 @contextmanager
 def padding_with_a_threshold_of_its_own():
     """Padding units count, up to a norm of 1 instead of a weight of 0: a clip norm of 0.05 is far below."""
-    right = Frame.fill
+    right = Microbatch.fill
 
     def wrong(self, rows, endpoints, mask, thresholds, **kwargs):
         right(self, rows, endpoints, mask, thresholds, **kwargs)
         self.weights.fill_(1.0)
         self.thresholds[len(thresholds) :] = 1.0
 
-    with unchecked(), patch.object(Frame, "fill", wrong):
+    with unchecked(), patch.object(Microbatch, "fill", wrong):
         yield
 
 

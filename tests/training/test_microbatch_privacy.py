@@ -8,16 +8,15 @@ import torch
 
 import reldp
 from reldp.encoders import FeatureEncoder, TextEncoder
+from reldp.gradients.microbatches import MicrobatchShapes
 from reldp.graph import EntityGraph
 from reldp.noise import Streams
 from reldp.runs.changes import newest_branch
 from reldp.runs.ledger import read_ledger
 from reldp.training import Trainer
-from reldp.training.config import TrainingConfig
-from reldp.training.frames import Shapes
 from reldp.training.step import PrivateStep
 from tests.encoders.tiny import SENTENCE, write_model
-from tests.training.small import small_parts, small_plan
+from tests.training.small import make_step, small_parts, small_plan
 
 torch.set_num_threads(1)
 
@@ -55,20 +54,22 @@ def test_a_text_that_leaves_a_graph_changes_no_other_text_s_vectors(tmp_path, ki
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 @pytest.mark.parametrize("units", [None, 1, 3])
-def test_every_unit_is_in_one_piece_whatever_the_order(kind, units):
+def test_every_unit_is_in_one_microbatch_whatever_the_order(kind, units):
     generator = np.random.default_rng(0)
-    shapes = Shapes(rows_per_unit=6, most_units=8, max_length=200, kind=kind, units=units)
+    shapes = MicrobatchShapes(
+        rows_per_unit=6, max_units=8, max_length=200, device_type=kind, units=units
+    )
     for _ in range(50):
         longest = generator.integers(1, 260, generator.integers(1, 60))  # some longer than all
-        pieces = shapes.cut(longest)
-        met = [unit for p in pieces for unit in range(p.start, p.stop)]
+        microbatches = shapes.split(longest)
+        met = [unit for part, _ in microbatches for unit in range(part.start, part.stop)]
         assert met == list(range(len(longest)))
-        for piece in pieces:
-            assert 0 < piece.stop - piece.start <= piece.units
-            assert longest[piece.start : piece.stop].max() <= piece.length
+        for part, shape in microbatches:
+            assert 0 < part.stop - part.start <= shape.capacity
+            assert longest[part].max() <= shape.length
 
 
-def test_fillers_of_a_unit_that_is_not_finite_leave_no_trace_in_a_large_layer():
+def test_padding_that_repeats_a_unit_that_is_not_finite_leave_no_trace_in_a_large_layer():
     """Its weights are summed by a matrix product, where zero times infinity would spread."""
     generator = np.random.default_rng(0)
     features = generator.normal(size=(300, 96)).astype(np.float32)
@@ -77,17 +78,17 @@ def test_fillers_of_a_unit_that_is_not_finite_leave_no_trace_in_a_large_layer():
     )
     capped = graph.promise_degrees(2)
     parts = FeatureEncoder(96), capped, small_plan(capped, noise_multiplier=0.0)
-    step = PrivateStep(*parts, TrainingConfig.make(score="dot"))
+    step = make_step(*parts, score="dot")
     step.open(Streams(bytes(range(32))))
-    batch = step.draw(1, 0)
-    bad = batch.units.entities[0, 0]
-    hit = (batch.units.entities == bad).any(1)
-    whole = step._sum(batch)
+    units = step.clip_units(step.draw(1, 0))
+    bad = units.entities[0, 0]
+    hit = (units.entities == bad).any(1)
+    whole = step.clipped_sum(units)
     spoilt = step._table.features.copy()
     spoilt[bad] = np.inf
     step._table = replace(step._table, features=spoilt)
-    found = step._sum(batch)
-    assert len(found.norms) == batch.units.num_units < step._shapes.units_of(1)
+    found = step.clipped_sum(units)
+    assert len(found.norms) == units.num_units < step._shapes.units_of(1)
     assert torch.isfinite(found.total).all()
     assert found.factors[hit].tolist() == [0.0] * int(hit.sum())
     assert torch.equal(found.norms[~hit], whole.norms[~hit])

@@ -1,0 +1,282 @@
+"""Microbatches of fixed, public shape: the one place where a batch is split and padded.
+
+Kernels round differently for other shapes, and in bfloat16 that is a lot: if microbatches were split
+and padded by what happens to be in a batch, one more unit could move the gradients of all others, and
+the sum by more than that unit's threshold (theory.md section 2: a unit's contribution depends on that
+unit alone). So every microbatch has a shape that follows from public settings. Its length in tokens
+follows from the longest row of each of its units; the number of units and the layout follow from the
+length. Padding units repeat the first unit with the weight 0: the engine multiplies clip factors by
+weights, so that padding contributes nothing. A microbatch of several units always has a padding unit,
+whose last token is masked: models choose other kernels where nothing is masked, and whether anything
+is masked must not depend on the batch either.
+
+Layouts, from fast to slow; `reldp.training.locality` selects the first in which a unit's bits depend
+on nothing but the unit: ``"rows"``, matrix products over all rows of the microbatch; ``"apart"``, a
+matrix product per unit; ``"single"``, microbatches of one unit.
+
+Private to the package: `Microbatch`, `MicrobatchShape`, `MicrobatchShapes`, `fixed_shape`,
+`typical_max_units`, `LAYOUTS`.
+
+>>> shapes = MicrobatchShapes(rows_per_unit=6, max_units=80, max_length=64, device_type="cpu")
+>>> for units, shape in shapes.split(np.array([20, 19, 18, 17, 9])):
+...     print(units.start, units.stop, shape.length, shape.units)
+0 4 24 10
+4 5 16 16
+>>> [(units.start, units.stop) for units, _ in shapes.split(np.full(12, 20))]  # the tenth is padding
+[(0, 9), (9, 12)]
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+__all__ = [
+    "LAYOUTS",
+    "Microbatch",
+    "MicrobatchShape",
+    "MicrobatchShapes",
+    "fixed_shape",
+    "typical_max_units",
+]
+
+LAYOUTS = ("rows", "apart", "single")
+
+_TOKENS = frozenset({"input_ids", "attention_mask", "hidden"})  # (rows, tokens, ...)
+# Tokens (or feature rows) of a microbatch: what fits the caches of a CPU, and the memory of a GPU.
+_BUDGET = {"cpu": 1536, "cuda": 65536}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MicrobatchShape:
+    """The public shape of a microbatch.
+
+    Attributes:
+        units: Number of units, padding included.
+        length: Tokens of a row; 1 for rows without tokens.
+        apart: Whether every unit has matrix products of its own.
+    """
+
+    units: int
+    length: int
+    apart: bool = False
+
+    @property
+    def capacity(self) -> int:
+        """Number of units that are not padding: all but one, unless there is only one."""
+        return max(1, self.units - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MicrobatchShapes:
+    """The shapes of a run's microbatches: decided by public settings alone.
+
+    Attributes:
+        rows_per_unit: Rows of the forward pass that belong to one unit.
+        max_units: Number of units that few batches exceed.
+        max_length: Tokens to which a text is cut; None for rows without tokens.
+        device_type: ``"cpu"`` or ``"cuda"``.
+        units: Units of every microbatch; None chooses them by length. One of several is padding.
+        layouts: Layout by length; ``"rows"`` unless given.
+    """
+
+    rows_per_unit: int
+    max_units: int
+    max_length: int | None
+    device_type: str
+    units: int | None = None
+    layouts: Mapping[int, str] = field(default_factory=dict)
+
+    def split(self, longest: npt.NDArray[np.integer[Any]]) -> list[tuple[slice, MicrobatchShape]]:
+        """Split a batch into microbatches.
+
+        Args:
+            longest: Length of each unit's longest row, (units,), in descending order.
+
+        Returns:
+            The consecutive units of each microbatch, and its shape.
+        """
+        microbatches = []
+        lengths = [self.length_of(int(length)) for length in longest]
+        start = 0
+        while start < len(lengths):
+            shape = self.shape_of(lengths[start])
+            stop = start + 1
+            while (
+                stop < len(lengths)
+                and stop - start < shape.capacity
+                and lengths[stop] == shape.length
+            ):
+                stop += 1
+            microbatches.append((slice(start, stop), shape))
+            start = stop
+        return microbatches
+
+    def lengths(self) -> list[int]:
+        """Return every length that a microbatch can have, shortest first."""
+        return sorted({self.length_of(longest) for longest in range(1, (self.max_length or 1) + 1)})
+
+    def shape_of(self, length: int) -> MicrobatchShape:
+        """Return the shape of microbatches of a length."""
+        apart = self.layouts.get(length) == "apart"
+        return MicrobatchShape(units=self.units_of(length), length=length, apart=apart)
+
+    def with_layout(self, length: int, layout: str) -> "MicrobatchShapes":
+        """Return these shapes with another layout of the microbatches of a length."""
+        return replace(self, layouts={**self.layouts, length: layout})
+
+    def length_of(self, longest: int) -> int:
+        """Return the length of the microbatch for a unit whose longest row has so many tokens."""
+        if self.max_length is None:
+            return 1
+        if self.device_type == "cuda":
+            length = 1 << max(longest - 1, 31).bit_length()
+        else:
+            step = 8 if longest <= 64 else 32
+            length = -(-longest // step) * step
+        return max(longest, min(length, self.max_length))
+
+    def units_of(self, length: int) -> int:
+        """Return the number of units of a microbatch of that length."""
+        if self.layouts.get(length) == "single":
+            return 1
+        if self.units is not None:
+            return self.units
+        room = _BUDGET[self.device_type] // (length * self.rows_per_unit)
+        return max(3, min(self.max_units + 1, room))
+
+
+def fixed_shape(name: str, value: Tensor) -> tuple[int, ...]:
+    """Return the dimensions of an input that every microbatch has: all but rows and tokens."""
+    return tuple(value.shape[2 if name in _TOKENS else 1 :])
+
+
+def typical_max_units(expected_batch_size: float, units_per_tuple: int) -> int:
+    """Return a multiple of 8 that the number of units of a batch exceeds once in forty times."""
+    tuples = expected_batch_size + 2 * math.sqrt(expected_batch_size)
+    return 8 * math.ceil(tuples * units_per_tuple / 8)
+
+
+@dataclass(frozen=True, eq=False)
+class Microbatch:
+    """Buffers of fixed shape for the inputs of some units. Sensitive.
+
+    Attributes:
+        rows: Inputs of the encoder by name, first dimension units times rows per unit.
+        endpoints: See `reldp.clipping.ClipUnits`, (units, negatives) int64.
+        mask: See `reldp.clipping.ClipUnits`, (units, negatives) bool.
+        weights: 1 for a unit of the batch, 0 for padding, (units,).
+        thresholds: Largest norm that each unit may keep, (units,) float64.
+        grid: Spacing of the grid on which contributions are put, a float64 tensor without
+            dimensions; None for plain sums.
+        apart: Whether every unit has matrix products of its own.
+        witness: Whether to give witnesses of the units' bits (`reldp.training.locality`).
+        pad_id: Token after the tokens of a short row. It does not depend on the batch, since models
+            with convolutions or hashing look at it.
+    """
+
+    rows: Mapping[str, Tensor]
+    endpoints: Tensor
+    mask: Tensor
+    weights: Tensor
+    thresholds: Tensor
+    grid: Tensor | None
+    apart: bool = False
+    witness: bool = False
+    pad_id: int = 0
+
+    @property
+    def rows_per_unit(self) -> int:
+        """Number of consecutive rows that belong to one unit."""
+        return next(iter(self.rows.values())).shape[0] // len(self.weights)
+
+    @classmethod
+    def like(
+        cls,
+        rows: Mapping[str, Tensor],
+        endpoints: Tensor,
+        shape: MicrobatchShape,
+        *,
+        has_grid: bool,
+        witness: bool = False,
+        pad_id: int = 0,
+    ) -> "Microbatch":
+        """Allocate empty buffers for units with such rows.
+
+        Args:
+            rows: Rows of some units.
+            endpoints: Endpoints of the same units.
+            shape: Shape of the microbatch.
+            has_grid: Whether contributions are put on a grid.
+            witness: Whether to give witnesses.
+            pad_id: Token that fills short rows.
+        """
+        units, length = shape.units, shape.length
+        count, negatives = endpoints.shape
+        device = next(iter(rows.values())).device
+        buffers = {}
+        for name, value in rows.items():
+            tokens = (length,) if name in _TOKENS else ()
+            rest = (*tokens, *fixed_shape(name, value))
+            buffers[name] = value.new_zeros((value.shape[0] // count * units, *rest))
+        return cls(
+            rows=buffers,
+            endpoints=torch.zeros((units, negatives), dtype=torch.int64, device=device),
+            mask=torch.zeros((units, negatives), dtype=torch.bool, device=device),
+            weights=torch.zeros(units, device=device),
+            thresholds=torch.ones(units, dtype=torch.float64, device=device),
+            grid=torch.ones((), dtype=torch.float64, device=device) if has_grid else None,
+            apart=shape.apart,
+            witness=witness,
+            pad_id=pad_id,
+        )
+
+    def fill(
+        self,
+        rows: Mapping[str, Tensor],
+        endpoints: Tensor,
+        mask: Tensor,
+        thresholds: Tensor,
+        *,
+        grid: float | None,
+        weights: Tensor | None = None,
+    ) -> None:
+        """Copy some units into the buffers, and repeat the first of them as padding.
+
+        Args:
+            rows: Rows of the units.
+            endpoints: See `reldp.clipping.ClipUnits`.
+            mask: See `reldp.clipping.ClipUnits`.
+            thresholds: Largest norm that each of these units may keep.
+            grid: The grid's spacing; given exactly if the microbatch has a grid.
+            weights: Weights of these units; 1 unless given.
+        """
+        units, size = endpoints.shape[0], self.weights.shape[0]
+        if self.grid is not None and grid is not None:
+            self.grid.fill_(grid)
+        for name, value in rows.items():
+            buffer = self.rows[name]
+            rows_per_unit = value.shape[0] // units
+            if name in _TOKENS:
+                buffer.fill_(self.pad_id if name == "input_ids" else 0)
+                buffer = buffer[:, : value.shape[1]]
+            buffer[: value.shape[0]].copy_(value)
+            if size > units:
+                places = buffer[value.shape[0] :].view(
+                    size - units, rows_per_unit, *buffer.shape[1:]
+                )
+                places.copy_(value[:rows_per_unit].expand(places.shape))
+                if name == "attention_mask" and self.rows[name].shape[1] > 1:
+                    self.rows[name][value.shape[0] :, -1] = 0
+        for buffer, value in ((self.endpoints, endpoints), (self.mask, mask)):
+            buffer[:units].copy_(value)
+            buffer[units:].copy_(value[:1].expand(size - units, -1))
+        self.weights.zero_()
+        self.weights[:units].copy_(torch.ones_like(thresholds) if weights is None else weights)
+        self.thresholds[:units].copy_(thresholds)
+        self.thresholds[units:].copy_(thresholds[:1].expand(size - units))
