@@ -1,8 +1,10 @@
 """Checks of arguments: what they let through, what they refuse, and in which words."""
 
+import ast
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -204,3 +206,44 @@ def test_what_is_looked_up_by_name_has_the_names_of_the_lists():
     assert tuple(RULES) == _validate.CLIPPING_RULES
     assert tuple(ACTIVATIONS) == _validate.ACTIVATIONS
     assert tuple(DTYPES) == _validate.PRECISIONS
+
+
+def literal_words(tree):
+    """Yield every tuple, list or set of strings that is written out, with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Tuple | ast.List | ast.Set) and len(node.elts) > 1:
+            words = [item.value for item in node.elts if isinstance(item, ast.Constant)]
+            if len(words) == len(node.elts) and all(isinstance(word, str) for word in words):
+                yield node.lineno, frozenset(words)
+
+
+def restated_choices(source, path="example.py"):
+    # A loop over cpu and cuda is no list of choices.
+    known = {frozenset(getattr(_validate, name)): name for name in CHOICES if name != "DEVICES"}
+    return [
+        f"{path}:{line}: {known[words]}"
+        for line, words in literal_words(ast.parse(source))
+        if words in known
+    ]
+
+
+def test_a_list_of_choices_that_is_stated_twice_is_seen():
+    assert restated_choices("x = ('dot', 'cosine')\n") == ["example.py:1: SCORES"]
+    assert restated_choices("x = ('dot', 'sine')\ny = ['dot']\n") == []
+
+
+def test_no_list_of_choices_is_stated_twice():
+    source = Path(_validate.__file__).parent
+    restated = [
+        hit
+        for path in sorted(source.rglob("*.py"))
+        if path.name != "_validate.py"
+        for hit in restated_choices(path.read_text(), str(path.relative_to(source)))
+    ]
+    assert restated == []
+
+
+def test_near_misses_come_from_one_place():
+    source = Path(_validate.__file__).parent
+    users = [path.name for path in source.rglob("*.py") if "difflib" in path.read_text()]
+    assert users == ["_validate.py"]

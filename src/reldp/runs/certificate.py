@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from reldp._validate import NOISE_GENERATORS
 from reldp.errors import LedgerError, RunError, VerificationError
 from reldp.runs import schema, wording
 from reldp.runs.certificate_text import certificate_text
@@ -165,7 +166,7 @@ def _check_facts(plan: "PrivacyPlan", start: Mapping[str, Any]) -> None:
     for name, possible, stated in (
         ("num_steps", [plan.num_steps], start["num_steps"]),
         ("graph.max_degree", [plan.max_degree], start["graph"]["max_degree"]),
-        ("noise.source", ["secure", "fast"] if noisy else ["none"], start["noise"]["source"]),
+        ("noise.source", NOISE_GENERATORS if noisy else ("none",), start["noise"]["source"]),
         ("training.clip", [True] if noisy else [True, False], start["training"].get("clip", True)),
     ):
         if (type(stated), stated) not in [(type(value), value) for value in possible]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from reldp._validate import SIZES
 from reldp.graph.record import PROVENANCE
 
 __all__ = ["CERTIFICATE", "COMPLETION", "START", "SchemaError", "check"]
@@ -125,7 +126,7 @@ CERTIFICATE = {
     "plan": {
         "num_entities": SIZE,
         "num_relations": SIZE,
-        "sizes": _one_of("private", "declared", "public"),
+        "sizes": _one_of(*SIZES),
         "max_degree": SIZE,
         "num_negatives": COUNT,
         "num_steps": COUNT,
