@@ -63,7 +63,7 @@ _DENSE = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Adaptation:
-    """What is trained, and how.
+    """The trained part of a model and its settings.
 
     Attributes:
         train: ``"lora"``, ``"full"``, ``"last:N"`` or ``"none"``.
@@ -115,7 +115,7 @@ class Adaptation:
 
     @property
     def alpha(self) -> float:
-        """The scale's numerator."""
+        """Numerator of the adapters' scale."""
         return 2.0 * self.lora_rank if self.lora_alpha is None else float(self.lora_alpha)
 
 
@@ -187,7 +187,7 @@ def _lora_targets(model: nn.Module, wanted: str | Sequence[str] | None) -> list[
 
 
 def _linear_paths(model: nn.Module) -> list[str]:
-    """Paths of all linear layers (GPT-2 calls its own Conv1D)."""
+    """Return the paths of all linear layers, including GPT-2's Conv1D."""
     return [
         path
         for path, module in model.named_modules()
@@ -196,7 +196,7 @@ def _linear_paths(model: nn.Module) -> list[str]:
 
 
 def _is_transposed(module: nn.Module) -> bool:
-    """Whether a linear layer keeps its weight as (inputs, outputs)."""
+    """Return whether a linear layer stores its weight as (inputs, outputs)."""
     return type(module).__name__ == "Conv1D"
 
 

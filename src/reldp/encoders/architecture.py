@@ -1,4 +1,4 @@
-"""What must be known about a model's architecture to feed it: its kind, its positions, its words.
+"""Properties of a model's architecture: its family, its positions and its vocabulary.
 
 Private to the package: `adds_mask`, `is_decoder`, `num_positions`, `has_plain_positions`,
 `tokenizer_hash`.
@@ -17,7 +17,7 @@ __all__ = ["adds_mask", "has_plain_positions", "is_decoder", "num_positions", "t
 
 
 def adds_mask(model: nn.Module) -> bool:
-    """Whether the model takes a mask that is added to its scores, and takes no other kind on a GPU.
+    """Return whether the model needs an additive attention mask on a GPU.
 
     Known by name: other models with attention that is written out read their masks in other ways.
     """
@@ -26,7 +26,7 @@ def adds_mask(model: nn.Module) -> bool:
 
 
 def is_decoder(model_type: str) -> bool:
-    """Whether the family predicts from left to right only: its last token has seen the text."""
+    """Return whether the family is causal, so that only the last token has seen the whole text."""
     from transformers.models.auto import modeling_auto
 
     causal = model_type in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
@@ -41,7 +41,7 @@ def tokenizer_hash(tokenizer: Any) -> str:
 
 
 def num_positions(model: nn.Module) -> int:
-    """How many tokens a text may have; tables with a padding row number them after it."""
+    """Return the maximum number of tokens; position tables with a padding row start after it."""
     config: Any = model.config
     count = getattr(config, "max_position_embeddings", None) or sys.maxsize
     table = position_table(model)
@@ -58,6 +58,6 @@ def position_table(model: nn.Module) -> nn.Embedding | None:
 
 
 def has_plain_positions(model: nn.Module) -> bool:
-    """Whether positions are a table indexed 0, 1, 2, ... from the left."""
+    """Return whether positions are a table indexed 0, 1, 2, ... from the left."""
     table = position_table(model)
     return table is not None and table.padding_idx is None

@@ -1,13 +1,13 @@
-"""Whether a module decides what it computes by the values of its rows.
+"""Detection of modules whose control flow depends on the values of their rows.
 
 ``if features.max() > 10`` or a router that gathers the rows of each expert lets one row decide which
 kernels run on the others, and public random rows may never reach the branch that private ones
-take (theory.md 6). It cannot hide, though: values must be read back from a tensor, or a
-tensor get a shape that depends on them, whichever way the decision falls, and torch marks the
-operations that do so. Units of such a module are run alone, so that a decision is about one unit.
+take (theory.md 6). Such a decision can be detected: whichever branch is taken, a value must be read
+back from a tensor, or a tensor must get a shape that depends on values, and torch tags the operations
+that do so. Units of such a module are run alone, so that a decision depends on one unit.
 
-A decision that reads attention masks only does not count: which of them are full is fixed by
-padding (`reldp.gradients.microbatches`). What leaves torch is not seen (``features.numpy()``).
+Decisions that read attention masks only are ignored: padding fixes which masks are full. Values that
+leave torch (``features.numpy()``) are not detected.
 
 Private to the package: `depends_on_values`.
 
@@ -29,11 +29,11 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 __all__ = ["depends_on_values"]
 
-_TELLING = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+_DATA_DEPENDENT = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 
 
 def depends_on_values(run: Callable[..., Any], rows: Mapping[str, Tensor]) -> bool:
-    """Whether what is computed for these rows, given by name, follows from their values."""
+    """Return whether the control flow of a function depends on the values of its rows."""
     watch = _Watch(value for name, value in rows.items() if name != "attention_mask")
     with torch.no_grad(), watch:
         run(**rows)
@@ -41,7 +41,7 @@ def depends_on_values(run: Callable[..., Any], rows: Mapping[str, Tensor]) -> bo
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch leaves it untyped
-    """Follows what is computed from some tensors."""
+    """Dispatch mode that tracks which tensors are computed from given ones."""
 
     def __init__(self, values: Iterable[Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call] # torch leaves it untyped
@@ -54,7 +54,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch leaves
         out = func(*args, **(kwargs or {}))
         operands = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
         if any(x in self._reached for x in operands):
-            self.depends = self.depends or _tells(func, operands)
+            self.depends = self.depends or _exposes_values(func, operands)
             self._reach(x for x in tree_leaves(out) if isinstance(x, Tensor))
             if func._schema.is_mutable:
                 self._reach(operands)
@@ -65,8 +65,8 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch leaves
             self._reached[value] = True
 
 
-def _tells(func: Any, operands: list[Tensor]) -> bool:
-    """Whether an operation hands out values of its operands, as a number or as a shape."""
-    if func is torch.ops.aten.index.Tensor:  # with whole numbers its shape follows from shapes
+def _exposes_values(func: Any, operands: list[Tensor]) -> bool:
+    """Return whether an operation exposes values of its operands, as a number or a shape."""
+    if func is torch.ops.aten.index.Tensor:  # with integer indices the shape is known from shapes
         return any(x.dtype in (torch.bool, torch.uint8) for x in operands[1:])
-    return not _TELLING.isdisjoint(func.tags)
+    return not _DATA_DEPENDENT.isdisjoint(func.tags)

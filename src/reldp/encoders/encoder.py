@@ -1,11 +1,11 @@
-"""What every encoder offers the trainer and the evaluation.
+"""The `Encoder` base class: the interface of encoders to training and evaluation.
 
-A *table* holds what an encoder needs of every entity, made once per graph and indexed by entity;
-entities of a public pool come after the entities of the graph. One training step is
+A *table* holds the inputs of all entities, is made once per graph and is indexed by entity; the
+entities of a public pool come after those of the graph. One training step computes
 ``embed(rows(table, entities))`` for the entities of its clip units, unit after unit.
 
 Guarantees: `module` holds every parameter that training may change and is always in evaluation
-mode (no dropout: a replayed step must give the same bits, theory.md 6); a row's embedding
+mode (no dropout: a re-executed step must give the same bits, theory.md 6); a row's embedding
 depends on that row alone, so modules that mix rows of a batch are refused.
 
 Public: `Encoder` (the common base), `refuse_batch_mixing`.
@@ -121,7 +121,7 @@ class Encoder(ABC):
         return np.zeros((0, self.dim), np.float32)
 
     def check_finite(self) -> None:
-        """Refuses weights, or embeddings of public inputs, that are not finite.
+        """Refuse weights, or embeddings of public inputs, that are not finite.
 
         Training with them would spend the whole budget and learn nothing.
         """
@@ -135,7 +135,7 @@ class Encoder(ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where the module lives."""
+        """Device of the module."""
         return next(self.module.parameters()).device
 
     def to(self, device: str | torch.device) -> Self:
@@ -178,7 +178,7 @@ def entities_of(graph: "EntityGraph | CappedGraph") -> "EntityGraph":
 
 
 def refuse_batch_mixing(module: nn.Module) -> None:
-    """Refuses batch normalization: it lets one row change the embeddings of the others."""
+    """Refuse batch normalization, which lets one row change the embeddings of others."""
     for name, child in module.named_modules():
         if isinstance(child, nn.modules.batchnorm._NormBase):
             raise EncoderError(

@@ -54,7 +54,7 @@ class FeatureTable:
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """The cost of a row: the same for all."""
+        """Length of each row: the same for all."""
         return np.ones(len(self.features), dtype=np.int64)
 
     def order(self, units: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:

@@ -26,7 +26,7 @@ _NEVER = ("onnx/*", "openvino/*", "original/*", "consolidated*", "*.py")
 
 
 def is_hub_name(source: str) -> bool:
-    """Whether the text could be a model's name: ``name`` or ``owner/name``."""
+    """Return whether the text could be a model's name: ``name`` or ``owner/name``."""
     return _NAME.fullmatch(source) is not None
 
 

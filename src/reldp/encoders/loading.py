@@ -57,14 +57,14 @@ _POOLING_NAMES = {"mean": "mean", "cls": "cls", "lasttoken": "last"}
 
 @dataclass(frozen=True, kw_only=True)
 class Pretrained:
-    """A loaded model and what its folder says about its use.
+    """A loaded model and the settings of its folder.
 
     Attributes:
-        name: The hub name, or the folder's own name.
+        name: The hub name, or the name of the folder.
         model: A transformers model without a task head.
         tokenizer: With a padding token, padding on the right.
-        pooling: The folder's own pooling, if it has one.
-        max_length: The folder's own maximum length, if it has one.
+        pooling: Pooling that the folder states, or None.
+        max_length: Maximum length that the folder states, or None.
         dense: Settings and weights of the folder's dense layers, in order.
         normalize: Whether the folder's embeddings have length 1.
     """
@@ -100,7 +100,7 @@ def load_pretrained(
         source: A folder, a hub name, or the path of a ``.gguf`` file.
         gguf_file: The GGUF file inside the folder or hub repository.
         dtype: ``"float32"`` or ``"bfloat16"``.
-        attention: The transformers attention implementation; its own choice unless given.
+        attention: Attention implementation (default: chosen by transformers).
         revision: Of a hub repository.
     """
     check_choice("dtype", dtype, DTYPES, error=EncoderError)
@@ -213,7 +213,7 @@ def _load_model(
 
 
 def _check_kind(model: Any, name: str) -> None:
-    """Refuses models that are not one stack of layers over one text."""
+    """Refuse models that are not one stack of layers over one text."""
     known = isinstance(getattr(model.config, "hidden_size", None), int)
     if not known or getattr(model.config, "is_encoder_decoder", False):
         raise EncoderError(

@@ -1,4 +1,4 @@
-"""The files of a model folder, looked at before any library opens them.
+"""Checks of the files of a model folder, before any library opens them.
 
 A Git LFS pointer, a file that was cut short and a configuration of the wrong shape are refused in
 one line that names the file. What a library raises all the same becomes one line too.
@@ -48,7 +48,7 @@ _LONGEST_REASON = 200
 
 
 def check_model_files(folder: Path, *, gguf_file: str | None = None) -> None:
-    """Refuses a model folder whose files are pointers, cut short, or no configuration.
+    """Refuse a model folder whose files are pointers, cut short, or no configuration.
 
     Args:
         folder: The folder.
@@ -71,7 +71,7 @@ def check_model_files(folder: Path, *, gguf_file: str | None = None) -> None:
 
 
 def check_weights_file(path: Path) -> None:
-    """Refuses a safetensors file that is a pointer, cut short or no safetensors at all."""
+    """Refuse a safetensors file that is a pointer, cut short or no safetensors at all."""
     _refuse_pointer(path)
     size = path.stat().st_size
     with path.open("rb") as stream:
@@ -94,7 +94,7 @@ def check_weights_file(path: Path) -> None:
 
 
 def check_vocabulary_files(folder: Path, tokenizer: Any) -> None:
-    """Refuses a tokenizer that was made without its files: it would know no word."""
+    """Refuse a tokenizer that was made without its files: it would know no word."""
     names = [str(name) for name in (getattr(tokenizer, "vocab_files_names", None) or {}).values()]
     if names and not any((folder / name).is_file() for name in names):
         raise EncoderError(

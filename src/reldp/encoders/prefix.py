@@ -1,12 +1,12 @@
-"""The frozen lower layers of a model, run apart from the trained ones above.
+"""The frozen lower layers of a model, run separately from the trained layers.
 
-When only the last layers are trained, what the layers below say of a text never changes. They run
-without gradients and without the padding that clip units need, or once per graph if their states
-are kept (`HiddenTable`); a training step then costs the trained layers only. The states are a
-function of an entity's own text and public weights, so keeping them changes nothing about privacy.
+If only the last layers are trained, the outputs of the layers below never change. These layers run
+without gradients and without the padding that clip units need, or once per graph if their outputs
+are stored (`HiddenTable`); a training step then computes the trained layers only. The states of a
+text are a function of that text and public weights, so storing them does not affect privacy.
 
-Works for any transformers model: the model's own forward runs both times, so masks, positions and
-biases are its own; only the lower layers answer with the states instead of computing.
+Works for any transformers model: the forward method of the model runs both times, with its masks,
+positions and biases; only the lower layers return stored states instead of computing them.
 
 Private to the package: `FrozenPrefix`, `HiddenTable`, `num_frozen_layers`.
 
@@ -58,7 +58,7 @@ class HiddenTable(RowTable):
 
 
 class _ReachedTheTop(Exception):
-    """The frozen layers are done; carries their states."""
+    """Control-flow signal that carries the states of the frozen layers."""
 
     def __init__(self, states: Tensor) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class FrozenPrefix:
 
 
 def num_frozen_layers(model: nn.Module) -> int:
-    """How many layers lie below everything that is trained; 0 if something under them is."""
+    """Return the number of layers below all trained ones; 0 if embeddings are trained."""
     path, layers = transformer_layers(model)
     parent = path.rpartition(".")[0]
     first = len(layers)

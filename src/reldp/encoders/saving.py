@@ -1,4 +1,4 @@
-"""Writes a text encoder so that transformers, PEFT and sentence-transformers can load it.
+"""Saving of text encoders, so that transformers, PEFT and sentence-transformers can load it.
 
     folder/            config.json, model.safetensors, tokenizer: adapters merged into the weights
       modules.json, sentence_bert_config.json, config_sentence_transformers.json

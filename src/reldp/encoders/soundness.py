@@ -1,4 +1,4 @@
-"""Whether a model can be trained at all: finite weights, known words, finite public outputs.
+"""Checks that a model can be trained: finite weights, known words, finite public outputs.
 
 A model with a NaN in its weights, or a tokenizer that knows no word, trains without a complaint: the
 whole budget is spent on noise, and the certificate says "proven" of a model that learned nothing.
@@ -68,7 +68,7 @@ _AT_ONCE = 1 << 24  # numbers looked at in one go
 
 
 def refuse_non_finite(state: Mapping[str, Tensor]) -> None:
-    """Refuses weights that hold NaN or infinity, by name."""
+    """Refuse  weights that hold NaN or infinity, by name."""
     for name, value in state.items():
         if value.is_floating_point() and not _is_finite(value):
             raise EncoderError(
@@ -78,7 +78,7 @@ def refuse_non_finite(state: Mapping[str, Tensor]) -> None:
 
 
 def refuse_non_finite_rows(rows: npt.NDArray[Any]) -> None:
-    """Refuses an encoder whose embeddings of public inputs are not finite."""
+    """Refuse  an encoder whose embeddings of public inputs are not finite."""
     bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
     if len(bad):
         raise EncoderError(
@@ -88,7 +88,7 @@ def refuse_non_finite_rows(rows: npt.NDArray[Any]) -> None:
 
 
 def refuse_equal_rows(rows: npt.NDArray[Any]) -> None:
-    """Refuses a text encoder that gives different public texts one and the same embedding."""
+    """Refuse  a text encoder that gives different public texts one and the same embedding."""
     if len(rows) > 1 and bool((rows == rows[0]).all()):
         raise EncoderError(
             f"`encoder` must tell texts apart, got one embedding for {len(rows)} different public "
@@ -97,7 +97,7 @@ def refuse_equal_rows(rows: npt.NDArray[Any]) -> None:
 
 
 def refuse_unknown_words(tokenizer: Any, num_rows: int) -> None:
-    """Refuses a tokenizer to which nearly every word is unknown, or with tokens beyond the model.
+    """Refuse  a tokenizer to which nearly every word is unknown, or with tokens beyond the model.
 
     Args:
         tokenizer: A Hugging Face tokenizer.

@@ -1,19 +1,19 @@
-"""What a frozen model says of every text, such that no text's vector depends on another text.
+"""Vectors of a frozen model for all texts; the bits of a vector depend on its text alone.
 
-A private step is trained on these vectors, so a vector may depend on its own text alone, to the bit
-(theory.md 6). A text goes into a batch whose shape follows from its own length; a batch that
-is not full repeats its first text, and its last place is always such a repeat, with a masked token,
-because models choose other kernels where nothing is masked. That a row's bits depend neither on its
-place nor on the rows beside it is checked for every shape with public random rows; where they do, or
-where control flow follows from the rows (`reldp.encoders.control_flow`), texts are run one at a time.
+A private step is trained on these vectors, so a vector must not depend on any other text, to the bit
+(theory.md 6). The length of a text alone determines the shape of its batch. A batch that is not full
+is padded with copies of its first text; the last row is always padding and has a masked token,
+because models choose other kernels where nothing is masked. For every shape, public random rows
+check that the bits of a row depend neither on its position nor on the other rows. Where they do, or
+where control flow depends on the rows (`reldp.encoders.control_flow`), texts are run one at a time.
 
 Private to the package: `tabulate`.
 
 >>> rows = lambda places, length: {"attention_mask": torch.ones((len(places), length))}
 >>> lengths = np.array([3, 9])
->>> found = tabulate(lambda r: r["attention_mask"], rows, lambda n, m: rows(range(n), m), lengths,
-...                  max_length=16, max_tokens=64)
->>> [(places.tolist(), tuple(vectors.shape)) for places, vectors in found]
+>>> outputs = tabulate(lambda r: r["attention_mask"], rows, lambda n, m: rows(range(n), m), lengths,
+...                    max_length=16, max_tokens=64)
+>>> [(places.tolist(), tuple(vectors.shape)) for places, vectors in outputs]
 [([1], (1, 16)), ([0], (1, 8))]
 """
 
@@ -45,12 +45,12 @@ def tabulate(
     """Run a model on all texts.
 
     Args:
-        run: What the model says of rows, one result per row.
-        rows: Rows of some texts, padded to a length.
+        run: Function that runs the model on rows and returns one result per row.
+        rows: Function that returns the rows of texts, padded to a length.
         synthetic: Function that returns public random rows of a length.
-        lengths: Tokens of every text.
+        lengths: Number of tokens of every text.
         max_length: Largest number of tokens of a text.
-        max_tokens: Tokens of a batch.
+        max_tokens: Maximum number of tokens in a batch.
 
     Yields:
         Places of some texts, and the model's outputs for them.
@@ -61,7 +61,7 @@ def tabulate(
         for length in np.unique(padded)[::-1].tolist():
             places = np.flatnonzero(padded == length)
             size = max(2, max_tokens // length)
-            decides = depends_on_values(lambda **places: run(places), synthetic(2, length))
+            decides = depends_on_values(lambda **inputs: run(inputs), synthetic(2, length))
             if decides or not _is_independent(run, synthetic, size, length):
                 size = 1
             yield from _batches(run, rows, places, size, length)
@@ -83,7 +83,7 @@ def _batches(
 
 
 def _with_masked_end(rows: _Rows) -> _Rows:
-    """Rows whose last one, which is padding, has a masked token; a row alone stays as it is."""
+    """Mask a token of the last row, which is padding; a single row stays unchanged."""
     mask = rows["attention_mask"]
     if mask.shape[0] > 1 and mask.shape[1] > 1:
         mask[-1, -1] = 0
@@ -93,7 +93,7 @@ def _with_masked_end(rows: _Rows) -> _Rows:
 def _is_independent(
     run: Callable[[_Rows], Tensor], synthetic: Callable[[int, int], _Rows], size: int, length: int
 ) -> bool:
-    """Whether a row has the same bits at every place of a batch and beside any other rows."""
+    """Return whether a row's bits are independent of its position and of the other rows."""
     mixed = _with_masked_end(synthetic(size, length))
     alike = {name: value[:1].expand_as(value).clone() for name, value in mixed.items()}
     same = run(_with_masked_end(alike))[: size - 1]

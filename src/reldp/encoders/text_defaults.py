@@ -1,4 +1,4 @@
-"""What a text encoder takes from its pretrained model where nothing else is asked for.
+"""Defaults of a text encoder, taken from its pretrained model.
 
 Private to the package: `base_hash`, `checked_max_length`, `checked_pooling`.
 
@@ -28,7 +28,7 @@ def base_hash(pretrained: Pretrained) -> str:
 
 
 def checked_pooling(pooling: str | None, pretrained: Pretrained) -> str:
-    """Return the pooling asked for, or the model's own, or the usual one for its kind."""
+    """Return the given pooling, or the model's, or the usual one for its family."""
     config: Any = pretrained.model.config
     decoder = is_decoder(config.model_type)
     chosen = pooling or pretrained.pooling or ("last" if decoder else "mean")
@@ -42,7 +42,7 @@ def checked_pooling(pooling: str | None, pretrained: Pretrained) -> str:
 
 
 def checked_max_length(max_length: int | None, pretrained: Pretrained) -> int:
-    """Return the maximum length asked for, or the model's own; more than the model has is refused."""
+    """Return the given maximum length, or the model's; more positions than it has are refused."""
     limit = min(int(pretrained.tokenizer.model_max_length), num_positions(pretrained.model))
     if max_length is None:
         return min(pretrained.max_length or _DEFAULT_MAX_LENGTH, limit)

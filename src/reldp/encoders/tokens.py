@@ -48,11 +48,11 @@ class RowTable:
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """How many tokens each text has."""
+        """Number of tokens of each text."""
         return np.diff(self.offsets)
 
     def places(self, indices: _Indices) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """Where the tokens of some texts are, and which are tokens: both (rows, longest)."""
+        """Return indices of the tokens of texts, and a mask of tokens: both (rows, longest)."""
         chosen = checked_indices(indices, len(self))
         starts = self.offsets[chosen]
         lengths = self.offsets[chosen + 1] - starts
