@@ -36,9 +36,18 @@ def test_the_code_of_the_page_about_extensions_runs(tmp_path, monkeypatch, capsy
     assert len(blocks) >= 5
     exec(compile("\n".join(blocks), "extending.md", "exec"), {"__name__": "page"})
     printed = capsys.readouterr().out
-    assert printed.startswith("Proven: (")
+    assert printed.startswith("epsilon ")
+    assert "Proven: (" in printed
     assert " claimed" in printed
     assert (tmp_path / "run" / "certificate.json").exists()
+
+
+def test_the_code_of_the_page_about_gradients_runs():
+    (code,) = python_blocks(DOCS / "gradients.md")
+    names = {"__name__": "page"}
+    exec(compile(code, "gradients.md", "exec"), names)
+    assert names["result"].sums["weight"].norm() <= 2  # two units, each clipped to norm 1
+    assert names["result"].sums["weight"].norm() > 0
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
