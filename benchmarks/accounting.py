@@ -1,11 +1,11 @@
 """Seconds for epsilon and calibration with each accountant, and beside dp-accounting's generic mixtures.
 
 Four settings: the paper's default, and three harder ones (small noise, many relations per entity, a small graph sampled
-densely). Prices are those of the default analysis ("best": both are computed). The generic construction is
+densely). Epsilons are those of the default analysis ("best": both are computed). The generic construction is
 `from_mixture_gaussian_mechanism` of dp-accounting, which takes one mixture: the replacement analysis with the
 number of positives fixed at its mean. Ours is timed on the same mixture at the same interval, equally spaced, both
-directions. (A price takes all batch sizes into account, on the adaptive grid.) Start-up times are whole processes. One
-run on an idle machine:
+directions. (An epsilon takes all batch sizes into account, on the adaptive grid.) Start-up times are whole processes.
+One run on an idle machine:
 
     OMP_NUM_THREADS=1 python benchmarks/accounting.py -o benchmarks/results/accounting.json
 """
@@ -43,7 +43,7 @@ COMMAND = (
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """A plan to price, a target to calibrate it to, and the interval of the comparison."""
+    """A plan whose epsilon is computed, a target to calibrate it to, and the interval of the comparison."""
 
     plan: PrivacyPlan
     target_epsilon: float
@@ -97,8 +97,8 @@ def costs(setting: Setting, repeats: int) -> dict[str, Any]:
         plan, target = setting.plan, setting.target_epsilon
         taken, epsilon = timed(lambda a=accountant, p=plan: p.epsilon(a), repeats)
         rows[f"{accountant} epsilon"] = {**taken, "epsilon": epsilon}
-        taken, found = timed(lambda a=accountant, p=plan, t=target: p.calibrate(t, a), 1)
-        noise = {"target_epsilon": target, "noise_multiplier": found.noise_multiplier}
+        taken, result = timed(lambda a=accountant, p=plan, t=target: p.calibrate(t, a), 1)
+        noise = {"target_epsilon": target, "noise_multiplier": result.noise_multiplier}
         rows[f"{accountant} calibrate"] = {**taken, **noise}
     return rows
 
@@ -135,10 +135,10 @@ def construct(pair: DominatingPair, interval: float) -> int:
 def beside_generic(setting: Setting, repeats: int) -> dict[str, Any]:
     mixture = one_mixture(setting.plan)
     theirs, _ = seconds(lambda: generic(mixture, setting.interval), 1)
-    same, kept = seconds(lambda: construct(mixture, setting.interval), repeats)
+    same, num_losses = seconds(lambda: construct(mixture, setting.interval), repeats)
     return {
         "interval": setting.interval,
-        "losses": kept,
+        "losses": num_losses,
         "components": len(mixture.sensitivities),
         "generic_seconds": round(theirs, 3),
         "ours_seconds": round(same, 3),
@@ -180,10 +180,10 @@ def show(rows: dict[str, Any], starts: dict[str, float], met: dict[str, bool]) -
     for name, row in rows.items():
         print(f"\n{name}")
         for what in ("rdp epsilon", "pld epsilon", "rdp calibrate", "pld calibrate"):
-            found = row[what]
-            value = found.get("epsilon", found.get("noise_multiplier"))
-            label = "epsilon" if "epsilon" in what else f"noise for {found['target_epsilon']:g}"
-            clock, processor = found["seconds"], found["processor_seconds"]
+            result = row[what]
+            value = result.get("epsilon", result.get("noise_multiplier"))
+            label = "epsilon" if "epsilon" in what else f"noise for {result['target_epsilon']:g}"
+            clock, processor = result["seconds"], result["processor_seconds"]
             print(
                 f"  {what:14s} {clock:8.3f} s (processor {processor:.3f} s)   {label} {value:.4g}"
             )

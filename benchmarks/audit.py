@@ -144,7 +144,7 @@ def search(seconds: float) -> list[dict[str, Any]]:
         ("pair", True),
     ):
         limit = min(seconds, 60.0) if name == "frequency" else seconds
-        found = search_neighbors(
+        finding = search_neighbors(
             get_rule(name), max_degree=5, num_negatives=4, seconds=limit, evaluations=10**9,
             use_families=families,
         )  # fmt: skip
@@ -152,12 +152,12 @@ def search(seconds: float) -> list[dict[str, Any]]:
             {
                 "rule": name,
                 "families": families,
-                "seconds": round(found.seconds, 1),
-                "batches": found.evaluations,
-                "moved": found.moved,
-                "claimed": found.claimed,
-                "ratio": found.ratio,
-                "origin": found.origin,
+                "seconds": round(finding.seconds, 1),
+                "batches": finding.evaluations,
+                "moved": finding.moved,
+                "claimed": finding.claimed,
+                "ratio": finding.ratio,
+                "origin": finding.origin,
             }
         )
     return rows

@@ -29,15 +29,15 @@ BEGIN, END = "<!-- begin power -->", "<!-- end power -->"
 
 def rows() -> list[tuple[str, StepMistake, bool]]:
     """Every mistake, then the right step in every setting that the mistakes are audited with."""
-    found = [(mistake.name, mistake, True) for mistake in MISTAKES]
+    named = [(mistake.name, mistake, True) for mistake in MISTAKES]
     seen = set()
     for mistake in MISTAKES:
         setting = mistake.cases, mistake.trials, mistake.addresses
         if setting not in seen:
             seen.add(setting)
             name = f"none: {', '.join(mistake.cases)}, {mistake.trials} trials"
-            found.append((name, mistake, False))
-    return found
+            named.append((name, mistake, False))
+    return named
 
 
 def measure(result: dict[str, Any], seeds: int, output: Path | None) -> None:

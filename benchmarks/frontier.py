@@ -147,11 +147,11 @@ def combination_cell(name: str, seed: int = 0) -> Cell:
 
 def combination_cells() -> list[Cell]:
     """Return every combination, the most expensive first; those with one seed only."""
-    every = [combination_cell(name) for name in COMBINATIONS]
+    cells = [combination_cell(name) for name in COMBINATIONS]
     for seed in SEEDS_OF_COMBINATIONS[1:]:
         again = [combination_cell(name, seed) for name in COMBINATIONS]
-        every += [cell for cell in again if cell.work < 2e6]
-    return sorted(every, key=lambda cell: (cell.seed, -cell.work))
+        cells += [cell for cell in again if cell.work < 2e6]
+    return sorted(cells, key=lambda cell: (cell.seed, -cell.work))
 
 
 def _start(epsilon: float, seed: int, tests: tuple[str, ...]) -> Cell:

@@ -41,7 +41,7 @@ OUTPUTS = [*range(1, 12), 16, 33, 64, 384]
 def shape_counts(device: str, dtype: torch.dtype) -> dict[str, Any]:
     """How many shapes of linear layers have rows whose bits depend on their place."""
     generator = torch.Generator().manual_seed(0)
-    found: dict[str, Any] = {"shapes": 0, "rows": 0, "apart": 0}
+    counts: dict[str, Any] = {"shapes": 0, "rows": 0, "apart": 0}
     for units, rows in ((3, 3), (5, 6), (17, 3), (81, 6)):
         for width in WIDTHS:
             for out in OUTPUTS:
@@ -49,7 +49,7 @@ def shape_counts(device: str, dtype: torch.dtype) -> dict[str, Any]:
                 unit = torch.randn((rows, width), generator=generator).to(device, dtype)
                 grad = torch.randn((rows, out), generator=generator).to(device, dtype)
                 x, g = unit.repeat(units, 1), grad.repeat(units, 1)
-                found["shapes"] += 1
+                counts["shapes"] += 1
                 for name in ("rows", "apart"):
                     apart = name == "apart"
                     results = (
@@ -57,8 +57,8 @@ def shape_counts(device: str, dtype: torch.dtype) -> dict[str, Any]:
                         matmul(g, weight, units, apart),
                     )
                     by_unit = [value.reshape(units, -1) for value in results]
-                    found[name] += any(not torch.equal(v, v[:1].expand_as(v)) for v in by_unit)
-    return found
+                    counts[name] += any(not torch.equal(v, v[:1].expand_as(v)) for v in by_unit)
+    return counts
 
 
 def text_encoder(folder: Path, **settings: Any) -> Encoder:

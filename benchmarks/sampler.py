@@ -1,9 +1,9 @@
-"""Microseconds per sampled batch at 10^5, 10^7 and 10^9 relations, and beside Bernoulli coins.
+"""Microseconds per sampled batch at 10^5, 10^7 and 10^9 relations, and beside Bernoulli draws.
 
 A batch of 256 expected positives with 4 negatives each, drawn from sizes alone (no relations are
 stored), n = m / 5 entities. The sizes take turns of 20 steps, so that a busy machine slows all of
 them alike; the median over rounds counts. Two more rows: the whole `TupleSampler` on stored graphs,
-and one Bernoulli coin per relation, as Opacus draws them, at 10^7. One run:
+and one Bernoulli draw per relation, as Opacus draws them, at 10^7. One run:
 
     python benchmarks/sampler.py -o benchmarks/results/sampler.json
 """
@@ -86,7 +86,7 @@ def run(rounds: int) -> dict[str, Any]:
     drawn = by_turns(index_samplers(), rounds, repeats=20)
     stored = {f"TupleSampler, m = {m:.0e}": stored_sampler(m) for m in (10**5, 10**7)}
     drawn |= by_turns(stored, rounds, repeats=20)
-    drawn |= by_turns({"Bernoulli coins, m = 1e+07": bernoulli(10**7)}, 3, repeats=3)
+    drawn |= by_turns({"Bernoulli draws, m = 1e+07": bernoulli(10**7)}, 3, repeats=3)
     indices = [value for name, value in drawn.items() if name.startswith("indices")]
     ratio = max(indices) / min(indices)
     return {
@@ -94,7 +94,7 @@ def run(rounds: int) -> dict[str, Any]:
         "largest_to_smallest": round(ratio, 3),
         "limit": LIMIT_RATIO,
         "within_limit": ratio <= LIMIT_RATIO,
-        "bernoulli_to_ours_at_1e7": round(drawn["Bernoulli coins, m = 1e+07"] / indices[1], 1),
+        "bernoulli_to_ours_at_1e7": round(drawn["Bernoulli draws, m = 1e+07"] / indices[1], 1),
     }
 
 

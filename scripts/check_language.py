@@ -28,31 +28,10 @@ HEADING = "## Words we do not use"
 SUFFIXES = {".py", ".md", ".toml", ".html", ".sh", ".txt"}
 
 COVERED = (
-    "scripts",
-    "examples",
-    "CONTRIBUTING.md",
-    "README.md",
-    *(
-        f"docs/{name}.md"
-        for name in (
-            "accounting",
-            "architecture",
-            "audit",
-            "certificate",
-            "cli",
-            "data",
-            "extending",
-        )
-    ),
-    *(f"docs/{name}.md" for name in ("gradients", "graphs", "sharp-edges", "theory", "training")),
-    *(
-        f"src/reldp/{name}"
-        for name in ("accounting", "clipping", "encoders", "evaluation", "graph", "losses", "noise")
-    ),
-    *(
-        f"src/reldp/{name}"
-        for name in ("reporting", "sampling", "_validate.py", "errors.py", "plan.py")
-    ),
+    *("README.md", "CONTRIBUTING.md", "benchmarks", "docs", "examples", "scripts"),
+    *(f"src/reldp/{name}" for name in ("accounting", "cli", "clipping", "encoders", "evaluation")),
+    *(f"src/reldp/{name}" for name in ("graph", "losses", "noise", "reporting", "runs")),
+    *(f"src/reldp/{name}" for name in ("sampling", "_validate.py", "errors.py", "plan.py")),
 )
 """Files and folders that are checked when none are named."""
 

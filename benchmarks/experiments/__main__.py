@@ -47,21 +47,21 @@ def chosen_cells(arguments: argparse.Namespace) -> list[Cell]:
     """Return the requested cells, each once, in order."""
     known = suites()
     names = arguments.suite or [name for name in known if name != "reserve"]
-    every = [cell for name in names for cell in known[name]()]
+    cells = [cell for name in names for cell in known[name]()]
     if arguments.cell:
         stored = [Cell.from_dict(result["cell"]) for result in Store().results.values()]
-        every = [c for c in every + stored if any(c.id.startswith(i) for i in arguments.cell)]
+        cells = [c for c in cells + stored if any(c.id.startswith(i) for i in arguments.cell)]
     if arguments.seed is not None:
-        every = [cell.but(seed=arguments.seed) for cell in every]
+        cells = [cell.but(seed=arguments.seed) for cell in cells]
     if arguments.steps is not None:
-        every = [cell.but(steps=arguments.steps) for cell in every]
+        cells = [cell.but(steps=arguments.steps) for cell in cells]
     for name in ("train", "pooling", "encoder"):
         wanted = getattr(arguments, name)
         if wanted:
-            every = [cell for cell in every if getattr(cell, name) == wanted]
+            cells = [cell for cell in cells if getattr(cell, name) == wanted]
     if arguments.precision:
-        every = [cell.but(precision=arguments.precision) for cell in every]
-    return list({cell.id: cell for cell in every}.values())
+        cells = [cell.but(precision=arguments.precision) for cell in cells]
+    return list({cell.id: cell for cell in cells}.values())
 
 
 def command_encoders(arguments: argparse.Namespace) -> int:

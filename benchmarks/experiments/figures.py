@@ -24,7 +24,7 @@ from benchmarks.experiments.tables.columns import (
 )
 from benchmarks.experiments.tables.layout import encoder_of, mrr, pair_of, results_of, scores
 
-_BLUE, _GREY = "#0072B2", "#555555"
+_BLUE, _GRAY = "#0072B2", "#555555"
 _LOOKS = {  # color and marker
     "tuple": (_BLUE, "o"),
     "frequency": ("#D55E00", "s"),
@@ -89,7 +89,7 @@ def frontier_lines(store: Store) -> list[Line]:
     lines = [
         Line(
             ROWS[key].label.strip("*"),
-            _LOOKS.get(key, (_GREY, "X")),
+            _LOOKS.get(key, (_GRAY, "X")),
             _known({e: private_cells(column, key, e) for e in EPSILONS}, store, column),
         )
         for key in column.targets
@@ -170,8 +170,8 @@ def _reference(place: Any, lines: Iterable[Level]) -> None:
     for line in lines:
         if line.spread:
             low, high = line.mean - line.spread, line.mean + line.spread
-            place.axhspan(low, high, color=_GREY, alpha=0.12, linewidth=0)
-        place.axhline(line.mean, color=_GREY, linewidth=1.2, linestyle=line.dashes, label=line.name)
+            place.axhspan(low, high, color=_GRAY, alpha=0.12, linewidth=0)
+        place.axhline(line.mean, color=_GRAY, linewidth=1.2, linestyle=line.dashes, label=line.name)
 
 
 def _panel(place: Any, axis: ablations.Axis, points: Any) -> None:

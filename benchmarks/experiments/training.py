@@ -222,8 +222,8 @@ def versions() -> dict[str, str]:
 def _summary(metrics: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the median time of a step, and losses, norms and clipping at a few points."""
     lines = [line["sensitive"] for line in metrics]
-    ends = [line["seconds"] for line in lines]
-    times = [after - before for before, after in itertools.pairwise([0.0, *ends])]
+    end_times = [line["seconds"] for line in lines]
+    times = [after - before for before, after in itertools.pairwise([0.0, *end_times])]
     bounds = np.linspace(0, len(lines), min(_TRACE_POINTS, len(lines)) + 1).astype(int)
     parts = [lines[a:b] for a, b in itertools.pairwise(bounds)]
     return {

@@ -54,11 +54,11 @@ def cells() -> list[Cell]:
 def choose(results: Iterable[dict[str, Any]], path: Path = SETTINGS) -> dict[str, Any]:
     """Write the best settings of every rule by MRR on the validation graph."""
     by_id = {result["id"]: result for result in results}
-    every = [(cell, by_id[cell.id]) for cell in cells() if cell.id in by_id]
+    pairs = [(cell, by_id[cell.id]) for cell in cells() if cell.id in by_id]
     chosen: dict[str, Any] = {}
     for name in TUNED:
         candidates = [
-            (c, r) for c, r in every if all(getattr(c, k) == v for k, v in row(name).items())
+            (c, r) for c, r in pairs if all(getattr(c, k) == v for k, v in row(name).items())
         ]
         candidates = [
             (c, r) for c, r in candidates if name == "nonprivate" or c.method == "private"

@@ -32,7 +32,7 @@ def noise_increase(
         target_epsilon: The target.
 
     Returns:
-        The increase, 0.07 for 7 %; None if the sizes are not private.
+        The increase, 0.07 for 7 %; None for public and declared sizes.
     """
     if plan.sizes != "private":
         return None
@@ -45,7 +45,7 @@ def noise_increase(
 def size_cost(
     plan: "PrivacyPlan | None", bounds: "SizeBounds", target_epsilon: float | None
 ) -> str:
-    """Return one sentence about the release and its cost; empty if sizes are not private."""
+    """Return one sentence about the release and its cost; empty for public and declared sizes."""
     if plan is None or plan.sizes != "private":
         return ""
     sentence = (

@@ -33,7 +33,7 @@ def stop_requests() -> Iterator[Callable[[], bool]]:
         return
     received: list[int] = []
 
-    def ask(number: int, frame: Any) -> None:
+    def ask(number: int, stack_frame: Any) -> None:
         received.append(number)
         if asked.is_set():
             raise KeyboardInterrupt

@@ -293,11 +293,11 @@ class _Loop:
         """Counts the next steps before the first of them runs."""
         if step < self._session.ledger.counted_to:
             return
-        every = self._config.logging.checkpoint_every
+        interval = self._config.logging.checkpoint_every
         block = (
-            every - step % every
+            interval - step % interval
             if is_repeatable(self._config.performance.device)
-            else min(_BLOCK, every)
+            else min(_BLOCK, interval)
         )
         self._session.ledger.reserve(step, min(step + block, stop))
 
