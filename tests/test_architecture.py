@@ -236,6 +236,27 @@ def test_only_plan_and_what_uses_plans_join_the_parts():
     assert joined == []
 
 
+def test_the_plan_alone_builds_samplers_and_noise():
+    """`PrivacyPlan` joins sampler, clipping and noise; steps and audits ask the plan for them."""
+    builders = {"TupleSampler", "GaussianNoise"}
+    for module, path in MODULES.items():
+        if part(module) in ("training", "auditing", "cli", "runs"):
+            nodes = ast.walk(ast.parse(path.read_text()))
+            called = {ast.unparse(n.func).split(".")[-1] for n in nodes if isinstance(n, ast.Call)}
+            assert not called & builders, module
+
+
+def test_rules_are_asked_and_not_compared_by_name():
+    """Rows, units and sensitivities are stated by the rule's class and nowhere else."""
+    names = {"tuple", "pair", "frequency"}
+    for module, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Compare):
+                sides = [node.left, *node.comparators]
+                named = any(isinstance(s, ast.Constant) and s.value in names for s in sides)
+                assert not named, f"{module}: {ast.unparse(node)}"
+
+
 def test_losses_need_torch_and_nothing_of_the_package_but_errors_and_checks():
     allowed = {"reldp.losses", "reldp.errors", "reldp._validate"}
     others = [

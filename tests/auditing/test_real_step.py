@@ -74,7 +74,7 @@ def test_a_graph_without_empty_batches_has_none_to_give():
 
 def test_jobs_cut_into_pieces_are_the_same_steps(monkeypatch):
     whole = run_jobs([job_of(count=7), job_of(design="against", count=3)])
-    monkeypatch.setattr("reldp.auditing.real_step._PIECE", 2)
+    monkeypatch.setattr("reldp.auditing.real_step._PART_STEPS", 2)
     done = []
     cut = run_jobs([job_of(count=7), job_of(design="against", count=3)], progress=done.append)
     assert done == [2, 2, 2, 1, 2, 1]

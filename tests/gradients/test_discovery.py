@@ -34,7 +34,7 @@ def test_frozen_parameters_cost_nothing_but_a_cast() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "kept"),
+    ("module", "ghost_names"),
     [
         (nn.Linear(100, 100), {"weight"}),
         (nn.Linear(100, 64), set()),
@@ -46,16 +46,16 @@ def test_frozen_parameters_cost_nothing_but_a_cast() -> None:
     ],
 )
 def test_large_weights_are_kept_and_small_ones_taken_directly(
-    module: nn.Module, kept: set[str]
+    module: nn.Module, ghost_names: set[str]
 ) -> None:
-    assert find_sites(module, Limits()).kept == kept
+    assert find_sites(module, Limits()).ghost_names == ghost_names
 
 
 def test_one_weight_in_two_linear_layers_is_kept_once() -> None:
     model = nn.Sequential(nn.Linear(100, 100), nn.Linear(100, 100))
     model[1].weight = model[0].weight
     found = find_sites(model, Limits())
-    assert found.kept == {"0.weight"}
+    assert found.ghost_names == {"0.weight"}
     assert [site.names.get("weight") for site in found.sites] == ["0.weight", "0.weight"]
 
 

@@ -20,7 +20,7 @@ def test_both_ways_equal_a_loop_over_units(padding: int) -> None:
     out = direct_embedding(indices, weight, probe, padding, UNITS)
     assert torch.equal(out, F.embedding(indices, weight))
     out.backward(g)
-    recorder = Recorder({"w": weight}, kept={"w"})
+    recorder = Recorder({"w": weight}, ghost_names={"w"})
     recorder.start(units=UNITS, rows_per_unit=ROWS)
     kept_embedding(indices, weight, padding, recorder, "w").backward(g)
     (use,) = recorder.uses["w"]

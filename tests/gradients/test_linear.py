@@ -61,7 +61,7 @@ def test_a_frozen_bias_or_input_gets_nothing() -> None:
 
 def test_kept_uses_hold_inputs_and_output_gradients_by_unit() -> None:
     x, weight, bias, g = _inputs()
-    recorder = Recorder({"w": weight}, kept={"w"})
+    recorder = Recorder({"w": weight}, ghost_names={"w"})
     recorder.start(units=UNITS, rows_per_unit=ROWS)
     bias_probe = _probe(OUT)
     kept_linear(x, weight, bias, bias_probe, recorder, "w").backward(g)

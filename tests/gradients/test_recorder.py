@@ -10,7 +10,7 @@ from reldp.gradients.recorder import KeptLinear, Recorder
 def _recorder() -> Recorder:
     small = torch.ones(3, requires_grad=True)
     large = torch.ones(4, 5, dtype=torch.bfloat16, requires_grad=True)
-    return Recorder({"small": small, "large": large}, kept={"large"})
+    return Recorder({"small": small, "large": large}, ghost_names={"large"})
 
 
 def test_probes_are_leaves_without_memory_of_their_own() -> None:
@@ -34,7 +34,7 @@ def test_uses_of_a_parameter_that_is_used_twice_are_added_by_autograd() -> None:
 
 
 def test_low_precision_parameters_have_single_precision_probes() -> None:
-    recorder = Recorder({"w": torch.ones(2, dtype=torch.bfloat16)}, kept=())
+    recorder = Recorder({"w": torch.ones(2, dtype=torch.bfloat16)}, ghost_names=())
     recorder.start(units=1, rows_per_unit=1)
     assert recorder.probe("w").dtype == torch.float32
 

@@ -15,7 +15,7 @@ from reldp.gradients.sites import FrozenLinearSite, LinearSite, RmsNormSite
 def _installed(module: nn.Module, units: int, rows: int, limits: Limits | None = None) -> Recorder:
     found = find_sites(module, Limits() if limits is None else limits)
     parameters = {n: p for n, p in module.named_parameters() if p.requires_grad}
-    recorder = Recorder(parameters, found.kept)
+    recorder = Recorder(parameters, found.ghost_names)
     recorder.start(units=units, rows_per_unit=rows)
     for site in found.sites:
         site.recorder = recorder

@@ -90,7 +90,7 @@ def test_no_private_row_is_touched_before_the_check(monkeypatch):
 
 def test_a_module_that_begins_to_mix_later_is_stopped(monkeypatch):
     """With a look at every step; in training it is at random steps, one in 64."""
-    monkeypatch.setattr(guard, "_EVERY", 1)
+    monkeypatch.setattr(guard, "_CHECK_INTERVAL", 1)
     step = opened(lambda module: Counting(module, after=1000))
     step.run(step.draw(0, 0), 0, 0)
     step._encoder.module.after = 0

@@ -31,7 +31,7 @@ from reldp.plan import PrivacyPlan
 
 __all__ = ["StepCase", "step_cases"]
 
-_MOST_OWN = 5
+_MAX_ENTITY_RELATIONS = 5
 _SMALL_NORM = 0.05
 
 
@@ -68,7 +68,7 @@ def step_cases(plan: PrivacyPlan, deltas: tuple[float, ...] | None = None) -> li
 
 def stress_cases(plan: PrivacyPlan) -> list[StepCase]:
     """The stress cases of a plan."""
-    k, own = plan.num_negatives, min(plan.max_degree, _MOST_OWN)
+    k, own = plan.num_negatives, min(plan.max_degree, _MAX_ENTITY_RELATIONS)
 
     def case(
         name: str,

@@ -42,7 +42,7 @@ __all__ = ["Flat", "Parts", "Steps", "clip", "real_parts", "run_steps", "units_o
 Array = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-_PIECE = 4096  # steps that go through the rule at once; bounds memory, changes nothing
+_PART_STEPS = 4096  # steps that go through the rule at once; bounds memory, changes nothing
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -133,16 +133,16 @@ class Steps:
 
 def units_of(rule: ClippingRule, flat: Flat, clip_norm: float) -> ClipUnits:
     """The rule's units and thresholds, every step on its own, entity indices as sampled."""
-    shift = (flat.owner * flat.stride)[:, None]  # (L, 1)
+    offset = (flat.owner * flat.stride)[:, None]  # (L, 1)
     units = rule.units(
-        flat.positives + shift,
-        flat.negatives + shift,
+        flat.positives + offset,
+        flat.negatives + offset,
         clip_norm=clip_norm,
         endpoints=flat.endpoints,
         mask=flat.mask,
     )
     return ClipUnits(
-        entities=units.entities - shift[units.tuple_index],
+        entities=units.entities - offset[units.tuple_index],
         endpoints=units.endpoints,
         mask=units.mask,
         thresholds=units.thresholds,
@@ -235,8 +235,8 @@ def run_steps(
         count: How many.
     """
     sums, sizes = [], []
-    for start in range(first, first + count, _PIECE):
-        stop = min(start + _PIECE, first + count)
+    for start in range(first, first + count, _PART_STEPS):
+        stop = min(start + _PART_STEPS, first + count)
         flat = Flat.join([parts.sample(step) for step in range(start, stop)])
         sums.append(_sums(parts, pair, graph, design, flat))
         sizes.append(flat.sizes)

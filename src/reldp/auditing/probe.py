@@ -86,11 +86,11 @@ def unit_gradients(
     encoder = ProbeEncoder((table.features.shape[1] - _INPUTS) // 2)
     loss = RelationLoss(**LOSS)
     (weight,) = encoder.trainable().values()
-    found = np.zeros((len(entities), NUM_WEIGHTS))
+    gradients = np.zeros((len(entities), NUM_WEIGHTS))
     for place in range(len(entities)):
         rows = encoder.embed(encoder.rows(table, entities[place]))[None]
         one = slice(place, place + 1)
         value = loss(rows, torch.from_numpy(endpoints[one]), torch.from_numpy(mask[one]))
         (gradient,) = torch.autograd.grad(value.sum(), [weight])
-        found[place] = gradient.reshape(-1).double().numpy()
-    return found
+        gradients[place] = gradient.reshape(-1).double().numpy()
+    return gradients

@@ -39,7 +39,7 @@ __all__ = ["Job", "Outputs", "StepSettings", "run_job", "run_jobs"]
 
 Array = npt.NDArray[np.float64]
 
-_PIECE = 1000  # steps that one process takes before it reports
+_PART_STEPS = 1000  # steps that one process takes before it reports
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,12 +193,12 @@ def _empty_batch(step: "PrivateStep", branch: int) -> Any:
     raise AssertionError("a plan of empty batches draws one")
 
 
-def _pieces(jobs: Sequence[Job]) -> Iterator[tuple[int, Job]]:
+def _parts(jobs: Sequence[Job]) -> Iterator[tuple[int, Job]]:
     """The jobs cut into parts of public size, with the number of the job each belongs to."""
     for number, job in enumerate(jobs):
-        piece = 16 * _PIECE if job.empty else _PIECE
-        for start in range(0, job.count, piece):
-            count = min(piece, job.count - start)
+        part_steps = 16 * _PART_STEPS if job.empty else _PART_STEPS
+        for start in range(0, job.count, part_steps):
+            count = min(part_steps, job.count - start)
             yield number, replace(job, first=job.first + start, count=count)
 
 
@@ -212,23 +212,23 @@ def run_jobs(
         workers: Processes; 1 runs everything in this one.
         progress: Called with the number of steps done since the last call.
     """
-    pieces = list(_pieces(jobs))
-    found: dict[int, Outputs] = {}
+    parts = list(_parts(jobs))
+    outputs: dict[int, Outputs] = {}
     tell = progress or (lambda done: None)
     if workers == 1:
-        for place, (_, job) in enumerate(pieces):
-            found[place] = run_job(job)
+        for place, (_, job) in enumerate(parts):
+            outputs[place] = run_job(job)
             tell(job.count)
     else:
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(workers, mp_context=context, initializer=_one_thread) as pool:
-            waiting = {pool.submit(run_job, job): place for place, (_, job) in enumerate(pieces)}
+            waiting = {pool.submit(run_job, job): place for place, (_, job) in enumerate(parts)}
             for done in as_completed(waiting):
                 place = waiting[done]
-                found[place] = done.result()
-                tell(pieces[place][1].count)
+                outputs[place] = done.result()
+                tell(parts[place][1].count)
     return [
-        Outputs.join([found[place] for place, (owner, _) in enumerate(pieces) if owner == number])
+        Outputs.join([outputs[place] for place, (owner, _) in enumerate(parts) if owner == number])
         for number in range(len(jobs))
     ]
 

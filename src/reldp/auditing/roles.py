@@ -42,7 +42,7 @@ DESIGNS = ("still", "against")
 _LONG = 1e4  # gradient of the entity's tuples, in clip norms
 _OTHER = 5.0  # of all others
 _LEAK = 1e4  # the entity's c in the hubs' dimensions: more than a microbatch has rows
-_MOST_DIMENSIONS = 8
+_MAX_DIMENSIONS = 8
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,7 +120,7 @@ def matched_pair(*, num_entities: int, num_relations: int, max_degree: int) -> R
         unprotected=num_entities - 1,
     )
     return _roles(
-        pair, partners, relations, 1 + np.repeat(np.arange(num_relations), 2) % _MOST_DIMENSIONS
+        pair, partners, relations, 1 + np.repeat(np.arange(num_relations), 2) % _MAX_DIMENSIONS
     )
 
 

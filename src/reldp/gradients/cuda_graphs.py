@@ -136,8 +136,8 @@ class MicrobatchRunner:
         finally:
             torch.cuda.set_stream(before)  # a capture that failed leaves its own stream behind
 
-        def replay() -> ClippedSum:
+        def run_graph() -> ClippedSum:
             graph.replay()
             return captured
 
-        return replay
+        return run_graph

@@ -5,8 +5,8 @@ left out of norm or update; what no site can handle is an error before the first
 parameters are not looked at, except that BatchNorm is refused while it trains: it mixes units.
 Private to the package.
 
->>> found = find_sites(nn.Linear(200, 100), Limits(direct_rank=64))
->>> sorted(found.kept), [type(site).__name__ for site in found.sites]
+>>> linear = find_sites(nn.Linear(200, 100), Limits(direct_rank=64))
+>>> sorted(linear.ghost_names), [type(site).__name__ for site in linear.sites]
 (['weight'], ['LinearSite'])
 """
 
@@ -29,7 +29,7 @@ from reldp.gradients.sites import (
     Site,
 )
 
-__all__ = ["Found", "Limits", "find_sites"]
+__all__ = ["Limits", "Sites", "find_sites"]
 
 # Classes of transformers whose forward is weight * x / sqrt(mean(x^2) + variance_epsilon).
 _RMS_NORMS = frozenset({"LlamaRMSNorm", "MistralRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm"})
@@ -60,14 +60,14 @@ class Limits:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """The sites of a module, in the order they are installed, and the parameters that are kept."""
+class Sites:
+    """Sites of a module, in the order they are installed, and names of its ghost parameters."""
 
     sites: list[Site]
-    kept: frozenset[str]
+    ghost_names: frozenset[str]
 
 
-def find_sites(root: nn.Module, limits: Limits) -> Found:
+def find_sites(root: nn.Module, limits: Limits) -> Sites:
     """Sites for every trainable parameter below the module."""
     known = {id(p): name for name, p in root.named_parameters() if p.requires_grad}
     plain, odd = {}, []
@@ -83,13 +83,13 @@ def find_sites(root: nn.Module, limits: Limits) -> Found:
     roots = [(p, m) for p, m in odd if not any(_below(p, q) for q, _ in odd if q != p)]
     plain = {p: v for p, v in plain.items() if not any(_below(p, q) for q, _ in roots)}
     sites: list[Site] = [_fallback(module, known, limits) for _, module in roots]
-    kept = _kept(plain, sites, limits, root)
-    sites += [_site(*value, kept) for value in plain.values()]
+    ghost_names = _ghost_names(plain, sites, limits, root)
+    sites += [_site(*value, ghost_names) for value in plain.values()]
     free = [m for p, m in root.named_modules() if not any(_below(p, q) for q, _ in roots)]
     sites += list(_wrappers(free, known, sites, limits))
     if limits.cast_frozen:
         sites += list(_frozen(free))
-    return Found(sites, kept)
+    return Sites(sites, ghost_names)
 
 
 def _below(path: str, ancestor: str) -> bool:
@@ -99,8 +99,8 @@ def _below(path: str, ancestor: str) -> bool:
 
 def _trainable(module: nn.Module, known: dict[int, str]) -> dict[str, str]:
     """The module's own trainable parameters: local name -> engine's name."""
-    own = module.named_parameters(recurse=False, remove_duplicate=False)
-    return {local: known[id(p)] for local, p in own if id(p) in known}
+    layer_parameters = module.named_parameters(recurse=False, remove_duplicate=False)
+    return {local: known[id(p)] for local, p in layer_parameters if id(p) in known}
 
 
 def _kind(module: Any, local: dict[str, str]) -> str:
@@ -163,13 +163,13 @@ def _fallback(module: nn.Module, known: dict[int, str], limits: Limits) -> Fallb
     return FallbackSite(module, names)
 
 
-def _kept(
+def _ghost_names(
     plain: dict[str, tuple[nn.Module, dict[str, str], str]],
     fallbacks: list[Site],
     limits: Limits,
     root: nn.Module,
 ) -> frozenset[str]:
-    """Names of the weights whose uses are kept: large, and used by one kind of layer only."""
+    """Return the names of the weights whose uses are recorded: large, and used by one kind of layer only."""
     uses: dict[str, set[str]] = {}
     for _, local, kind in plain.values():
         if "weight" in local:
@@ -177,7 +177,7 @@ def _kept(
     for site in fallbacks:
         for name in site.names.values():
             uses.setdefault(name, set()).add("other")
-    kept = set()
+    ghost_names = set()
     for name, kinds in uses.items():
         weight = root.get_parameter(name)
         large = _is_large(weight.shape, kinds, limits)
@@ -187,8 +187,8 @@ def _kept(
                 "Tied weights have no gradient per unit here; untie or freeze them."
             )
         if large and kinds != {"other"}:
-            kept.add(name)
-    return frozenset(kept)
+            ghost_names.add(name)
+    return frozenset(ghost_names)
 
 
 def _is_large(shape: tuple[int, ...], kinds: set[str], limits: Limits) -> bool:
@@ -201,9 +201,9 @@ def _is_large(shape: tuple[int, ...], kinds: set[str], limits: Limits) -> bool:
     return min(shape) > limits.direct_rank or size > limits.direct_size
 
 
-def _site(module: nn.Module, local: dict[str, str], kind: str, kept: frozenset[str]) -> Site:
+def _site(module: nn.Module, local: dict[str, str], kind: str, ghost_names: frozenset[str]) -> Site:
     """The site made for this kind of module."""
-    keep = local.get("weight") in kept
+    keep = local.get("weight") in ghost_names
     if kind == "linear":
         return LinearSite(module, local, keep_weight=keep)
     if kind == "embedding":
@@ -230,6 +230,6 @@ def _frozen(modules: list[nn.Module]) -> Iterator[Site]:
     """Sites of frozen plain linear layers."""
     for module in modules:
         plain = type(module) is nn.Linear and "forward" not in module.__dict__
-        own = module.parameters(recurse=False)
-        if plain and _owns_weight(module) and not any(p.requires_grad for p in own):
+        layer_parameters = module.parameters(recurse=False)
+        if plain and _owns_weight(module) and not any(p.requires_grad for p in layer_parameters):
             yield FrozenLinearSite(module)

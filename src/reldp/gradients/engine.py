@@ -90,9 +90,9 @@ class PerUnitGradients:
         self.parameters = {n: p for n, p in inner.named_parameters() if p.requires_grad}
         if not self.parameters:
             raise InputError("`module` must have a trainable parameter, got none.")
-        found = find_sites(inner, self.settings)
-        self._sites = found.sites
-        self._recorder = Recorder(self.parameters, found.kept)
+        sites = find_sites(inner, self.settings)
+        self._sites = sites.sites
+        self._recorder = Recorder(self.parameters, sites.ghost_names)
         for site in self._sites:
             site.recorder = self._recorder
         self._checked = not self.settings.check_isolation
@@ -164,9 +164,9 @@ class PerUnitGradients:
             )
 
     @property
-    def num_kept(self) -> int:
+    def num_inexact(self) -> int:
         """Elements of the parameters whose sums are not exact."""
-        return sum(self.parameters[name].numel() for name in self._recorder.kept)
+        return sum(self.parameters[name].numel() for name in self._recorder.ghost_names)
 
     @contextmanager
     def _recording(self, units: int, rows_per_unit: int, apart: bool = False) -> Iterator[None]:
@@ -202,8 +202,8 @@ class PerUnitGradients:
 
     def _backward(self, losses: Losses, start: int, stop: int, only: int | None = None) -> Tensor:
         """Runs the one forward and the one backward; returns the losses."""
-        found = _checked_losses(losses(start, stop), stop - start)
-        target = found.sum() if only is None else found[only]
+        values = _checked_losses(losses(start, stop), stop - start)
+        target = values.sum() if only is None else values[only]
         with _without_autocast():
             target.backward()  # type: ignore[no-untyped-call] # torch leaves it untyped
         for name, parameter in self.parameters.items():
@@ -212,7 +212,7 @@ class PerUnitGradients:
                     f"`{name}` must be used only by its own layer's forward, got a gradient from "
                     "elsewhere. Tied or directly read weights have no gradient per unit here."
                 )
-        return found.detach()
+        return values.detach()
 
     def _norms(self, device: torch.device) -> tuple[Tensor, Tensor]:
         """Return gradient norms of the units, and spreads of kept parameters, (U,) float64."""
@@ -222,8 +222,8 @@ class PerUnitGradients:
             spread = torch.zeros_like(square)
             for uses in self._recorder.uses.values():
                 self.max_positions = max(self.max_positions, ghost.num_positions(uses))
-                own, wide = ghost.norms(uses)
-                square, spread = square + own.to(device), spread + wide.to(device)
+                squares, spreads = ghost.norms(uses)
+                square, spread = square + squares.to(device), spread + spreads.to(device)
         return square.sqrt(), spread
 
     def _total(self, factors: Tensor, grid: Tensor | None) -> Tensor:
@@ -251,8 +251,8 @@ class PerUnitGradients:
     def _witness(self) -> Tensor:
         """Witnesses of everything that the units' contributions are made of, (U,)."""
         _, flat = self._direct(next(iter(self.parameters.values())).device)
-        kept = [use for uses in self._recorder.uses.values() for use in uses]
-        return make_witness([flat, *(value for use in kept for value in use.values())])
+        ghost_uses = [use for uses in self._recorder.uses.values() for use in uses]
+        return make_witness([flat, *(value for use in ghost_uses for value in use.values())])
 
     def _direct(self, device: torch.device) -> tuple[list[str], Tensor]:
         """Names of the probed parameters that were used, and their gradients as (U, elements)."""
@@ -308,7 +308,7 @@ class PerUnitGradients:
 
 
 def _capturing() -> bool:
-    """Whether a CUDA graph is being recorded, when nothing may be read back from the device."""
+    """Return whether a CUDA graph is being captured: then nothing may be read back."""
     return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 
@@ -323,24 +323,24 @@ def _without_autocast() -> Iterator[None]:
 
 
 def _checked_thresholds(thresholds: npt.ArrayLike | Tensor, device: torch.device) -> Tensor:
-    """Thresholds as a float64 tensor on the device."""
-    found = torch.as_tensor(thresholds, dtype=torch.float64)
+    """Return the thresholds as a float64 tensor on the device."""
+    limits = torch.as_tensor(thresholds, dtype=torch.float64)
     if _capturing():
-        return found
-    if found.dim() != 1 or not bool((torch.isfinite(found) & (found > 0)).all()):
+        return limits
+    if limits.dim() != 1 or not bool((torch.isfinite(limits) & (limits > 0)).all()):
         raise InputError(
             "`thresholds` must be one finite number above 0 per unit, "
-            f"got shape {tuple(found.shape)} with values that are not."
+            f"got shape {tuple(limits.shape)} with values that are not."
         )
-    return found.to(device)
+    return limits.to(device)
 
 
-def _checked_losses(found: Tensor, units: int) -> Tensor:
-    """The losses, if they are one differentiable number per unit."""
-    if not isinstance(found, Tensor) or found.shape != (units,) or not found.requires_grad:
-        shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+def _checked_losses(losses: Tensor, units: int) -> Tensor:
+    """Return the losses if they are one differentiable number per unit."""
+    if not isinstance(losses, Tensor) or losses.shape != (units,) or not losses.requires_grad:
+        shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
         raise InputError(
             f"`losses` must return one differentiable loss per unit, ({units},), got {shape}. "
             "Check that the forward runs with gradients on."
         )
-    return found
+    return losses

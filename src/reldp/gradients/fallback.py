@@ -48,10 +48,10 @@ class FallbackSite(Site):
         tensors = [self._by_unit(v) for k, v in zip(keys, values, strict=True) if k in mapped]
 
         def one_unit(copies: dict[str, Tensor], *rows: Tensor) -> Any:
-            found: dict[Any, Any] = {**fixed, **dict(zip(mapped, rows, strict=True))}
-            positional = tuple(found[i] for i in range(len(args)))
+            arguments: dict[Any, Any] = {**fixed, **dict(zip(mapped, rows, strict=True))}
+            positional = tuple(arguments[i] for i in range(len(args)))
             return torch.func.functional_call(
-                self.module, copies, positional, {k: found[k] for k in kwargs}
+                self.module, copies, positional, {k: arguments[k] for k in kwargs}
             )
 
         self._inside = True

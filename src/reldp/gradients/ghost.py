@@ -102,7 +102,7 @@ def linear_sum(uses: Sequence[KeptLinear], factors: Tensor) -> Tensor:
         uses: The uses of the weight.
         factors: Clip factor of each unit, (U,); 0 leaves the unit out.
     """
-    inputs, grads = (_kept(value, factors) for value in _joined(uses))
+    inputs, grads = (_zero_where_unused(value, factors) for value in _joined(uses))
     scaled = grads * factors[:, None, None]
     return scaled.flatten(0, 1).t() @ inputs.flatten(0, 1)  # over U P positions
 
@@ -114,8 +114,8 @@ def embedding_norms(uses: Sequence[KeptEmbedding]) -> tuple[Tensor, Tensor]:
     squares = []
     for block in _blocks(len(indices), indices.shape[1] ** 2):
         same = indices[block, :, None] == indices[block, None, :]
-        own, count = _even(grads[block]), indices.shape[1]
-        products = (own @ own.mT)[:, :count, :count]
+        gradients_block, count = _even(grads[block]), indices.shape[1]
+        products = (gradients_block @ gradients_block.mT)[:, :count, :count]
         squares.append(torch.where(same, products, 0.0).sum((1, 2)))
     spread = torch.linalg.vector_norm(grads.double(), dim=-1).sum(1)
     additions = indices.shape[1] * (indices.shape[1] + 2) + grads.shape[-1]
@@ -127,7 +127,7 @@ def embedding_sum(uses: Sequence[KeptEmbedding], factors: Tensor, count: int) ->
     """Sum over units of factor times table gradient, (count, d) float64."""
     total: Tensor | None = None
     for use in uses:
-        scaled = _kept(use.grads, factors) * factors[:, None, None]
+        scaled = _zero_where_unused(use.grads, factors) * factors[:, None, None]
         if total is None:
             total = scaled.new_zeros((count, scaled.shape[-1]))
         total.index_add_(0, use.indices.reshape(-1), scaled.flatten(0, 1))
@@ -150,7 +150,7 @@ def _joined(uses: Sequence[KeptLinear]) -> tuple[Tensor, Tensor]:
     return torch.cat([u.inputs for u in uses], 1), torch.cat([u.grads for u in uses], 1)
 
 
-def _kept(value: Tensor, factors: Tensor) -> Tensor:
+def _zero_where_unused(value: Tensor, factors: Tensor) -> Tensor:
     """The values in float64, zeros for units that are left out: zero times infinity is not zero."""
     return torch.where((factors > 0)[:, None, None], value.double(), 0.0)
 

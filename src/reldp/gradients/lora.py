@@ -56,11 +56,11 @@ class LoraSite(Site):
         """Computes x W^T + b + s (x A^T) B^T."""
         layer: Any = self.module
         name = None if args or kwargs else adapter_name(layer)
-        found = [self.names.get(f"lora_{side}.{name}.weight") for side in "AB"]
-        if name is None or None in found:
+        keys = [self.names.get(f"lora_{side}.{name}.weight") for side in "AB"]
+        if name is None or None in keys:
             result: Tensor = self.original(x, *args, **kwargs)
             return result
-        self.recorder.check_rows(str(found[0]), x)
+        self.recorder.check_rows(str(keys[0]), x)
         a, b = layer.lora_A[name].weight.detach(), layer.lora_B[name].weight.detach()
         dtype = autocast_dtype(x)
         weight, bias = self.base.weights(dtype)
@@ -68,7 +68,7 @@ class LoraSite(Site):
             dtype = x.dtype  # a low-precision layer: its adapter computes as under autocast
         if dtype is not None:
             x, a, b = x.to(dtype), a.to(dtype), b.to(dtype)
-        a_probe, b_probe = (self.recorder.probe(str(key)) for key in found)
+        a_probe, b_probe = (self.recorder.probe(str(key)) for key in keys)
         scaling = float(layer.scaling[name])
         units, apart = self.recorder.units, self.recorder.apart
         return lora_linear(x, weight, bias, a, b, a_probe, b_probe, scaling, units, apart)

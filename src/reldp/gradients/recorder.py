@@ -10,7 +10,7 @@ A large parameter has no probe. Its layers *keep* the input and the output gradi
 
 Private to the package.
 
->>> recorder = Recorder({"w": torch.ones(3, requires_grad=True)}, kept=())
+>>> recorder = Recorder({"w": torch.ones(3, requires_grad=True)}, ghost_names=())
 >>> recorder.start(units=2, rows_per_unit=1)
 >>> recorder.probe("w").shape
 torch.Size([2, 3])
@@ -58,7 +58,7 @@ class Recorder:
 
     Attributes:
         parameters: The trainable parameters by name.
-        kept: Names of those whose uses are kept instead of probed.
+        ghost_names: Names of the large parameters, whose uses are kept and which have no probe.
         units: Units of the current microbatch.
         rows: Rows of its forward pass.
         apart: Whether linear layers compute every unit by a matrix product of its own.
@@ -66,7 +66,7 @@ class Recorder:
     """
 
     parameters: Mapping[str, Tensor]
-    kept: Collection[str]
+    ghost_names: Collection[str]
     units: int = 0
     rows: int = 0
     apart: bool = False
@@ -82,13 +82,13 @@ class Recorder:
         zeros: dict[tuple[torch.device, torch.dtype], Tensor] = {}
         self.probes = {}
         for name, parameter in self.parameters.items():
-            if name not in self.kept:
+            if name not in self.ghost_names:
                 key = parameter.device, sum_dtype(parameter.dtype)
                 if key not in zeros:
                     zeros[key] = torch.zeros((), device=key[0], dtype=key[1])
                 # A leaf of shape (units, *shape) over that single zero.
                 self.probes[name] = zeros[key].expand(units, *parameter.shape).requires_grad_()
-        for name in self.kept:
+        for name in self.ghost_names:
             device = self.parameters[name].device
             self.anchors[device] = torch.zeros((), device=device, requires_grad=True)
 

@@ -32,7 +32,7 @@ from reldp.training.locality import SyntheticUnits, find_layouts, is_still_local
 __all__ = ["LocalityGuard"]
 
 # One step in so many, at random, is preceded by another check.
-_EVERY = 64
+_CHECK_INTERVAL = 64
 _PURPOSE = "locality/check"
 # Sizes of random rows beside the unit that is compared; half of them are ordinary.
 _SIZES = (1.0, 1.0, 1.0, 1.0, 0.0, 1e-39, 1e3, 1e15)
@@ -80,7 +80,7 @@ class LocalityGuard:
             RunError: A unit's gradient depends on more than that unit.
         """
         drawn = streams.stream(_PURPOSE, branch, step).integers(1 << 31, 3).tolist()
-        if drawn[0] % _EVERY:
+        if drawn[0] % _CHECK_INTERVAL:
             return
         lengths = shapes.lengths()
         length, seed = lengths[drawn[1] % len(lengths)], drawn[2]

@@ -210,7 +210,7 @@ class PrivateStep:
         """Share by which thresholds are reduced for sums that are not exact."""
         if self._engine is None:
             return 0.0
-        positions, inexact = self._engine.max_positions, self._engine.num_kept
+        positions, inexact = self._engine.max_positions, self._engine.num_inexact
         return threshold_margin(self._plan, max_positions=positions, num_inexact=inexact)
 
     def _microbatch_sum(self, microbatch: Microbatch) -> ClippedSum:
