@@ -23,10 +23,10 @@ def test_many_different_sums_are_merged_but_kept_close():
 
 def test_simple_scores_say_what_they_are_named_for():
     ratio = LikelihoodRatio.fit(np.array([1.0]), np.array([0.0]), deviation=1.0)
-    found = scores(np.array([[3.0, -1.0]]), ratio)
-    assert found["projection"].tolist() == [2.0]
-    assert found["smallest"].tolist() == [1.0]
-    assert found["range"].tolist() == [4.0]
+    actual = scores(np.array([[3.0, -1.0]]), ratio)
+    assert actual["projection"].tolist() == [2.0]
+    assert actual["smallest"].tolist() == [1.0]
+    assert actual["range"].tolist() == [4.0]
 
 
 def test_one_step_has_no_range():

@@ -5,39 +5,39 @@ from scipy.stats import norm
 from reldp.auditing.bounds import counting_bound, gaussian_bound
 
 
-def gaussian_epsilon(shift, delta):
+def gaussian_epsilon(distance, delta):
     """Epsilon of the Gaussian mechanism, by bisection on its exact profile."""
     low, high = 0.0, 60.0
     for _ in range(100):
         middle = (low + high) / 2
-        profile = norm.cdf(shift / 2 - middle / shift) - np.exp(middle) * norm.cdf(
-            -shift / 2 - middle / shift
+        profile = norm.cdf(distance / 2 - middle / distance) - np.exp(middle) * norm.cdf(
+            -distance / 2 - middle / distance
         )
         low, high = (middle, high) if profile > delta else (low, middle)
     return high
 
 
-def draws(shift, count, seed):
+def draws(distance, count, seed):
     rng = np.random.default_rng(seed)
-    return rng.normal(shift, 1.0, count), rng.normal(0.0, 1.0, count)
+    return rng.normal(distance, 1.0, count), rng.normal(0.0, 1.0, count)
 
 
 @pytest.mark.parametrize("delta", [0.01, 0.1])
 def test_counting_comes_close_to_the_gaussian_mechanism_and_stays_below(delta):
     truth = gaussian_epsilon(1.0, delta)
-    found = counting_bound(draws(1.0, 50_000, 1), draws(1.0, 100_000, 2), delta=delta, miss=0.01)
-    assert 0.85 * truth < found.epsilon < truth
+    actual = counting_bound(draws(1.0, 50_000, 1), draws(1.0, 100_000, 2), delta=delta, miss=0.01)
+    assert 0.85 * truth < actual.epsilon < truth
 
 
 def test_counting_seldom_exceeds_the_truth():
     # At miss 0.2 more than 95 of 300 false alarms have probability below 1e-6.
     truth = gaussian_epsilon(1.0, 0.05)
-    found = [
+    actual = [
         counting_bound(draws(1.0, 500, 2 * s), draws(1.0, 500, 2 * s + 1), delta=0.05, miss=0.2)
         for s in range(300)
     ]
-    assert sum(bound.epsilon > truth for bound in found) <= 95
-    assert any(bound.epsilon > 0 for bound in found)
+    assert sum(bound.epsilon > truth for bound in actual) <= 95
+    assert any(bound.epsilon > 0 for bound in actual)
 
 
 def test_choosing_the_event_on_the_judging_trials_would_be_caught():
@@ -79,12 +79,12 @@ def test_known_noise_is_tight_at_any_delta(delta):
     rng = np.random.default_rng(6)
     sums = [(rng.random((5000, 1)) < 0.2).astype(float) for _ in range(2)]
     none = np.zeros((5000, 1))
-    found = gaussian_bound(
+    actual = gaussian_bound(
         (sums[0], none), (sums[1], none), deviation=0.5, delta=delta, miss=0.01,
         certain=(False, True),
     )  # fmt: skip
     truth = mixture_epsilon(0.2, 0.5, delta)
-    assert 0.93 * truth < found.epsilon < truth
+    assert 0.93 * truth < actual.epsilon < truth
 
 
 def test_known_noise_seldom_exceeds_the_truth_and_plain_averages_would():
@@ -94,15 +94,15 @@ def test_known_noise_seldom_exceeds_the_truth_and_plain_averages_would():
     alarms, naive = 0, 0
     for _ in range(150):
         sums = [(rng.random((100, 1)) < 0.3).astype(float) for _ in range(2)]
-        found = gaussian_bound(
+        actual = gaussian_bound(
             (sums[0], none), (sums[1], none), deviation=0.5, delta=1e-3, miss=0.2,
             certain=(False, True),
         )  # fmt: skip
-        beyond = norm.sf(found.threshold, [0, 1], 0.5)
+        beyond = norm.sf(actual.threshold, [0, 1], 0.5)
         truth = np.log((0.7 * beyond[0] + 0.3 * beyond[1] - 1e-3) / beyond[0])  # of this event
-        average = norm.cdf((sums[1] - found.threshold) / 0.5).mean()
-        alarms += found.epsilon > truth
-        naive += np.log((average - 1e-3) / found.other) > truth
+        average = norm.cdf((sums[1] - actual.threshold) / 0.5).mean()
+        alarms += actual.epsilon > truth
+        naive += np.log((average - 1e-3) / actual.other) > truth
     assert alarms <= 50
     assert naive > 50
 
@@ -123,21 +123,21 @@ def test_a_rare_step_among_many_shows_in_the_largest_rather_than_the_total():
     rng = np.random.default_rng(9)
     sums = [(rng.random((4000, 20)) < 0.02).astype(float) for _ in range(2)]
     none = np.zeros((4000, 20))
-    found = gaussian_bound(
+    actual = gaussian_bound(
         (sums[0], none), (sums[1], none), deviation=0.3, delta=1e-3, miss=0.01,
         certain=(False, True),
     )  # fmt: skip
-    assert found.score == "peak"
+    assert actual.score == "peak"
     # Exactly: some step of 20 above t.
     p_step = lambda t: 0.98 * norm.sf(t, 0, 0.3) + 0.02 * norm.sf(t, 1, 0.3)  # noqa: E731
-    p = 1 - (1 - p_step(found.threshold)) ** 20
-    q = -np.expm1(20 * norm.logcdf(found.threshold, 0, 0.3))
+    p = 1 - (1 - p_step(actual.threshold)) ** 20
+    q = -np.expm1(20 * norm.logcdf(actual.threshold, 0, 0.3))
     truth = np.log((p - 1e-3) / q)
-    assert 0.9 * truth < found.epsilon < truth
+    assert 0.9 * truth < actual.epsilon < truth
 
 
 def test_a_score_at_which_both_sides_have_an_atom_is_counted_strictly():
     ones, zeros = np.ones(1000), np.zeros(1000)
-    found = counting_bound((ones, zeros), (ones, zeros), delta=0.0, miss=0.01)
-    assert found.other == pytest.approx(1 - 0.005 ** (1 / 1000))
-    assert found.epsilon > 5
+    actual = counting_bound((ones, zeros), (ones, zeros), delta=0.0, miss=0.01)
+    assert actual.other == pytest.approx(1 - 0.005 ** (1 / 1000))
+    assert actual.epsilon > 5

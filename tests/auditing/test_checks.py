@@ -37,9 +37,9 @@ def test_noise_that_is_five_percent_too_small_is_seen():
 def test_noise_that_is_too_small_for_some_batches_is_seen_there():
     batch = sizes()
     wrong = noise() * np.where(batch > 10, 0.8, 1.1)[:, None]
-    found = check_noise(wrong, batch)
-    assert "noise deviation, large batches" in found
-    assert "noise deviation, small batches" not in found
+    actual = check_noise(wrong, batch)
+    assert "noise deviation, large batches" in actual
+    assert "noise deviation, small batches" not in actual
 
 
 def test_noise_of_another_shape_is_seen():
@@ -79,11 +79,11 @@ def test_noise_that_is_partly_old_is_seen_at_its_lag(lag):
 
 def test_the_bound_on_lags_is_seldom_below_the_truth():
     # 200 audits of right noise: with a false-alarm rate of 5 % in each at most, 25 or more have a chance below 1e-4.
-    found = [
+    actual = [
         failed(repetition_checks({0: RNG.normal(size=(64, 4))}, deviation=1.0, miss=0.1))
         for _ in range(200)
     ]
-    assert sum(bool(names) for names in found) < 25
+    assert sum(bool(names) for names in actual) < 25
 
 
 def check_batches(drawn):
@@ -100,9 +100,9 @@ def test_a_rate_that_is_five_percent_too_high_is_seen():
 
 
 def test_batches_of_fixed_size_are_seen_though_their_mean_is_right():
-    found = check_batches(np.full(2000, 10))
-    assert "mean batch size" not in found
-    assert len(found) >= 2
+    actual = check_batches(np.full(2000, 10))
+    assert "mean batch size" not in actual
+    assert len(actual) >= 2
 
 
 def test_a_tuple_that_adds_more_than_one_clip_norm_is_seen():

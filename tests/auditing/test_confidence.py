@@ -18,16 +18,16 @@ def test_proportions_agree_with_scipys_exact_interval(hits, trials):
     assert proportion_upper(hits, trials, miss=0.05) == pytest.approx(oracle.high, abs=1e-12)
 
 
-@pytest.mark.parametrize("law", ["coin", "beta", "rare"])
+@pytest.mark.parametrize("law", ["fair", "beta", "rare"])
 def test_means_are_covered_as_often_as_promised(law):
     # 400 experiments at miss 0.1: 58 misses have probability below 0.3 % if the promise holds.
     rng = np.random.default_rng(3)
     draw = {
-        "coin": lambda n: rng.integers(0, 2, n).astype(float),
+        "fair": lambda n: rng.integers(0, 2, n).astype(float),
         "beta": lambda n: rng.beta(0.5, 3.0, n),
         "rare": lambda n: (rng.random(n) < 0.01).astype(float),
     }[law]
-    truth = {"coin": 0.5, "beta": 1 / 7, "rare": 0.01}[law]
+    truth = {"fair": 0.5, "beta": 1 / 7, "rare": 0.01}[law]
     missed = np.zeros(2)
     for _ in range(400):
         values, pilot = draw(300), draw(100)

@@ -65,8 +65,8 @@ def test_sums_are_those_of_the_gradient_engine(name):
         touching = (units.entities == pair.entity).any(axis=1)
         wanted = torch.tensor(np.where(touching, 100.0, -100.0)[:, None], dtype=torch.float32)
         total = engine.clipped_sum(model.losses(wanted), units.thresholds, rows_per_unit=1)
-        found = float(total.sums["layer.weight"][0, 0])
-        assert steps.sums[step, 0] == pytest.approx(found, abs=1e-5)
+        actual = float(total.sums["layer.weight"][0, 0])
+        assert steps.sums[step, 0] == pytest.approx(actual, abs=1e-5)
 
 
 def test_outputs_are_sums_plus_noise_of_the_planned_deviation():

@@ -29,8 +29,8 @@ def published_p_value(m, r, v, eps, delta):
 @pytest.mark.parametrize(("r", "v"), [(100, 60), (40, 39), (10, 0), (100, 100)])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (1.0, 1e-5), (3.0, 1e-3)])
 def test_p_values_follow_the_published_formula(r, v, epsilon, delta):
-    found = guessing_p_value(canaries=100, guesses=r, right=v, epsilon=epsilon, delta=delta)
-    assert found == pytest.approx(published_p_value(100, r, v, epsilon, delta))
+    actual = guessing_p_value(canaries=100, guesses=r, right=v, epsilon=epsilon, delta=delta)
+    assert actual == pytest.approx(published_p_value(100, r, v, epsilon, delta))
 
 
 def randomized_response(epsilon, canaries, rng):
@@ -40,23 +40,23 @@ def randomized_response(epsilon, canaries, rng):
 def test_randomized_response_is_nearly_found_out_and_seldom_overstated():
     # 200 runs at miss 0.05: more than 20 overstatements have probability below 0.2 %.
     rng = np.random.default_rng(1)
-    found = [
+    actual = [
         guessing_bound(
             canaries=1000, guesses=1000, right=randomized_response(1.0, 1000, rng), delta=0.0,
             miss=0.05,
         )
         for _ in range(200)
     ]  # fmt: skip
-    assert sum(bound > 1.0 for bound in found) <= 20
-    assert np.mean(found) > 0.8
+    assert sum(bound > 1.0 for bound in actual) <= 20
+    assert np.mean(actual) > 0.8
 
 
 def gaussian_guesses(mu, canaries, guesses, rng):
-    """Right guesses about coins whose +-1/2 mu is seen through standard normal noise."""
-    coins = rng.integers(0, 2, canaries)
-    seen = mu * (coins - 0.5) + rng.standard_normal(canaries)
+    """Right guesses about inclusions whose +-1/2 mu is seen through standard normal noise."""
+    included = rng.integers(0, 2, canaries)
+    seen = mu * (included - 0.5) + rng.standard_normal(canaries)
     order = np.argsort(-np.abs(seen))[:guesses]
-    return int(((seen[order] > 0) == coins[order]).sum())
+    return int(((seen[order] > 0) == included[order]).sum())
 
 
 def test_the_curve_seldom_rejects_the_truth_and_often_a_lie():

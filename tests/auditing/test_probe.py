@@ -22,7 +22,7 @@ def gradients_along(roles, design, present, clipping="tuple"):
     graph = roles.pair.with_entity if present else roles.pair.without_entity
     table = probe_table(*vectors(roles, design, present=present, clip_norm=0.1))
     sampler = TupleSampler(graph, sample_rate=0.5, num_negatives=2, streams=Streams(bytes(32)))
-    found, entities, relations = [], [], []
+    actual, entities, relations = [], [], []
     for step in range(12):
         batch = sampler.sample(step)
         units = get_rule(clipping).units(
@@ -35,10 +35,10 @@ def gradients_along(roles, design, present, clipping="tuple"):
         raw = unit_gradients(table, units.entities, units.endpoints, units.mask)
         assert np.allclose(raw, (raw @ DIRECTION)[:, None] * DIRECTION)  # nothing across it
         keep = ~units.mask.all(axis=1)
-        found.append((raw @ DIRECTION)[keep] / 0.1)
+        actual.append((raw @ DIRECTION)[keep] / 0.1)
         entities.append(units.entities[keep])
         relations.append(batch.relation_ids[units.tuple_index][keep])
-    return np.concatenate(found), np.concatenate(entities), np.concatenate(relations)
+    return np.concatenate(actual), np.concatenate(entities), np.concatenate(relations)
 
 
 @pytest.mark.parametrize("clipping", ["tuple", "pair"])
@@ -72,10 +72,10 @@ def test_for_a_relation_only_its_own_tuple_pushes(design):
     plan = PrivacyPlan(**{**PLAN.to_dict(), "unit": "relation"})
     roles = crowded_pair(plan)
     along, _, relations = gradients_along(roles, design, True)
-    own = relations == roles.pair.relation
-    assert own.any()
-    assert (along[own] > 1000).all()
-    assert (along[~own] <= 0).all()
+    of_relation = relations == roles.pair.relation
+    assert of_relation.any()
+    assert (along[of_relation] > 1000).all()
+    assert (along[~of_relation] <= 0).all()
 
 
 def test_the_encoder_is_an_encoder_with_one_trainable_layer():

@@ -10,10 +10,10 @@ from reldp.errors import InputError
 
 def exhaustive_movement(rule, batch):
     """The sum's movement with explicit aligned gradients, signs chosen unit by unit."""
-    own = (batch.positives == 0).any(axis=1)
+    has_entity = (batch.positives == 0).any(axis=1)
     before = rule.units(batch.positives, batch.negatives, clip_norm=1.0)
-    replaced = np.where(batch.negatives == 0, batch.substitute, batch.negatives)[~own]
-    after = rule.units(batch.positives[~own], replaced, clip_norm=1.0)
+    replaced = np.where(batch.negatives == 0, batch.substitute, batch.negatives)[~has_entity]
+    after = rule.units(batch.positives[~has_entity], replaced, clip_norm=1.0)
     key = lambda row: tuple(row)  # noqa: E731 - a gradient is a function of the unit's members
     was = {key(row): limit for row, limit in zip(before.entities, before.thresholds, strict=True)}
     now = {key(row): limit for row, limit in zip(after.entities, after.thresholds, strict=True)}
@@ -28,9 +28,9 @@ def test_movement_is_what_gradients_per_unit_can_reach(name):
 
 
 def test_families_are_legal_batches():
-    found = list(families(4, 3))
-    assert len(found) > 20
-    assert all(batch.legal(4) for _, batch in found)
+    actual = list(families(4, 3))
+    assert len(actual) > 20
+    assert all(batch.legal(4) for _, batch in actual)
 
 
 def test_illegal_batches_are_recognized():
@@ -44,11 +44,11 @@ def test_illegal_batches_are_recognized():
 
 def test_the_frequency_rule_is_broken_from_families_and_from_nothing():
     rule = get_rule("frequency")
-    found = search_neighbors(rule, max_degree=5, num_negatives=4, evaluations=300)
-    assert found.ratio >= 6.75
-    assert found.batch.legal(5)
-    assert found.verdict.startswith("REFUTED: in a batch of")
-    assert json.loads(json.dumps(found.to_dict()))["batch"]["entity"] == 0
+    actual = search_neighbors(rule, max_degree=5, num_negatives=4, evaluations=300)
+    assert actual.ratio >= 6.75
+    assert actual.batch.legal(5)
+    assert actual.verdict.startswith("REFUTED: in a batch of")
+    assert json.loads(json.dumps(actual.to_dict()))["batch"]["entity"] == 0
     alone = search_neighbors(
         rule, max_degree=5, num_negatives=4, evaluations=6000, use_families=False
     )
@@ -58,10 +58,10 @@ def test_the_frequency_rule_is_broken_from_families_and_from_nothing():
 
 @pytest.mark.parametrize("name", ["tuple", "pair"])
 def test_the_proven_rules_hold_and_their_claims_are_reached(name):
-    found = search_neighbors(get_rule(name), max_degree=3, num_negatives=3, evaluations=3000)
-    assert found.ratio == pytest.approx(1.0, abs=1e-9)
-    assert not found.refuted
-    assert found.verdict.startswith("Consistent: of 3,000 batches none")
+    actual = search_neighbors(get_rule(name), max_degree=3, num_negatives=3, evaluations=3000)
+    assert actual.ratio == pytest.approx(1.0, abs=1e-9)
+    assert not actual.refuted
+    assert actual.verdict.startswith("Consistent: of 3,000 batches none")
 
 
 def test_a_pair_rule_that_divides_by_unmasked_negatives_is_caught():
@@ -76,10 +76,10 @@ def test_a_pair_rule_that_divides_by_unmasked_negatives_is_caught():
             return units
 
     claim = claimed_shift(get_rule("pair"), 2)
-    found = search_neighbors(
+    actual = search_neighbors(
         Renormalized(), max_degree=2, num_negatives=2, claim=claim, evaluations=4000
     )
-    assert found.ratio > 1.4
+    assert actual.ratio > 1.4
 
 
 def test_a_foreign_rule_needs_a_claim():

@@ -4,7 +4,7 @@ from reldp.auditing.checks import Check
 from reldp.auditing.results import Bound
 from reldp.auditing.step_results import StepAudit
 
-KEPT = Bound(
+CONSISTENT = Bound(
     delta=0.3, claimed=2.0, epsilon=1.5, direction="removal", method="counting", score="projection",
     design="still", case="many own",
 )  # fmt: skip
@@ -24,7 +24,7 @@ def audit_of(bounds, checks):
 
 
 def test_a_kept_claim_says_how_much_was_tried():
-    audit = audit_of([KEPT], [PASSED])
+    audit = audit_of([CONSISTENT], [PASSED])
     assert not audit.refuted
     assert audit.verdict == (
         "Consistent: the training step kept its claim in 1 cases and 1 checks of noise, batches and clipping "
@@ -33,7 +33,7 @@ def test_a_kept_claim_says_how_much_was_tried():
 
 
 def test_a_broken_bound_and_a_failed_check_are_both_named():
-    audit = audit_of([KEPT, BROKEN], [PASSED, FAILED])
+    audit = audit_of([CONSISTENT, BROKEN], [PASSED, FAILED])
     assert audit.refuted
     assert (
         "in the case 'one other' epsilon is at least 1.5 at delta 0.3, the claim is 1"
@@ -49,7 +49,7 @@ def test_each_alone_refutes():
 
 
 def test_records_and_dictionaries_are_json():
-    audit = audit_of([KEPT], [PASSED, FAILED])
+    audit = audit_of([CONSISTENT], [PASSED, FAILED])
     assert json.loads(json.dumps(audit.to_record()))["kind"] == "training step"
     values = json.loads(json.dumps(audit.to_dict()))
     assert values["bounds"][0]["case"] == "many own"

@@ -11,9 +11,9 @@ def outputs(values):
 
 def test_scores_by_hand():
     near, far = outputs([[3.0, 3.0]]), outputs([[0.0, 0.0]])
-    found = step_scores(near, far)(outputs([[1.0, 1.0], [1.0, -1.0]]))
+    actual = step_scores(near, far)(outputs([[1.0, 1.0], [1.0, -1.0]]))
     root = 2**0.5
-    assert np.allclose(found["projection"], [root, 0])
-    assert np.allclose(found["distance from with"], [2 * root, 3 * root])
-    assert np.allclose(found["distance from without"], [root, 0])
-    assert np.allclose(found["rest"], [0, root])
+    assert np.allclose(actual["projection"], [root, 0])
+    assert np.allclose(actual["distance from with"], [2 * root, 3 * root])
+    assert np.allclose(actual["distance from without"], [root, 0])
+    assert np.allclose(actual["rest"], [0, root])

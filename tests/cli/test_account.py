@@ -74,17 +74,17 @@ def refusal(capsys, command="account", drop=(), **changes):
     ],
 )
 def test_the_papers_default_costs_what_it_should(capsys, changes, low, high, analysis, status):
-    found = answer(capsys, **changes)
-    assert low <= found["epsilon"] <= high
-    assert (found["analysis"], found["status"]) == (analysis, status)
-    assert found["accountant"] == changes.get("accountant", "pld")
+    printed = answer(capsys, **changes)
+    assert low <= printed["epsilon"] <= high
+    assert (printed["analysis"], printed["status"]) == (analysis, status)
+    assert printed["accountant"] == changes.get("accountant", "pld")
 
 
 def test_the_answer_is_the_plans_own(capsys):
-    found = answer(capsys, **SMALL)
-    plan = PrivacyPlan.from_dict(found["plan"])
-    assert found["epsilon"] == plan.epsilon("rdp")
-    assert found["delta"] == plan.delta == 1e-5
+    printed = answer(capsys, **SMALL)
+    plan = PrivacyPlan.from_dict(printed["plan"])
+    assert printed["epsilon"] == plan.epsilon("rdp")
+    assert printed["delta"] == plan.delta == 1e-5
 
 
 def test_a_batch_size_is_a_rate(capsys):
@@ -102,10 +102,10 @@ def test_units_and_pools_reach_the_plan(capsys):
 
 
 def test_no_noise_is_infinite_and_valid_json(capsys):
-    found = answer(capsys, **{**SMALL, "noise_multiplier": "0"})
-    assert found["epsilon"] == "Infinity"
-    assert float(found["epsilon"]) == math.inf
-    assert found["guarantee"].startswith("Nothing is guaranteed")
+    printed = answer(capsys, **{**SMALL, "noise_multiplier": "0"})
+    assert printed["epsilon"] == "Infinity"
+    assert float(printed["epsilon"]) == math.inf
+    assert printed["guarantee"].startswith("Nothing is guaranteed")
 
 
 def test_no_steps_cost_nothing(capsys):
@@ -125,7 +125,7 @@ def test_the_frequency_rule_is_never_shown_without_its_warning(capsys):
     assert "Proven" not in out
 
 
-def test_the_price_list_compares_all_ways(capsys):
+def test_the_comparison_has_all_rules_and_accountants(capsys):
     values = {k: v for k, v in SMALL.items() if k != "accountant"}
     code, out, _ = run(capsys, "account", values, "--price-list", "--json")
     assert code == 0

@@ -57,12 +57,12 @@ def test_a_plan_by_flags_gets_a_table_and_a_verdict(capsys):
 
 def test_json_states_seed_trials_and_confidence(capsys):
     assert main(["audit", *FLAGS, *QUICK, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["seed"] == 1
-    assert found["step"]["trials"] == 100
-    assert found["mechanism"]["trials"] == 2000
-    assert found["mechanism"]["confidence"] == 0.99
-    assert [b["delta"] for b in found["mechanism"]["bounds"]] == [0.01, 0.05]
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["seed"] == 1
+    assert printed["step"]["trials"] == 100
+    assert printed["mechanism"]["trials"] == 2000
+    assert printed["mechanism"]["confidence"] == 0.99
+    assert [b["delta"] for b in printed["mechanism"]["bounds"]] == [0.01, 0.05]
 
 
 def test_a_plan_file_and_a_picture(tmp_path, capsys):
@@ -96,9 +96,9 @@ def test_canaries_train_a_copy_and_leave_nothing_of_it(run, graph, capsys, monke
     arguments = ["audit", str(run), *QUICK, "--at-delta", "0.05", "--canaries", "30"]
     assert main([*arguments, "--graph", str(graph), "--json"]) == 0
     captured = capsys.readouterr()
-    found = json.loads(captured.out)["training"]
-    assert found["num_canaries"] == 30
-    assert found["plan"]["num_entities"] > 300
+    printed = json.loads(captured.out)["training"]
+    assert printed["num_canaries"] == 30
+    assert printed["plan"]["num_entities"] > 300
     assert "will be deleted" in captured.err
     assert list(tmp_path.iterdir()) == []
     verify(run)
@@ -109,8 +109,8 @@ def test_what_canaries_showed_reaches_no_public_file(run, graph, capsys):
     arguments = ["audit", str(run), *QUICK, "--at-delta", "0.05", "--canaries", "30"]
     main([*arguments, "--graph", str(graph), "--json"])
     captured = capsys.readouterr()
-    found = json.loads(captured.out)["training"]
-    assert found["sensitive"] is True
+    printed = json.loads(captured.out)["training"]
+    assert printed["sensitive"] is True
     assert "second run on the private graph" in captured.err
     kinds = [audit["kind"] for audit in read_ledger(run / "ledger.jsonl").audits]
     assert kinds[-3:] == ["training step", "mechanism", "search for bad neighbors"]

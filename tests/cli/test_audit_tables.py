@@ -3,7 +3,7 @@ from dataclasses import replace
 from reldp.auditing.results import Bound, MechanismAudit
 from reldp.auditing.suite import AuditResults
 from reldp.cli.audit_tables import print_audits
-from tests.auditing.test_step_results import BROKEN, FAILED, KEPT, PASSED, audit_of
+from tests.auditing.test_step_results import BROKEN, CONSISTENT, FAILED, PASSED, audit_of
 
 
 def mechanism():
@@ -18,8 +18,8 @@ def mechanism():
 
 
 def test_every_case_has_its_tightest_bound_and_every_check_a_row(capsys):
-    loose = replace(KEPT, delta=0.1, epsilon=0.5)
-    step = audit_of([loose, KEPT, BROKEN], [PASSED, FAILED])
+    loose = replace(CONSISTENT, delta=0.1, epsilon=0.5)
+    step = audit_of([loose, CONSISTENT, BROKEN], [PASSED, FAILED])
     print_audits(AuditResults(mechanism=mechanism(), step=step), None)
     out = capsys.readouterr().out
     assert out.count("many own") == 1

@@ -24,22 +24,22 @@ def answer(capsys, given):
 @pytest.mark.parametrize("accountant", ["rdp", "pld"])
 def test_the_least_noise_for_a_target(capsys, accountant):
     given = values(["noise_multiplier"], target_epsilon="2", accountant=accountant)
-    found = answer(capsys, given)
-    assert found["epsilon"] <= 2
-    assert found["solved_for"] == "noise_multiplier"
-    plan = PrivacyPlan.from_dict(found["plan"])
-    assert plan.noise_multiplier == found["noise_multiplier"]
-    assert plan.epsilon(accountant) == found["epsilon"]
-    less = replace(plan, noise_multiplier=found["noise_multiplier"] / 1.002)
+    printed = answer(capsys, given)
+    assert printed["epsilon"] <= 2
+    assert printed["solved_for"] == "noise_multiplier"
+    plan = PrivacyPlan.from_dict(printed["plan"])
+    assert plan.noise_multiplier == printed["noise_multiplier"]
+    assert plan.epsilon(accountant) == printed["epsilon"]
+    less = replace(plan, noise_multiplier=printed["noise_multiplier"] / 1.002)
     assert less.epsilon(accountant) > 2
 
 
 def test_the_most_steps_for_a_target(capsys):
-    found = answer(capsys, values(["num_steps"], target_epsilon="1.2", accountant="pld"))
-    plan = PrivacyPlan.from_dict(found["plan"])
-    assert found["solved_for"] == "num_steps"
-    assert found["num_steps"] == plan.num_steps
-    assert plan.epsilon() == found["epsilon"] <= 1.2
+    printed = answer(capsys, values(["num_steps"], target_epsilon="1.2", accountant="pld"))
+    plan = PrivacyPlan.from_dict(printed["plan"])
+    assert printed["solved_for"] == "num_steps"
+    assert printed["num_steps"] == plan.num_steps
+    assert plan.epsilon() == printed["epsilon"] <= 1.2
     assert plan.epsilon(num_steps=plan.num_steps + 1) > 1.2
 
 
@@ -53,8 +53,8 @@ def test_noise_is_shown_rounded_up(capsys):
 
 def test_the_frequency_rule_stays_a_claim(capsys):
     claimed = {"clipping": "frequency", "accountant": "pld"}
-    found = answer(capsys, values(["noise_multiplier"], target_epsilon="2", **claimed))
-    assert (found["analysis"], found["status"]) == ("claimed", "claimed")
+    printed = answer(capsys, values(["noise_multiplier"], target_epsilon="2", **claimed))
+    assert (printed["analysis"], printed["status"]) == ("claimed", "claimed")
 
 
 @pytest.mark.parametrize(
@@ -104,14 +104,14 @@ CHOICES = {
     "num_steps": [None, "0", "3", "1e5"],
     "num_negatives": ["0", "4", "1e6"],
     "clipping": ["tuple", "pair", "frequency"],
-    "unit": ["relation"],  # the cheapest to price
+    "unit": ["relation"],  # the fastest to account for
 }
 
 
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(st.fixed_dictionaries({name: st.sampled_from(found) for name, found in CHOICES.items()}))
+@given(st.fixed_dictionaries({name: st.sampled_from(printed) for name, printed in CHOICES.items()}))
 def test_any_values_give_an_answer_or_one_line(capsys, changes):
     capsys.readouterr()
     given = {k: v for k, v in {**SMALL, **changes}.items() if v is not None}

@@ -24,14 +24,14 @@ def test_a_run_is_evaluated_and_remembers_it(tmp_path, graph, capsys):
     result = Trainer(*small_parts()).fit(tmp_path / "run")
     command = ["evaluate", str(tmp_path / "run"), "--graph", graph, "--candidates", "64"]
     assert main([*command, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    printed = json.loads(capsys.readouterr().out)
     expected = evaluate(result.encoder, small_graph(seed=3), 64)
-    assert found["mrr"] == pytest.approx(expected["mrr"])
-    assert "sensitive" in found["privacy"]
+    assert printed["mrr"] == pytest.approx(expected["mrr"])
+    assert "sensitive" in printed["privacy"]
     assert main(command) == 0
     assert "prec@1" in capsys.readouterr().out
-    kept = (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()
-    assert [json.loads(line)["mrr"] for line in kept] == [found["mrr"]] * 2
+    stored = (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()
+    assert [json.loads(line)["mrr"] for line in stored] == [printed["mrr"]] * 2
     assert main(["verify", str(tmp_path / "run")]) == 0
 
 
@@ -43,9 +43,9 @@ def test_all_candidates_and_a_bare_text_encoder(tmp_path, capsys):
     model = str(write_model("bert", tmp_path / "model"))
     command = ["evaluate", model, "--graph", str(tmp_path / "graph"), "--candidates", "all"]
     assert main([*command, "--pooling", "cls", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["filtered"]
-    assert {"hits@1", "hits@10", "mrr", "ndcg"} <= set(found)
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["filtered"]
+    assert {"hits@1", "hits@10", "mrr", "ndcg"} <= set(printed)
 
 
 @pytest.mark.parametrize(

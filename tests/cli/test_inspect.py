@@ -63,14 +63,14 @@ def test_json_holds_the_histogram_the_caps_and_noise_that_meets_the_target(
         main(["inspect", "wordnet-verbs", "--target-epsilon", "4", "--sizes", "public", "--json"])
         == 0
     )
-    found = json.loads(capsys.readouterr().out)
-    assert (found["num_entities"], found["num_relations"]) == (13_639, 15_145)
-    assert sum(bar["num_entities"] for bar in found["degrees"]["bars"]) == 13_639
-    assert [cap["max_degree"] for cap in found["caps"]] == [2, 5, 10, 20]
-    assert found["sensitive"] is True
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["num_entities"], printed["num_relations"]) == (13_639, 15_145)
+    assert sum(bar["num_entities"] for bar in printed["degrees"]["bars"]) == 13_639
+    assert [cap["max_degree"] for cap in printed["caps"]] == [2, 5, 10, 20]
+    assert printed["sensitive"] is True
     capped = bundled.load("wordnet-verbs").cap_degrees(5, seed=0)
     settings = suggest_settings(5, capped.num_relations)
-    (row,) = found["suggestion"]["plans"]
+    (row,) = printed["suggestion"]["plans"]
     plan = PrivacyPlan(
         num_entities=capped.num_entities,
         num_relations=capped.num_relations,

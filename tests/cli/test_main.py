@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import reldp
-from reldp.cli import main as frame
+from reldp.cli import main as program
 from reldp.cli.main import COMMANDS, main
 
 FLAGS = [
@@ -89,7 +89,7 @@ def test_an_error_of_the_library_becomes_its_flag(capsys, monkeypatch):
     def refuse(**_):
         raise reldp.ReldpError("`clip_norm` must be above 0, got 0.\nTry 1.")
 
-    monkeypatch.setattr(frame._root, "main", refuse)
+    monkeypatch.setattr(program._root, "main", refuse)
     err = fails_in_one_line(capsys, "account")
     assert err == "reldp: --clip-norm must be above 0, got 0. Try 1.\n"
 
@@ -98,7 +98,7 @@ def test_a_file_that_cannot_be_opened_is_one_line(capsys, monkeypatch):
     def refuse(**_):
         raise PermissionError(13, "Permission denied", "/somewhere/secret/plan.json")
 
-    monkeypatch.setattr(frame._root, "main", refuse)
+    monkeypatch.setattr(program._root, "main", refuse)
     assert fails_in_one_line(capsys, "account") == "reldp: Permission denied (plan.json).\n"
 
 
@@ -106,7 +106,7 @@ def test_an_interrupt_is_130(capsys, monkeypatch):
     def stop(**_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(frame._root, "main", stop)
+    monkeypatch.setattr(program._root, "main", stop)
     code, _, err = run(capsys, "account")
     assert (code, err) == (130, "reldp: stopped by the user.\n")
 
@@ -122,7 +122,7 @@ def test_the_process_exits_with_the_code():
     assert done.stderr.count("\n") == 1
 
 
-def test_pricing_from_the_shell_loads_no_heavy_package():
+def test_accounting_from_the_shell_loads_no_heavy_package():
     code = (
         "import sys, json; from reldp.cli.main import main; "
         "main('account --num-entities 1e4 --num-relations 2e4 --max-degree 5 --num-negatives 4 --sample-rate 1e-3 "
@@ -173,7 +173,7 @@ def test_a_model_that_is_not_there_is_named_by_its_flag(capsys, tmp_path):
 def help_pages():
     """Every command and subcommand with its help page."""
     for name in COMMANDS:
-        command = frame._root.get_command(click.Context(frame._root), name)
+        command = program._root.get_command(click.Context(program._root), name)
         context = click.Context(command, info_name=f"reldp {name}")
         yield name, command, context
         for inner in getattr(command, "commands", {}).values():

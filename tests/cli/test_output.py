@@ -54,7 +54,7 @@ def test_json_is_valid_where_epsilon_is_infinite():
     assert float(read["epsilon"]) == math.inf
 
 
-def test_a_price_that_is_no_number_is_never_printed():
+def test_an_epsilon_that_is_no_number_is_never_printed():
     with pytest.raises(ValueError):
         to_json({"epsilon": math.nan})
 
@@ -110,7 +110,7 @@ def test_the_table_shows_every_kind_of_plan(capsys, clipping, unit, negatives):
     assert max(len(line) for line in out.splitlines()) <= 80
 
 
-def test_the_price_list_marks_claims(capsys):
+def test_the_comparison_marks_claims(capsys):
     rows = [
         RuleCost(
             clipping="frequency",

@@ -45,9 +45,9 @@ def test_the_path_leads_to_the_page(capsys):
 
 
 def test_json_is_one_object(capsys):
-    found = json.loads(shown(capsys, "2.2", "--json"))
-    assert found["section"] == "2.2"
-    assert found["text"].startswith("### 2.2 ")
+    printed = json.loads(shown(capsys, "2.2", "--json"))
+    assert printed["section"] == "2.2"
+    assert printed["text"].startswith("### 2.2 ")
 
 
 @pytest.mark.parametrize("section", ["9.9", "3.2.1", "", "\x1b[31m"])
@@ -84,7 +84,7 @@ def test_the_wheel_carries_the_page_where_the_command_looks():
 
 def test_sections_end_where_one_of_their_level_begins():
     page = "# T\n## 1. A\na\n### 1.1 B\nb\n### 1.2 C\nc\n## 2. D\nd\n## References\nr\n"
-    found = sections(page)
-    assert list(found) == ["1", "1.1", "1.2", "2", "references"]
-    assert found["1"] == "## 1. A\na\n### 1.1 B\nb\n### 1.2 C\nc\n"
-    assert found["1.2"] == "### 1.2 C\nc\n"
+    printed = sections(page)
+    assert list(printed) == ["1", "1.1", "1.2", "2", "references"]
+    assert printed["1"] == "## 1. A\na\n### 1.1 B\nb\n### 1.2 C\nc\n"
+    assert printed["1.2"] == "### 1.2 C\nc\n"

@@ -38,10 +38,10 @@ def errors(text):
 def test_flags_are_enough(tmp_path, graph, capsys):
     run = str(tmp_path / "run")
     assert main(["train", graph, "-o", run, *FLAGS, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["status"] == "proven"
-    assert found["steps"]["counted"] == 4
-    assert 0 < found["epsilon"] < 10
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["status"] == "proven"
+    assert printed["steps"]["counted"] == 4
+    assert 0 < printed["epsilon"] < 10
     assert main(["verify", run]) == 0
 
 
@@ -85,9 +85,9 @@ def test_no_privacy_says_so(tmp_path, graph, capsys):
     sizes = ["--max-degree", "4", *SIZES]
     run = str(tmp_path / "run")
     assert main(["train", graph, "-o", run, *sizes, "--no-privacy", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["epsilon"] == "Infinity"
-    assert "No privacy" in found["summary"]
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["epsilon"] == "Infinity"
+    assert "No privacy" in printed["summary"]
 
 
 def test_poor_plans_are_warned_about_in_one_line_each(tmp_path, graph, capsys):
@@ -131,9 +131,9 @@ def test_sizes_are_private_by_default_and_their_cost_is_said(tmp_path, large_gra
     assert plan["sizes"] == "private"
     assert plan["num_entities"] < 3000
     assert plan["num_relations"] > 6000
-    found = json.loads(said.out)
-    assert "which are included" in found["sizes"]
-    assert 3.9 < found["epsilon"] <= 4
+    printed = json.loads(said.out)
+    assert "which are included" in printed["sizes"]
+    assert 3.9 < printed["epsilon"] <= 4
     for place in run.rglob("*"):
         if place.is_file() and place.name != "sensitive.json":
             assert not re.search(rb"\b(3,?000|6,?000)\b", place.read_bytes()), place.name
@@ -156,7 +156,7 @@ def test_a_run_that_goes_on_never_releases_sizes_again(tmp_path, large_graph, ca
     command = ["train", str(folder), "--max-degree", "4", "--target-epsilon", "4"]
     command += ["--num-steps", "2", "-o", str(tmp_path / "run")]
     assert main(command) == 0
-    kept = (folder / "sizes.private.json").read_bytes()
+    stored = (folder / "sizes.private.json").read_bytes()
     (folder / "sizes.private.json").unlink()
     monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "elsewhere"))
     capsys.readouterr()
@@ -165,7 +165,7 @@ def test_a_run_that_goes_on_never_releases_sizes_again(tmp_path, large_graph, ca
     assert len(said) == 1
     assert "Copy sizes.private.json into the graph's folder" in said[0]
     assert not (folder / "sizes.private.json").exists()
-    (folder / "sizes.private.json").write_bytes(kept)
+    (folder / "sizes.private.json").write_bytes(stored)
     assert main(command) == 0
 
 

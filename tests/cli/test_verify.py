@@ -16,9 +16,9 @@ def test_a_good_run_passes_and_an_edited_one_fails_in_one_line(tmp_path, capsys)
     assert main(["verify", str(tmp_path / "run")]) == 0
     assert capsys.readouterr().out.count("ok  ") == 9
     assert main(["verify", str(tmp_path / "run"), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["verified"]
-    assert found["epsilon"] > 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["verified"]
+    assert printed["epsilon"] > 0
     plan = tmp_path / "run" / "plan.json"
     plan.write_text(plan.read_text().replace('"noise_multiplier": 2.0', '"noise_multiplier": 2.5'))
     assert main(["verify", str(tmp_path / "run")]) == 3

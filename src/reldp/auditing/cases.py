@@ -59,16 +59,16 @@ class StepCase:
 def step_cases(plan: PrivacyPlan, deltas: tuple[float, ...] | None = None) -> list[StepCase]:
     """The cases of a plan: its own graphs under both designs, then the stress cases."""
     chosen = default_deltas(plan) if deltas is None else tuple(sorted(set(deltas)))
-    own = [
+    plan_cases = [
         StepCase(name="plan", plan=plan, graph="crowded", design=design, deltas=chosen)
         for design in ("still", "against")
     ]
-    return own + stress_cases(plan)
+    return plan_cases + stress_cases(plan)
 
 
 def stress_cases(plan: PrivacyPlan) -> list[StepCase]:
     """The stress cases of a plan."""
-    k, own = plan.num_negatives, min(plan.max_degree, _MAX_ENTITY_RELATIONS)
+    k, degree = plan.num_negatives, min(plan.max_degree, _MAX_ENTITY_RELATIONS)
 
     def case(
         name: str,
@@ -100,7 +100,7 @@ def stress_cases(plan: PrivacyPlan) -> list[StepCase]:
         ),
         case(
             "many own", "still", (0.3,),
-            num_entities=spare, num_relations=4, max_degree=own, noise_multiplier=0.5 * own,
+            num_entities=spare, num_relations=4, max_degree=degree, noise_multiplier=0.5 * degree,
         ),
         case(
             "rate", "still", (0.72,),

@@ -40,7 +40,7 @@ IntArray = npt.NDArray[np.int64]
 
 DESIGNS = ("still", "against")
 _LONG = 1e4  # gradient of the entity's tuples, in clip norms
-_OTHER = 5.0  # of all others
+_OTHER = 5.0  # of all other entities
 _LEAK = 1e4  # the entity's c in the hubs' dimensions: more than a microbatch has rows
 _MAX_DIMENSIONS = 8
 
@@ -76,11 +76,11 @@ def crowded_pair(plan: PrivacyPlan) -> Roles:
         PlanError: The plan's sizes form no graph without repeated relations.
     """
     n, degree = plan.num_entities, plan.max_degree
-    others = n - 1 if plan.unit == "entity" else n
-    unprotected = min(plan.pool_size, others) if plan.negatives == "unprotected" else others
+    num_others = n - 1 if plan.unit == "entity" else n
+    unprotected = min(plan.pool_size, num_others) if plan.negatives == "unprotected" else num_others
     relations = _crowd(plan.num_relations)
     num_hubs = int(relations.max()) + 1
-    if num_hubs > unprotected or degree > others:
+    if num_hubs > unprotected or degree > num_others:
         raise PlanError(
             f"`num_relations` must fit between {unprotected} entities, got {plan.num_relations}. "
             "Audit a plan of a graph without repeated relations."
@@ -89,12 +89,14 @@ def crowded_pair(plan: PrivacyPlan) -> Roles:
         return _for_relation(plan, relations, num_hubs, unprotected)
     pair = pair_from_relations(
         relations,
-        entity_relations=range(others - degree, others),
+        entity_relations=range(num_others - degree, num_others),
         num_entities=n,
         max_degree=degree,
         unprotected=unprotected,
     )
-    return _roles(pair, np.arange(others - degree, others), relations, np.ones(num_hubs, np.int64))
+    return _roles(
+        pair, np.arange(num_others - degree, num_others), relations, np.ones(num_hubs, np.int64)
+    )
 
 
 def _for_relation(plan: PrivacyPlan, relations: IntArray, num_hubs: int, unprotected: int) -> Roles:
@@ -146,8 +148,8 @@ def vectors(roles: Roles, design: str, *, present: bool, clip_norm: float) -> tu
     shape = (graph.num_entities, 1 + int(roles.dimensions.max(initial=1)))
     moving, still = np.zeros(shape), np.zeros(shape)
     by_relation = pair.entity is None
-    others = _OTHER * clip_norm if design == "against" else 0.0
-    moving[roles.hubs, roles.dimensions] = others
+    hub_gradient = _OTHER * clip_norm if design == "against" else 0.0
+    moving[roles.hubs, roles.dimensions] = hub_gradient
     still[roles.hubs, roles.dimensions] = 1.0
     still[roles.hubs, 0] = 0.0 if by_relation else 1.0
     still[roles.partners, 0] = -1.0
@@ -155,5 +157,5 @@ def vectors(roles: Roles, design: str, *, present: bool, clip_norm: float) -> tu
         moving[graph.num_entities - 1, 0] = _LONG * clip_norm
     elif present:
         moving[pair.entity, 0] = _LONG * clip_norm
-        still[pair.entity, 1:] = _LEAK if others else 0.0
+        still[pair.entity, 1:] = _LEAK if hub_gradient else 0.0
     return moving, still

@@ -52,7 +52,7 @@ __all__ = ["audit_step", "default_workers"]
 
 _Label = tuple[str, str, int]  # case, design, whether the entity is present (or the branch)
 
-_OWN, _CHECKS, _NOISE = "plan", "checks", "noise"
+_PLAN, _CHECKS, _NOISE = "plan", "checks", "noise"
 _DIRECTIONS = {"removal": (0, 1), "insertion": (1, 0)}
 _LEAST_TRIALS = 100
 _BRANCHES = 2
@@ -97,22 +97,22 @@ def audit_step(
     """
     _check(plan, trials, confidence)
     started = time.monotonic()
-    used, own = settings or StepSettings(), steps_alone(plan)
-    every = step_cases(own, None if deltas is None else tuple(deltas))
-    wanted = {_CHECKS, *(case.name for case in every)} if cases is None else set(cases)
-    jobs = _jobs(every, wanted, trials, new_key() if key is None else key)
+    used, steps_plan = settings or StepSettings(), steps_alone(plan)
+    all_cases = step_cases(steps_plan, None if deltas is None else tuple(deltas))
+    wanted = {_CHECKS, *(case.name for case in all_cases)} if cases is None else set(cases)
+    jobs = _jobs(all_cases, wanted, trials, new_key() if key is None else key)
     if _CHECKS in wanted:
-        jobs |= _noise_jobs(own, addresses or _addresses(own, used, trials), jobs)
-    chosen = [case for case in every if case.name in wanted]
+        jobs |= _noise_jobs(steps_plan, addresses or _addresses(steps_plan, used, trials), jobs)
+    chosen = [case for case in all_cases if case.name in wanted]
     claims = [{delta: step_epsilon(case.plan, delta) for delta in case.deltas} for case in chosen]
     outputs = _run(jobs, used, workers, progress)
-    miss = (1 - confidence) / (len(every) + 1)  # the checks together count as a case
+    miss = (1 - confidence) / (len(all_cases) + 1)  # the checks together count as a case
     judged = zip(chosen, claims, strict=True)
     return StepAudit(
         bounds=tuple(
             b for case, claim in judged for b in _judge(case, claim, outputs, trials, miss)
         ),
-        checks=tuple(_checks(own, outputs, miss) if _CHECKS in wanted else []),
+        checks=tuple(_checks(steps_plan, outputs, miss) if _CHECKS in wanted else []),
         trials=trials,
         confidence=confidence,
         seconds=time.monotonic() - started,
@@ -148,16 +148,16 @@ def _subkey(key: bytes, *labels: object) -> bytes:
 
 
 def _jobs(
-    every: Sequence[StepCase], wanted: set[str], trials: int, key: bytes
+    all_cases: Sequence[StepCase], wanted: set[str], trials: int, key: bytes
 ) -> dict[_Label, Job]:
     """The jobs of the wanted cases; the checks need the plan's own graph without the entity."""
-    found: dict[_Label, Job] = {}
-    for case in every:
+    jobs: dict[_Label, Job] = {}
+    for case in all_cases:
         for present in (True, False):
             label = (case.name, case.design, present)
-            is_checked = _CHECKS in wanted and case.name == _OWN and not present
+            is_checked = _CHECKS in wanted and case.name == _PLAN and not present
             if case.name in wanted or is_checked:
-                found[label] = Job(
+                jobs[label] = Job(
                     plan=case.plan,
                     graph=case.graph,
                     design=case.design,
@@ -165,7 +165,7 @@ def _jobs(
                     key=_subkey(key, *label),
                     count=_pilot(trials * case.effort) + trials * case.effort,
                 )
-    return found
+    return jobs
 
 
 def _addresses(plan: PrivacyPlan, settings: StepSettings, trials: int) -> int:
@@ -190,7 +190,7 @@ def _noise_jobs(plan: PrivacyPlan, count: int, jobs: dict[_Label, Job]) -> dict[
         noise_multiplier=plan.noise_multiplier,
         delta=0.01,
     )
-    key = jobs[_OWN, "still", False].key
+    key = jobs[_PLAN, "still", False].key
     return {
         (_NOISE, "still", branch): Job(
             plan=quiet,
@@ -214,12 +214,12 @@ def _run(
 ) -> dict[_Label, Outputs]:
     """The outputs of all jobs by their labels."""
     total = sum(job.count for job in jobs.values())
-    tell = None if progress is None else partial(_tell, progress, total)
+    report = None if progress is None else partial(_report_total, progress, total)
     ready = [replace(job, settings=settings) for job in jobs.values()]
-    return dict(zip(jobs, run_jobs(ready, workers=workers, progress=tell), strict=True))
+    return dict(zip(jobs, run_jobs(ready, workers=workers, progress=report), strict=True))
 
 
-def _tell(progress: Callable[[int, int], None], total: int, done: int) -> None:
+def _report_total(progress: Callable[[int, int], None], total: int, done: int) -> None:
     progress(done, total)
 
 
@@ -240,7 +240,7 @@ def _judge(
     part = miss / (len(case.deltas) * len(_DIRECTIONS))
     bounds = []
     for delta in case.deltas:
-        found = []
+        candidates = []
         for direction, (p, q) in _DIRECTIONS.items():
             tried = {
                 name: counting_bound(
@@ -253,7 +253,7 @@ def _judge(
             }
             # Chosen by what the pilot trials expect, never by what the judging trials show.
             name, best = max(tried.items(), key=lambda item: item[1].expected)
-            found.append(
+            candidates.append(
                 Bound(
                     delta=delta,
                     claimed=claims[delta],
@@ -265,7 +265,7 @@ def _judge(
                     case=case.name,
                 )
             )
-        bounds.append(max(found, key=lambda bound: bound.epsilon))
+        bounds.append(max(candidates, key=lambda bound: bound.epsilon))
     return bounds
 
 
@@ -283,7 +283,7 @@ def _halves(outputs: Outputs, pilot: int) -> tuple[Outputs, Outputs]:
 
 def _checks(plan: PrivacyPlan, outputs: dict[_Label, Outputs], miss: float) -> list[Check]:
     """All checks, on the plan's own graph without the entity; each group has an even part of the risk."""
-    still, against = (outputs[_OWN, design, False] for design in ("still", "against"))
+    still, against = (outputs[_PLAN, design, False] for design in ("still", "against"))
     sigma, part = plan.noise_multiplier, miss / 4
     sizes = np.concatenate([still.sizes, against.sizes])
     noise = {b: outputs[_NOISE, "still", b].values for b in range(_BRANCHES)}

@@ -35,9 +35,9 @@ def profile(plan, epsilon, largest=None):
     x = np.linspace(-10 * sigma, 3 + 10 * sigma, 8001)[None, :]
     density = np.zeros((sizes.size, x.size))
     for i in (0, 1):
-        own = binom.pmf(i, 1, plan.sample_rate)
-        density += own * (1 - negative) * norm.pdf(x, i, sigma)
-        density += own * negative * norm.pdf(x, i + 2, sigma)
+        probability = binom.pmf(i, 1, plan.sample_rate)
+        density += probability * (1 - negative) * norm.pdf(x, i, sigma)
+        density += probability * negative * norm.pdf(x, i + 2, sigma)
     excess = np.maximum(density - np.exp(epsilon) * norm.pdf(x, 0, sigma), 0.0)
     return float((chance * excess).sum() * (x[0, 1] - x[0, 0]))
 

@@ -22,12 +22,12 @@ GRID = np.linspace(-3, 6, 4001)
 def distinct_endpoints(size):
     """P[v distinct endpoints] of so many different relations among ten entities, by inclusion and exclusion."""
     total = comb(RELATIONS, size)
-    found = {}
+    actual = {}
     for v in range(HUBS + 1):
         exactly = sum((-1) ** j * comb(v, j) * comb(comb(v - j, 2), size) for j in range(v + 1))
-        found[v] = comb(HUBS, v) * exactly / total
-    assert abs(sum(found.values()) - 1) < 1e-9
-    return found
+        actual[v] = comb(HUBS, v) * exactly / total
+    assert abs(sum(actual.values()) - 1) < 1e-9
+    return actual
 
 
 def chance_of_entity(size, own, avoiding):
@@ -43,14 +43,14 @@ def chance_of_entity(size, own, avoiding):
 def density(avoiding):
     """Density of what a step releases on the graph with the entity."""
     rate, sigma = CASE.plan.sample_rate, CASE.plan.noise_multiplier
-    found = np.zeros_like(GRID)
+    actual = np.zeros_like(GRID)
     for size in range(CASE.plan.num_entities):  # larger batches cannot be drawn; P < 1e-3
         for own in (0, 1):
             weight = binom.pmf(size, RELATIONS, rate) * (rate if own else 1 - rate)
             negative = chance_of_entity(size, own, avoiding)
             for j, share in ((0, 1 - negative), (1, negative)):
-                found += weight * share * norm.pdf(GRID, own + j, sigma)
-    return found
+                actual += weight * share * norm.pdf(GRID, own + j, sigma)
+    return actual
 
 
 def delta_at(epsilon, avoiding):
