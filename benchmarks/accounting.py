@@ -104,7 +104,7 @@ def costs(setting: Setting, repeats: int) -> dict[str, Any]:
 
 
 def one_mixture(plan: PrivacyPlan) -> DominatingPair:
-    """The replacement analysis at the mean number of positives: weights are affine in it."""
+    """Return the replacement analysis at the mean number of positives: weights are affine in it."""
     pair = dominating_pair(plan.event, "replacement", LOG_RARE)
     mean = pair.node_weights @ np.exp(pair.log_weights)
     logs = np.log(mean / mean.sum())[None, :]

@@ -39,7 +39,7 @@ BEGIN, END = "<!-- begin measured -->", "<!-- end measured -->"
 
 
 def throughput(count: int) -> dict[str, float]:
-    """Steps of a small graph per minute of one core's time."""
+    """Return steps of a small graph per minute of one core's time."""
     plan = PrivacyPlan(**SMALL, sample_rate=0.4, noise_multiplier=1.0)
     pair = worst_pair(plan)
     graph = pair.with_entity
@@ -65,7 +65,7 @@ def exact_epsilon(pair: Any, delta: float) -> float:
 
 
 def wrong_claims(plan: PrivacyPlan) -> dict[str, float]:
-    """What two wrong anchored accountants would claim."""
+    """Return what two wrong anchored accountants would claim."""
     right = dominating_pair(plan.event, "anchored", -80.0)
     total = np.log(np.exp(right.log_weights).sum(axis=1, keepdims=True))
     even = replace(right, log_weights=right.log_weights - total)
@@ -135,7 +135,7 @@ def gallery() -> list[dict[str, Any]]:
 
 
 def search(seconds: float) -> list[dict[str, Any]]:
-    """The worst batch found for each rule; the frequency rule gets at most a minute."""
+    """Return the worst batch found for each rule; the frequency rule gets at most a minute."""
     rows = []
     for name, families in (
         ("frequency", True),
@@ -168,7 +168,7 @@ def _numbers(values: list[float]) -> str:
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """The tables of docs/audit.md."""
+    """Return the tables of docs/audit.md."""
     speed = result["throughput"]
     commands = dict.fromkeys(f"`{m['command']}`" for m in result["measured"].values())
     lines = [
@@ -221,7 +221,7 @@ def markdown(result: dict[str, Any]) -> str:
 
 
 def write_page(result: dict[str, Any], page: Path) -> None:
-    """Puts the tables between the page's marks."""
+    """Put the tables between the page's marks."""
     before, _, rest = page.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     page.write_text(f"{before}{BEGIN}\n{markdown(result)}\n{END}{after}")

@@ -41,7 +41,7 @@ def rows() -> list[tuple[str, StepMistake, bool]]:
 
 
 def measure(result: dict[str, Any], seeds: int, output: Path | None) -> None:
-    """Adds the audits that are missing, seed after seed."""
+    """Add the audits that are missing, seed after seed."""
     measured: dict[str, Any] = result.setdefault("rows", {})
     for seed in range(FIRST_SEED, FIRST_SEED + seeds):
         for name, mistake, wrong in rows():
@@ -63,7 +63,7 @@ def measure(result: dict[str, Any], seeds: int, output: Path | None) -> None:
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """The table of docs/audit.md."""
+    """Return the table of docs/audit.md."""
     lines = [
         f"From `{result['command']}` ({result['date']}). {result.get('note', '')}".rstrip(),
         "",
@@ -78,7 +78,7 @@ def markdown(result: dict[str, Any]) -> str:
 
 
 def write_page(result: dict[str, Any], page: Path) -> None:
-    """Puts the table between the page's marks."""
+    """Put the table between the page's marks."""
     before, _, rest = page.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     page.write_text(f"{before}{BEGIN}\n{markdown(result)}\n{END}{after}")

@@ -50,7 +50,7 @@ def power_law_pairs(
 
 
 def write_input(folder: Path, num_entities: int, num_relations: int) -> None:
-    """A graph folder in Parquet: ids of 10 characters, texts of about 100."""
+    """Write a graph folder in Parquet: ids of 10 characters, texts of about 100."""
     rng = np.random.default_rng(0)
     names = np.char.add("e", np.char.zfill(rng.permutation(num_entities).astype("U9"), 9))
     ids = pa.array(names)
@@ -67,13 +67,13 @@ def write_input(folder: Path, num_entities: int, num_relations: int) -> None:
 
 
 def peak_gb() -> float:
-    """The most memory this process ever held; ru_maxrss would count the parent's too."""
+    """Return the most memory this process ever held; ru_maxrss would count the parent's too."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(float(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024 / 1e9
 
 
 def measure(folder: Path) -> dict[str, Any]:
-    """Reads, caps and writes the graph in a folder, in this process."""
+    """Read, cap and write the graph in a folder, in this process."""
     seconds: dict[str, float] = {}
     cpu: dict[str, float] = {}
 
@@ -101,7 +101,7 @@ def measure(folder: Path) -> dict[str, Any]:
 
 
 def run_fresh(num_entities: int, num_relations: int) -> dict[str, Any]:
-    """Makes the input here, measures three times in a process of its own, and takes the median."""
+    """Make the input here, measure three times in a process of its own, and take the median."""
     rows = []
     with tempfile.TemporaryDirectory() as name:
         write_input(Path(name), num_entities, num_relations)

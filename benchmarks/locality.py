@@ -62,7 +62,7 @@ def shape_counts(device: str, dtype: torch.dtype) -> dict[str, Any]:
 
 
 def text_encoder(folder: Path, **settings: Any) -> Encoder:
-    """A BERT of MiniLM's sizes with random weights, and a vocabulary of its own."""
+    """Return a BERT of MiniLM's sizes with random weights, and a small vocabulary."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
@@ -89,7 +89,7 @@ def text_encoder(folder: Path, **settings: Any) -> Encoder:
 
 
 def graph(text: bool, width: int) -> Any:
-    """A ring of entities."""
+    """Return a ring of entities."""
     generator = np.random.default_rng(0)
     ring = [(i, (i + 1) % COUNT) for i in range(COUNT)]
     if not text:
@@ -103,7 +103,7 @@ def graph(text: bool, width: int) -> Any:
 
 
 def opened(encoder: Encoder, data: Any, device: str, **settings: Any) -> tuple[PrivateStep, float]:
-    """A step, and the seconds that its check took."""
+    """Return a step, and the seconds that its check took."""
     capped = data.promise_degrees(2)
     plan = PrivacyPlan.for_graph(
         capped,
@@ -123,7 +123,7 @@ def opened(encoder: Encoder, data: Any, device: str, **settings: Any) -> tuple[P
 
 
 def others_move(step: PrivateStep, units: ClipUnits, leave: int = 6) -> float:
-    """The largest move of all other units' share, in grid steps, as one unit leaves."""
+    """Return the largest move of all other units' share, in grid steps, as one unit leaves."""
 
     def total(places: Any) -> torch.Tensor:
         names = ("entities", "endpoints", "mask", "thresholds", "tuple_index")
@@ -139,7 +139,7 @@ def others_move(step: PrivateStep, units: ClipUnits, leave: int = 6) -> float:
 
 
 def seconds(step: PrivateStep, repeats: int = 5) -> float:
-    """The median seconds of a step."""
+    """Return the median seconds of a step."""
     times = []
     for number in range(repeats + 1):
         batch = step.draw(number, 0)
@@ -184,7 +184,7 @@ def cases(device: str, folder: Path) -> Iterator[tuple[str, Encoder, Any, str, d
 
 
 def measured(device: str, folder: Path) -> Iterator[dict[str, Any]]:
-    """What every case gave."""
+    """Yield the result of every case."""
     for name, encoder, data, precision, settings in cases(device, folder):
         with products(precision):
             step, check = opened(encoder, data, device, **settings)

@@ -82,7 +82,7 @@ class Layer(torch.nn.Module):
         )
 
     def adapted(self, x: torch.Tensor, which: int) -> torch.Tensor:
-        """Queries (0) or values (1)."""
+        """Return queries (0) or values (1)."""
         down, up = (p.to(x.dtype) for p in self.lora[2 * which : 2 * which + 2])
         return x @ self.attention[2 * which].T + x @ down.T @ up.T
 

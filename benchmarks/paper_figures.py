@@ -98,7 +98,7 @@ CURVES = (
 
 
 def plan_of(curve: Curve, setting: PrivacyPlan) -> PrivacyPlan:
-    """The setting under a curve's rule, at the same noise per tuple."""
+    """Return the setting under a curve's rule, at the same noise per tuple."""
     noise = noise_multiplier_for(curve.clipping, setting.noise_multiplier)
     return replace(
         setting, clipping=curve.clipping, analysis=curve.analysis, noise_multiplier=noise

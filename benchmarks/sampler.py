@@ -58,7 +58,7 @@ def index_samplers() -> dict[str, Callable[[int], Any]]:
 
 
 def stored_sampler(num_relations: int) -> Callable[[int], Any]:
-    """A sampler over a graph in memory: entity i is related to i + 1, ..., i + 5."""
+    """Return a sampler over a graph in memory: entity i is related to i + 1, ..., i + 5."""
     num_entities = num_relations // 5
     source = np.repeat(np.arange(num_entities), 5)
     target = (source + np.tile(np.arange(1, 6), num_entities)) % num_entities

@@ -14,7 +14,7 @@ import reldp
 
 
 def make_graph(num_customers: int, num_products: int, seed: int) -> reldp.EntityGraph:
-    """Customers buy products that lie near their taste, popular ones more often."""
+    """Return a graph in which customers buy products that lie near their taste, popular ones more often."""
     generator = np.random.default_rng(seed)
     products = generator.normal(size=(num_products, 16))
     tastes = generator.normal(size=(num_customers, 16))

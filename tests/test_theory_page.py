@@ -53,12 +53,10 @@ def test_every_cited_section_exists():
 
 def test_citations_have_one_form():
     long_form = re.compile(r"theory\.md\s+(?:# )?sections?\s+(?:# )?\d")
-    pending = ("auditing", "cli", "gradients", "training")  # packages that are being rewritten
     texts = [
         (str(p.relative_to(REPOSITORY)), p.read_text(encoding="utf-8"))
         for p in files()
         if p.relative_to(REPOSITORY).parts[0] in ("src", "docs")
-        and not set(p.relative_to(REPOSITORY).parts) & set(pending)
     ]
     assert [name for name, text in texts if long_form.search(text)] == []
 

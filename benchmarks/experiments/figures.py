@@ -237,7 +237,7 @@ def _frontier(lines: list[Line], references: list[Level]) -> Any:
 
 
 def _rule(place: Any, line: Line, step: float) -> None:
-    """Moved a little to the side, so that bars do not cover one another."""
+    """Draw bars a little to the side, so that they do not cover one another."""
     epsilons = sorted(line.points)
     values = [line.points[e] for e in epsilons]
     color, marker = line.look
@@ -254,7 +254,7 @@ def _folded(label: str) -> str:
 
 
 def _break(upper: Any, lower: Any, lines: list[Line], references: list[Level]) -> None:
-    """The upper part ends under the lowest score; the lower part shows the base alone."""
+    """Split the axis: the upper part ends under the lowest score, the lower part shows the base alone."""
     base = next((r.mean for r in references if r.dashes == "--"), None)
     seen = [v for line in lines for values in line.points.values() for v in values]
     tops = [r.mean + r.spread for r in references]

@@ -41,7 +41,7 @@ class RunSettings:
 
 
 def run_cells(cells: Iterable[Cell], place: Place, settings: RunSettings) -> int:
-    """Runs cells in order; returns how many failed."""
+    """Run cells in order; return how many failed."""
     todo = list(cells)
     deadline = time.monotonic() + settings.seconds
     log = _Log(settings, len(todo), deadline)
@@ -94,7 +94,7 @@ class _Log:
 
 
 def _attempt(laboratory: Laboratory, cell: Cell) -> dict[str, Any]:
-    """The cell's result, or what went wrong."""
+    """Return the cell's result, or what went wrong."""
     try:
         return laboratory.run(cell)
     except Exception:
@@ -102,7 +102,7 @@ def _attempt(laboratory: Laboratory, cell: Cell) -> dict[str, Any]:
 
 
 def _work(place: Place, tasks: Any, results: Any) -> None:
-    """A worker: cells in, results out, until there is none."""
+    """Run cells from a queue and put their results on another, until there are none."""
     import torch
 
     torch.set_num_threads(1)
@@ -149,7 +149,7 @@ def _run_in_workers(todo: list[Cell], place: Place, settings: RunSettings, log: 
 
 
 def _next(waiting: list[Cell], running: list[Cell], slots: int) -> Cell | None:
-    """Takes the first cell if there is room for it, or if nothing runs."""
+    """Take the first cell if there is room for it, or if nothing runs."""
     room = slots - sum(cell.slots for cell in running)
     if waiting and (waiting[0].slots <= room or not running):
         return waiting.pop(0)

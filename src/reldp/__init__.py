@@ -57,7 +57,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a public name on first use."""
+    """Import a public name on first use."""
     if name not in _HOMES:
         raise AttributeError(f"module 'reldp' has no attribute {name!r}")
     module, attribute = _HOMES[name]
@@ -67,5 +67,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Return the public names."""
     return sorted(__all__)

@@ -240,7 +240,7 @@ def is_integer(value: object) -> TypeGuard[int]:
 
 
 def _range(low: float | None, above: float | None, high: float | None, below: float | None) -> str:
-    """The words for a range of numbers."""
+    """Return the words for a range of numbers."""
     if above is not None and below is not None:
         return f"a number strictly between {above:g} and {below:g}"
     if low is not None and high is not None:

@@ -268,7 +268,7 @@ class PrivacyPlan:
             )
 
     def calibrate(self, target_epsilon: float, accountant: str = "pld") -> "PrivacyPlan":
-        """This plan with the least noise, to 0.1 %, whose epsilon is at most the target."""
+        """Return this plan with the least noise, to 0.1 %, whose epsilon is at most the target."""
         from reldp.accounting import least_noise
 
         self._check_target(target_epsilon)
@@ -278,7 +278,7 @@ class PrivacyPlan:
         return replace(self, noise_multiplier=noise)
 
     def extend(self, target_epsilon: float, accountant: str = "pld") -> "PrivacyPlan":
-        """This plan with the largest number of steps whose epsilon is at most the target."""
+        """Return this plan with the largest number of steps whose epsilon is at most the target."""
         from reldp.accounting import max_steps
 
         self._check_target(target_epsilon)
@@ -340,18 +340,18 @@ class PrivacyPlan:
         return plan if target_epsilon is None else plan.calibrate(target_epsilon)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as plain values; expected_batch_size follows from the others and is left out."""
+        """Return the fields as plain values; expected_batch_size follows from the others and is left out."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         del values["expected_batch_size"]
         return {**values, "clipping": self.clipping.name}
 
     def to_json(self) -> str:
-        """The plan as one JSON object with sorted keys; floats round-trip exactly."""
+        """Return the plan as one JSON object with sorted keys; floats round-trip exactly."""
         return json.dumps(self.to_dict(), sort_keys=True, indent=2)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "PrivacyPlan":
-        """The plan of a dictionary; unknown and missing names are refused."""
+        """Return the plan of a dictionary; unknown and missing names are refused."""
         known = [field.name for field in fields(cls)]
         for name in values:
             check_name(name, known, "a field of PrivacyPlan", error=PlanError)
@@ -362,7 +362,7 @@ class PrivacyPlan:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "PrivacyPlan":
-        """The plan that `to_json` wrote; JSON that could be read in two ways is refused."""
+        """Return the plan that `to_json` wrote; JSON that could be read in two ways is refused."""
         data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
         try:
             values = parse_json(data, "a plan")

@@ -57,7 +57,7 @@ class StepCase:
 
 
 def step_cases(plan: PrivacyPlan, deltas: tuple[float, ...] | None = None) -> list[StepCase]:
-    """The cases of a plan: its own graphs under both designs, then the stress cases."""
+    """Return the cases of a plan: graphs of its sizes under both designs, then the stress cases."""
     chosen = default_deltas(plan) if deltas is None else tuple(sorted(set(deltas)))
     plan_cases = [
         StepCase(name="plan", plan=plan, graph="crowded", design=design, deltas=chosen)
@@ -67,7 +67,7 @@ def step_cases(plan: PrivacyPlan, deltas: tuple[float, ...] | None = None) -> li
 
 
 def stress_cases(plan: PrivacyPlan) -> list[StepCase]:
-    """The stress cases of a plan."""
+    """Return the stress cases of a plan."""
     k, degree = plan.num_negatives, min(plan.max_degree, _MAX_ENTITY_RELATIONS)
 
     def case(
@@ -115,7 +115,7 @@ def stress_cases(plan: PrivacyPlan) -> list[StepCase]:
 
 
 def _stress_plan(plan: PrivacyPlan, **settings: object) -> PrivacyPlan:
-    """A small plan with the rule, negatives and clip norm of the given one."""
+    """Return a small plan with the rule, negatives and clip norm of the given one."""
     values = {
         "max_degree": 1,
         "sample_rate": 1.0,

@@ -49,7 +49,7 @@ def proportion_lower(hits: npt.ArrayLike, trials: int, *, miss: float) -> Array:
 
 
 def mean_upper(values: Array, pilot: Array, *, miss: float) -> float:
-    """An upper bound on the mean of independent values in [0, 1].
+    """Return an upper bound on the mean of independent values in [0, 1].
 
     Args:
         values: The trials that count.  (N,)
@@ -77,5 +77,5 @@ def mean_upper(values: Array, pilot: Array, *, miss: float) -> float:
 
 
 def mean_lower(values: Array, pilot: Array, *, miss: float) -> float:
-    """A lower bound on the mean of independent values in [0, 1]; see `mean_upper`."""
+    """Return a lower bound on the mean of independent values in [0, 1]; see `mean_upper`."""
     return 1.0 - mean_upper(1.0 - values, 1.0 - pilot, miss=miss)

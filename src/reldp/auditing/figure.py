@@ -23,7 +23,7 @@ _CLAIM, _BOUND, _BAD = "#1f4e79", "#2e8b57", "#b22222"
 
 
 def draw_audit(audit: "MechanismAudit", path: str | Path) -> None:
-    """Writes the picture; the name's ending decides the format.
+    """Write the picture; the name's ending decides the format.
 
     Args:
         audit: What to draw.

@@ -69,7 +69,7 @@ class Flat:
 
     @classmethod
     def join(cls, batches: list[TupleBatch]) -> "Flat":
-        """The batches of consecutive steps."""
+        """Return the batches of consecutive steps."""
         sizes = [batch.num_tuples for batch in batches]
 
         def column(name: str) -> Any:
@@ -132,7 +132,7 @@ class Steps:
 
 
 def units_of(rule: ClippingRule, flat: Flat, clip_norm: float) -> ClipUnits:
-    """The rule's units and thresholds, every step on its own, entity indices as sampled."""
+    """Return the rule's units and thresholds, every step on its own, entity indices as sampled."""
     offset = (flat.owner * flat.stride)[:, None]  # (L, 1)
     units = rule.units(
         flat.positives + offset,
@@ -162,7 +162,7 @@ def clip(gradients: Array, thresholds: Array) -> Array:
 
 
 def real_parts(plan: PrivacyPlan, graph: CappedGraph, key: bytes) -> Parts:
-    """The plan's own parts on a graph, under one key.
+    """Return the plan's own parts on a graph, under one key.
 
     Args:
         plan: The plan; its sizes are not read, its rates are.
@@ -224,7 +224,7 @@ def run_steps(
     first: int,
     count: int,
 ) -> Steps:
-    """Runs consecutive steps.
+    """Run consecutive steps.
 
     Args:
         parts: What a step is made of.

@@ -60,14 +60,14 @@ class ProbeEncoder(FeatureEncoder):
     """A feature encoder with one linear layer, whose weights stay zero."""
 
     def __init__(self, dim: int) -> None:
-        """Builds the encoder for vectors a and c of this length."""
+        """Build the encoder for vectors a and c of this length."""
         super().__init__(2 * dim + _INPUTS, dim=dim, bias=False)
         self.module = ProbeModule(dim).eval()
         self.layers = [self.module.probe]
 
 
 def probe_table(moving: npt.NDArray[np.float64], still: npt.NDArray[np.float64]) -> FeatureTable:
-    """The table of entities with these vectors a and c, (entities, dim) each."""
+    """Return the table of entities with these vectors a and c, (entities, dim) each."""
     given = np.ones((len(moving), _INPUTS))
     rows = np.concatenate([moving, still, given], axis=1)
     return FeatureTable(features=np.ascontiguousarray(rows, dtype=np.float32))

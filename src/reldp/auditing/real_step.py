@@ -113,7 +113,7 @@ class Outputs:
 
     @classmethod
     def join(cls, parts: Sequence["Outputs"]) -> "Outputs":
-        """The steps of all parts, in their order."""
+        """Return the steps of all parts, in their order."""
         return cls(
             np.concatenate([part.values for part in parts]),
             np.concatenate([part.sizes for part in parts]),
@@ -166,7 +166,7 @@ def _open_step(job: Job) -> "PrivateStep":
 
 
 def run_job(job: Job) -> Outputs:
-    """Takes the job's steps, one after the other."""
+    """Take the job's steps, one after the other."""
     step = _open_step(job)
     plan, (weight,) = job.plan, step.parameters.values()
     values, sizes = np.empty((job.count, weight.numel())), np.empty(job.count, dtype=np.int64)
@@ -185,7 +185,7 @@ def run_job(job: Job) -> Outputs:
 
 
 def _empty_batch(step: "PrivateStep", branch: int) -> Any:
-    """A batch of the step that holds nothing; its plan makes others very unlikely."""
+    """Return a batch of the step that holds nothing; its plan makes others very unlikely."""
     for number in range(1000):
         batch = step.draw(number, branch)
         if not batch.num_tuples:
@@ -194,7 +194,7 @@ def _empty_batch(step: "PrivateStep", branch: int) -> Any:
 
 
 def _parts(jobs: Sequence[Job]) -> Iterator[tuple[int, Job]]:
-    """The jobs cut into parts of public size, with the number of the job each belongs to."""
+    """Return the jobs cut into parts of public size, with the number of the job each belongs to."""
     for number, job in enumerate(jobs):
         part_steps = 16 * _PART_STEPS if job.empty else _PART_STEPS
         for start in range(0, job.count, part_steps):
@@ -205,7 +205,7 @@ def _parts(jobs: Sequence[Job]) -> Iterator[tuple[int, Job]]:
 def run_jobs(
     jobs: Sequence[Job], *, workers: int = 1, progress: Callable[[int], None] | None = None
 ) -> list[Outputs]:
-    """The outputs of every job; the number of processes changes nothing but the time.
+    """Return the outputs of every job; the number of processes changes nothing but the time.
 
     Args:
         jobs: What to run.
@@ -234,7 +234,7 @@ def run_jobs(
 
 
 def _one_thread() -> None:
-    """Processes are as many as cores, so each computes with one thread."""
+    """Compute with one thread: there are as many processes as cores."""
     os.environ["OMP_NUM_THREADS"] = "1"
     import torch
 

@@ -63,7 +63,7 @@ class Roles:
 
 
 def _crowd(num_relations: int) -> IntArray:
-    """That many relations among as few entities as can have them."""
+    """Return that many relations among as few entities as can have them."""
     size = math.ceil((1 + math.sqrt(1 + 8 * num_relations)) / 2)
     first, second = np.triu_indices(size, 1)
     return np.stack([first, second], axis=1)[:num_relations].astype(np.int64)
@@ -135,7 +135,7 @@ def _roles(
 
 
 def vectors(roles: Roles, design: str, *, present: bool, clip_norm: float) -> tuple[Array, Array]:
-    """The vectors a and c of every entity of one of the two graphs, (entities, dimensions) each.
+    """Return the vectors a and c of every entity of one of the two graphs, (entities, dimensions) each.
 
     Args:
         roles: The graphs and who is what.

@@ -85,7 +85,7 @@ class Batch:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """(i, j) of theory.md section 2."""
+        """(i, j) of theory.md 2."""
         foreign = self.negatives[~self.touches_entity]
         return int(self.touches_entity.sum()), int((foreign == ENTITY).any())
 
@@ -177,7 +177,7 @@ def movement(rule: Rule, batch: Batch) -> float:
 
 
 class _Numbers:
-    """Hands out entity numbers that nobody has used."""
+    """Source of entity numbers that are not in use."""
 
     def __init__(self, first: int = 1) -> None:
         self.next = first
@@ -334,7 +334,7 @@ def search_neighbors(
 
 
 class _Attack:
-    """Values batches and remembers the worst."""
+    """Evaluate batches and remember the worst."""
 
     def __init__(self, rule: Rule, claim: Claim, max_degree: int) -> None:
         self.rule, self.claim, self.max_degree = rule, claim, max_degree

@@ -80,7 +80,7 @@ def audit_step(
     workers: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> StepAudit:
-    """Tries to refute a plan's claim by running the training step.
+    """Try to refute a plan's claim by running the training step.
 
     Args:
         plan: What is claimed and run.
@@ -142,7 +142,7 @@ def _pilot(trials: int) -> int:
 
 
 def _subkey(key: bytes, *labels: object) -> bytes:
-    """An independent key for the steps of one label."""
+    """Return an independent key for the steps of one label."""
     text = "/".join(map(str, ("step", *labels)))
     return hashlib.blake2b(text.encode(), key=key, digest_size=32).digest()
 
@@ -150,7 +150,7 @@ def _subkey(key: bytes, *labels: object) -> bytes:
 def _jobs(
     all_cases: Sequence[StepCase], wanted: set[str], trials: int, key: bytes
 ) -> dict[_Label, Job]:
-    """The jobs of the wanted cases; the checks need the plan's own graph without the entity."""
+    """Return the jobs of the wanted cases; the checks need the plan's own graph without the entity."""
     jobs: dict[_Label, Job] = {}
     for case in all_cases:
         for present in (True, False):
@@ -177,7 +177,7 @@ def _addresses(plan: PrivacyPlan, settings: StepSettings, trials: int) -> int:
 
 
 def _noise_jobs(plan: PrivacyPlan, count: int, jobs: dict[_Label, Job]) -> dict[_Label, Job]:
-    """Steps with empty batches at the run's addresses, in two branches of one key."""
+    """Return steps with empty batches at the run's addresses, in two branches of one key."""
     quiet = PrivacyPlan(
         num_entities=4 + 2 * plan.num_negatives,
         num_relations=1,
@@ -212,7 +212,7 @@ def _run(
     workers: int,
     progress: Callable[[int, int], None] | None,
 ) -> dict[_Label, Outputs]:
-    """The outputs of all jobs by their labels."""
+    """Return the outputs of all jobs by their labels."""
     total = sum(job.count for job in jobs.values())
     report = None if progress is None else partial(_report_total, progress, total)
     ready = [replace(job, settings=settings) for job in jobs.values()]
@@ -230,7 +230,7 @@ def _judge(
     trials: int,
     miss: float,
 ) -> list[Bound]:
-    """The better direction's bound at every delta of a case."""
+    """Return the better direction's bound at every delta of a case."""
     both = [outputs[case.name, case.design, present] for present in (True, False)]
     pilots, judged = zip(
         *(_halves(side, _pilot(trials * case.effort)) for side in both), strict=True
@@ -270,7 +270,7 @@ def _judge(
 
 
 def step_epsilon(plan: PrivacyPlan, delta: float) -> float:
-    """What one step costs at a delta, by the plan's accountant."""
+    """Return what one step costs at a delta, by the plan's accountant."""
     return replace(plan, delta=delta).epsilon(num_steps=1)
 
 

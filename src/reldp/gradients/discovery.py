@@ -98,7 +98,7 @@ def _below(path: str, ancestor: str) -> bool:
 
 
 def _trainable(module: nn.Module, known: dict[int, str]) -> dict[str, str]:
-    """The module's own trainable parameters: local name -> engine's name."""
+    """Return the trainable parameters of the module itself: local name -> engine's name."""
     layer_parameters = module.named_parameters(recurse=False, remove_duplicate=False)
     return {local: known[id(p)] for local, p in layer_parameters if id(p) in known}
 
@@ -147,7 +147,7 @@ def _refuse_odd(module: Any, local: dict[str, str]) -> None:
 
 
 def _fallback(module: nn.Module, known: dict[int, str], limits: Limits) -> FallbackSite:
-    """A site that runs the module under vmap, if it is small."""
+    """Return a site that runs the module under vmap, if it is small."""
     names = {
         local: known[id(p)]
         for local, p in module.named_parameters(remove_duplicate=False)
@@ -202,7 +202,7 @@ def _is_large(shape: tuple[int, ...], kinds: set[str], limits: Limits) -> bool:
 
 
 def _site(module: nn.Module, local: dict[str, str], kind: str, ghost_names: frozenset[str]) -> Site:
-    """The site made for this kind of module."""
+    """Return the site made for this kind of module."""
     keep = local.get("weight") in ghost_names
     if kind == "linear":
         return LinearSite(module, local, keep_weight=keep)

@@ -92,7 +92,7 @@ class _KeptEmbedding(torch.autograd.Function):
 
 
 def _without_padding(g: Tensor, indices: Tensor, padding: int) -> Tensor:
-    """The output gradient in float32 or better, zero at the padding index (-1: there is none)."""
+    """Return the output gradient in float32 or better, zero at the padding index (-1: there is none)."""
     wide = g.to(sum_dtype(g.dtype))
     if padding < 0:
         return wide

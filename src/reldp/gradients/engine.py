@@ -3,7 +3,7 @@
 Guarantees, for a module whose rows do not look at one another:
 
 * every unit contributes its own gradient times a factor in [0, 1], of norm at most its threshold
-  whatever the rounding (theory.md section 6); a unit whose gradient is not finite contributes zero,
+  whatever the rounding (theory.md 6); a unit whose gradient is not finite contributes zero,
   and so does padding, whose weight is zero;
 * with a grid, contributions to small parameters are whole numbers of grid steps and their sum is
   exact (`reldp.gradients.fixed_point`); for large ones it is within a stated bound of the exact sum
@@ -73,11 +73,11 @@ class GradientSettings(Limits):
 
 
 class PerUnitGradients:
-    """Takes clipped sums of per-unit gradients of one module.
+    """Compute clipped sums of per-unit gradients of one module.
 
     Args:
         module: The module that is trained. Its trainable parameters are read here, once.
-        settings: How, never what.
+        settings: Performance settings; they never change the result beyond rounding.
 
     Raises:
         UnsupportedParameter: A trainable parameter lives in a layer without per-unit gradients.
@@ -170,7 +170,7 @@ class PerUnitGradients:
 
     @contextmanager
     def _recording(self, units: int, rows_per_unit: int, apart: bool = False) -> Iterator[None]:
-        """Sites in place, fresh probes, and the caller's own gradients set aside."""
+        """Install sites and fresh probes; set the caller's gradients aside, and restore them afterwards."""
         self._refuse_changes()
         aside = {name: p.grad for name, p in self.parameters.items()}
         with ExitStack() as stack:
@@ -185,7 +185,7 @@ class PerUnitGradients:
             yield
 
     def _refuse_changes(self) -> None:
-        """Refuses a module that is no longer the one that was looked at."""
+        """Refuse a module whose trainable parameters or modes have changed since construction."""
         thawed = [name for name, p in self._frozen.items() if p.requires_grad]
         thawed += [name for name, p in self.parameters.items() if not p.requires_grad]
         if thawed:
@@ -201,7 +201,7 @@ class PerUnitGradients:
                 )
 
     def _backward(self, losses: Losses, start: int, stop: int, only: int | None = None) -> Tensor:
-        """Runs the one forward and the one backward; returns the losses."""
+        """Run the one forward and the one backward; return the losses."""
         values = _checked_losses(losses(start, stop), stop - start)
         target = values.sum() if only is None else values[only]
         with _without_autocast():

@@ -1,6 +1,6 @@
 """Per-unit gradients of small modules of any kind, by running them once per unit under vmap.
 
-The module gets its own copy of its parameters for each unit; the copies are the parameters plus
+The module gets a separate copy of its parameters for each unit; the copies are the parameters plus
 probes, so their gradients are the per-unit gradients. That costs units times parameters of memory,
 so only small modules are run like this; larger ones are refused by name. What cannot be mapped
 (data-dependent control flow, layers without a batching rule) is refused by name as well. Private to
@@ -24,21 +24,21 @@ __all__ = ["FallbackSite"]
 
 
 class FallbackSite(Site):
-    """Runs a module under vmap over units."""
+    """Site that runs a module under vmap over units."""
 
     def __init__(self, module: nn.Module, names: Mapping[str, str]) -> None:
         super().__init__(module, names)
         self._inside = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs the module once per unit, on that unit's rows."""
+        """Run the module once per unit, on that unit's rows."""
         if self._inside:
             return self.original(*args, **kwargs)
         return self._mapped(args, kwargs)
 
     @outside_graphs
     def _mapped(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The mapped call, outside of compiled graphs."""
+        """Run the module under vmap, outside of compiled graphs."""
         keys = [*range(len(args)), *kwargs]
         values = [*args, *kwargs.values()]
         mapped = [key for key, value in zip(keys, values, strict=True) if self._has_rows(value)]
@@ -90,7 +90,7 @@ class FallbackSite(Site):
         return value.reshape(self.recorder.units, -1, *value.shape[1:])
 
     def _flat(self, out: Any) -> Any:
-        """The mapped output with units and rows joined again."""
+        """Return the mapped output with units and rows joined again."""
         if isinstance(out, Tensor) and out.dim() >= 2:
             return out.flatten(0, 1)
         if isinstance(out, tuple | list):

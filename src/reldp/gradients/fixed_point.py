@@ -3,7 +3,7 @@
 Noise is drawn on a grid (`reldp.noise`), and the sum must lie on it. If every unit's clipped
 gradient is put there by itself, the sum is an addition of whole numbers: exact in float64 up to
 2^53, hence the same in whatever order, microbatches or processes it is taken, and one unit's part of it
-does not depend on any other unit (theory.md section 6). Numbers are rounded toward zero, so no
+does not depend on any other unit (theory.md 6). Numbers are rounded toward zero, so no
 coordinate grows, and a unit that is within its threshold stays within it: the grid costs nothing.
 
 Without a grid (a run without noise) the sum is plain float64.
@@ -42,7 +42,7 @@ def clipped_units(values: Tensor, factors: Tensor, grid: Tensor | None) -> Tenso
 
 
 def unit_sum(values: Tensor, factors: Tensor, grid: Tensor | None) -> Tensor:
-    """The sum of `clipped_units` over units, (elements,) float64."""
+    """Return the sum of `clipped_units` over units, (elements,) float64."""
     units, size = values.shape
     if not units or not size:
         return torch.zeros(size, dtype=torch.float64, device=values.device)

@@ -1,4 +1,4 @@
-"""Norms and clipped sums of large parameters, from the uses that a backward left behind.
+"""Norms and clipped sums of large parameters, from the uses that a backward pass has recorded.
 
 A linear layer's gradient for one unit is G = sum over positions p of g_p x_p^T. Its norm needs no
 G: |G|^2 = sum over p, q of (g_p . g_q)(x_p . x_q), two Gram matrices; or G is formed and dropped
@@ -6,12 +6,12 @@ again, whichever costs less for the sizes of this layer and batch. The clipped s
 one matrix product, sum over p of (f g_p) x_p^T with each unit's factor f. There is no second
 backward.
 
-Everything here is float64, computed from the bits that the backward left, of which each belongs to
-one unit. The sum is not exact as that of small parameters is (`reldp.gradients.fixed_point`): its
+Everything here is float64, computed from recorded values, each of which belongs to one
+unit. The sum is not exact as that of small parameters is (`reldp.gradients.fixed_point`): its
 rounding may depend on all units. How far is bounded. Let S = sum over p of |g_p||x_p| be a unit's
 *spread*; factors keep f S within `SPREAD` times the threshold C, so the sum of n positions of U
 units in any order is within n 2^-53 U SPREAD C of the exact one. `sum_error` is that bound;
-thresholds are lowered for it (theory.md section 6).
+thresholds are lowered for it (theory.md 6).
 
 Shapes: U units, P positions per unit. Private to the package.
 
@@ -48,11 +48,11 @@ _BLOCK = 1 << 26
 
 
 def sum_error(positions: int, units: int) -> float:
-    """How far a clipped sum may be from the exact one, over the threshold.
+    """Return a bound on the error of a clipped sum, as a multiple of the threshold.
 
     Args:
-        positions: Most positions in one matrix product.
-        units: Most units in a batch.
+        positions: Largest number of positions in one matrix product.
+        units: Largest number of units in a batch.
     """
     # A product adds so many positions; then the sums of at most so many products are added.
     return (positions + units + 4) * 2.0**-53 * units * SPREAD
@@ -72,7 +72,7 @@ def norms(uses: Sequence[KeptLinear | KeptEmbedding]) -> tuple[Tensor, Tensor]:
 
 
 def clipped_sum(uses: Sequence[KeptLinear | KeptEmbedding], factors: Tensor, count: int) -> Tensor:
-    """The clipped sum of one kept parameter with so many rows."""
+    """Return the clipped sum of one kept parameter with so many rows."""
     linear = [use for use in uses if isinstance(use, KeptLinear)]
     if linear:
         return linear_sum(linear, factors)
@@ -136,7 +136,7 @@ def embedding_sum(uses: Sequence[KeptEmbedding], factors: Tensor, count: int) ->
 
 
 def _even(values: Tensor) -> Tensor:
-    """The values in float64 with zeros around them: every unit's matrix starts at an even address.
+    """Return the values in float64 with zeros around them: every unit's matrix starts at an even address.
 
     What a product rounds to may depend on that, and so on a unit's place.
     """
@@ -151,7 +151,7 @@ def _joined(uses: Sequence[KeptLinear]) -> tuple[Tensor, Tensor]:
 
 
 def _zero_where_unused(value: Tensor, factors: Tensor) -> Tensor:
-    """The values in float64, zeros for units that are left out: zero times infinity is not zero."""
+    """Return the values in float64, zeros for units that are left out: zero times infinity is not zero."""
     return torch.where((factors > 0)[:, None, None], value.double(), 0.0)
 
 

@@ -34,7 +34,7 @@ def direct_linear(
     units: int,
     apart: bool = False,
 ) -> Tensor:
-    """Computes x W^T + b; gradients of weight and bias go to probes."""
+    """Compute x W^T + b; gradients of weight and bias go to probes."""
     return run(_DirectLinear, x, weight, bias, weight_probe, bias_probe, units, apart)
 
 
@@ -46,7 +46,7 @@ def kept_linear(
     recorder: Recorder,
     name: str,
 ) -> Tensor:
-    """Computes x W^T + b; uses of the weight are kept, the bias gradient goes to its probe."""
+    """Compute x W^T + b; the recorder keeps uses of the weight, the bias gradient goes to its probe."""
     anchor = recorder.anchor(weight.device)
     return run(_KeptLinear, x, weight, bias, anchor, bias_probe, recorder, name)
 
@@ -63,7 +63,7 @@ def lora_linear(
     units: int,
     apart: bool = False,
 ) -> Tensor:
-    """Computes x W^T + bias + scaling (x A^T) B^T in one node; A and B have probes."""
+    """Compute x W^T + bias + scaling (x A^T) B^T in one node; A and B have probes."""
     return run(_LoraLinear, x, weight, bias, a, b, a_probe, b_probe, scaling, units, apart)
 
 
@@ -176,7 +176,7 @@ class _LoraLinear(torch.autograd.Function):
 def _plus(
     total: Tensor, low: Tensor, matrix: Tensor, scaling: float, units: int, apart: bool
 ) -> Tensor:
-    """The total (used up) plus a scaled low-rank product, in the total's type."""
+    """Return the total (used up) plus a scaled low-rank product, in the total's type."""
     wide = total.to(low.dtype)  # the same tensor if the types agree
     if apart:
         return (wide + scaling * matmul(low, matrix, units, apart)).to(total.dtype)

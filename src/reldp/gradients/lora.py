@@ -31,7 +31,7 @@ def is_lora_linear(module: nn.Module) -> bool:
 
 
 def adapter_name(module: Any) -> str | None:
-    """The one active adapter if the layer is plain LoRA at this moment, else None."""
+    """Return the one active adapter if the layer is plain LoRA at this moment, else None."""
     active = [name for name in module.active_adapters if name in module.lora_A]
     if len(active) != 1 or module.merged or module.disable_adapters:
         return None
@@ -46,14 +46,14 @@ def adapter_name(module: Any) -> str | None:
 
 
 class LoraSite(Site):
-    """Runs base layer and adapter together; per-unit gradients of both matrices go to probes."""
+    """Site that runs base layer and adapter together; per-unit gradients of both matrices go to probes."""
 
     def __init__(self, module: nn.Module, names: Mapping[str, str]) -> None:
         super().__init__(module, names)
         self.base = FrozenLinearSite(module.get_submodule("base_layer"))
 
     def __call__(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Computes x W^T + b + s (x A^T) B^T."""
+        """Compute x W^T + b + s (x A^T) B^T."""
         layer: Any = self.module
         name = None if args or kwargs else adapter_name(layer)
         keys = [self.names.get(f"lora_{side}.{name}.weight") for side in "AB"]
@@ -75,7 +75,7 @@ class LoraSite(Site):
 
 
 def lora_names(module: nn.Module, known: Mapping[int, str]) -> dict[str, str]:
-    """The engine's names of the adapter matrices below a LoRA layer, by their local names."""
+    """Return the engine's names of the adapter matrices below a LoRA layer, by their local names."""
     return {
         local: known[id(parameter)]
         for local, parameter in module.named_parameters(remove_duplicate=False)

@@ -2,7 +2,7 @@
 
 Kernels round differently for other shapes, and in bfloat16 that is a lot: if microbatches were split
 and padded by what happens to be in a batch, one more unit could move the gradients of all others, and
-the sum by more than that unit's threshold (theory.md section 2: a unit's contribution depends on that
+the sum by more than that unit's threshold (theory.md 2: a unit's contribution depends on that
 unit alone). So every microbatch has a shape that follows from public settings. Its length in tokens
 follows from the longest row of each of its units; the number of units and the layout follow from the
 length. Padding units repeat the first unit with the weight 0: the engine multiplies clip factors by

@@ -21,7 +21,7 @@ __all__ = ["affine", "layer_norm"]
 
 
 def affine(x: Tensor, weight: Tensor, weight_probe: Tensor | None, units: int) -> Tensor:
-    """Scales the last dimension; the gradient of the scale goes to its probe."""
+    """Scale the last dimension; the gradient of the scale goes to its probe."""
     return run(_Affine, x, weight, weight_probe, units)
 
 
@@ -34,7 +34,7 @@ def layer_norm(
     eps: float,
     units: int,
 ) -> Tensor:
-    """Normalizes over the weight's shape; gradients of weight and bias go to probes."""
+    """Normalize over the weight's shape; gradients of weight and bias go to probes."""
     return run(_LayerNorm, x, weight, bias, weight_probe, bias_probe, eps, units)
 
 

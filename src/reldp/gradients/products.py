@@ -2,7 +2,7 @@
 
 Rows are unit-major, so the positions of a unit (its rows times their length) are a view. Products
 of low-precision activations are exact in the float32 they are summed in, whatever the type of the
-activations (theory.md section 6).
+activations (theory.md 6).
 
 A matrix product over the rows of a whole microbatch may round a row differently depending on its
 place: kernels treat the last rows, and rows that are not aligned in memory, in another way. With
@@ -44,19 +44,19 @@ _Called = TypeVar("_Called", bound=Callable[..., Any])
 
 
 def outside_graphs(function: _Called) -> _Called:
-    """Runs a function eagerly inside compiled code, for what a compiled graph cannot hold."""
+    """Run a function eagerly inside compiled code, for what a compiled graph cannot hold."""
     disabled: _Called = torch.compiler.disable(function)  # type: ignore[no-untyped-call] # in torch
     return disabled
 
 
 def run(function: type[torch.autograd.Function], *args: Any) -> Tensor:
-    """Applies an autograd function that returns one tensor."""
+    """Apply an autograd function that returns one tensor."""
     result: Tensor = function.apply(*args)  # type: ignore[no-untyped-call] # untyped in torch
     return result
 
 
 def sum_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The type of norms and sums of a parameter: float32 or better, never less."""
+    """Return the type of norms and sums of a parameter: float32 or better, never less."""
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
@@ -66,7 +66,7 @@ def by_unit(value: Tensor, units: int) -> Tensor:
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, units: int, apart: bool) -> Tensor:
-    """Computes x W^T + b.
+    """Compute x W^T + b.
 
     Args:
         x: Rows of all units, unit after unit, (rows, ..., in).
@@ -82,7 +82,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, units: int, apart: bo
 
 
 def matmul(x: Tensor, weight: Tensor, units: int, apart: bool) -> Tensor:
-    """The product of rows (rows, ..., k) and a matrix (k, n); see `linear` for the arguments."""
+    """Return the product of rows (rows, ..., k) and a matrix (k, n); see `linear` for the arguments."""
     if not apart:
         return x @ weight
     n = weight.shape[1]
@@ -93,12 +93,12 @@ def matmul(x: Tensor, weight: Tensor, units: int, apart: bool) -> Tensor:
 
 
 def padded(value: Tensor) -> Tensor:
-    """The values with zeros after them, so that every row starts at an aligned address."""
+    """Return the values with zeros after them, so that every row starts at an aligned address."""
     return F.pad(value, (0, -value.shape[-1] % (_ALIGNMENT // value.element_size())))
 
 
 def per_unit_outer(left: Tensor, right: Tensor, *, apart: bool = False) -> Tensor:
-    """Sums left_p right_p^T over the positions of each unit: (U, P, m), (U, P, n) -> (U, m, n)."""
+    """Sum left_p right_p^T over the positions of each unit: (U, P, m), (U, P, n) -> (U, m, n)."""
     if apart:
         product = wide_product(padded(left).mT, padded(right))
         return product[:, : left.shape[-1], : right.shape[-1]].contiguous()
@@ -106,7 +106,7 @@ def per_unit_outer(left: Tensor, right: Tensor, *, apart: bool = False) -> Tenso
 
 
 def wide_product(left: Tensor, right: Tensor) -> Tensor:
-    """The matrix product of two matrices, or of two batches of them, in float32 or better."""
+    """Return the matrix product of two matrices, or of two batches of them, in float32 or better."""
     dtype = sum_dtype(left.dtype)
     if left.dtype == dtype:
         return left @ right
@@ -119,5 +119,5 @@ def wide_product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def per_unit_sum(value: Tensor, units: int) -> Tensor:
-    """Sums over the positions of each unit: (N, ..., d) -> (U, d)."""
+    """Sum over the positions of each unit: (N, ..., d) -> (U, d)."""
     return by_unit(value, units).sum(1, dtype=sum_dtype(value.dtype))

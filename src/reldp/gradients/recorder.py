@@ -1,9 +1,9 @@
-"""What one backward leaves behind: per-unit gradients, and kept uses of large parameters.
+"""Record of one backward pass: per-unit gradients, and kept uses of large parameters.
 
 A *probe* is a leaf tensor of shape ``(units, *parameter.shape)`` that occupies no memory until the
 backward gives it its gradient: the parameter's gradient, separately for every unit. A parameter
 that is used several times gets the sum, because autograd sums what reaches a leaf; so the norm is
-always that of the whole gradient (theory.md section 2).
+always that of the whole gradient (theory.md 2).
 
 A large parameter has no probe. Its layers *keep* the input and the output gradient of each use, and
 `reldp.gradients.ghost` reads norms and sums from those.
@@ -93,19 +93,19 @@ class Recorder:
             self.anchors[device] = torch.zeros((), device=device, requires_grad=True)
 
     def clear(self) -> None:
-        """Drops everything that was recorded."""
+        """Drop everything that was recorded."""
         self.probes, self.uses, self.anchors, self.flat = {}, {}, {}, None
 
     def probe(self, name: str) -> Tensor:
-        """The leaf that receives the per-unit gradient of this parameter."""
+        """Return the leaf that receives the per-unit gradient of this parameter."""
         return self.probes[name]
 
     def anchor(self, device: torch.device) -> Tensor:
-        """A leaf that makes the output of a kept layer differentiable; it receives nothing."""
+        """Return a leaf that makes the output of a kept layer differentiable; it receives nothing."""
         return self.anchors[device]
 
     def keep(self, name: str, use: KeptLinear | KeptEmbedding) -> None:
-        """Records one use of a kept parameter."""
+        """Record one use of a kept parameter."""
         self.uses.setdefault(name, []).append(use)
 
     def check_rows(self, name: str, value: Tensor) -> None:

@@ -3,7 +3,7 @@
 Guarantee: factor times norm is at most the threshold whatever the rounding, because the threshold
 is first multiplied by 1 - 1e-6. Norms, factors and products are float64: the relative error of a
 norm of d numbers is at most (d + 2) 2^-53, of a factor and of a product 2^-52, together less than
-1e-6 up to d = 8e9 (theory.md section 6). A unit whose norm is not finite gets the factor 0, and so
+1e-6 up to d = 8e9 (theory.md 6). A unit whose norm is not finite gets the factor 0, and so
 does one whose factor would be subnormal. Private to the package.
 
 >>> clip_factors(torch.tensor([1.0, 4.0, float("nan")]), torch.ones(3) * 2, torch.zeros(3))
@@ -19,7 +19,7 @@ MARGIN = 1.0 - 1e-6
 
 
 def clip_factors(norms: Tensor, thresholds: Tensor, spreads: Tensor) -> Tensor:
-    """The factor of each unit, in [0, 1].
+    """Return the factor of each unit, in [0, 1].
 
     Args:
         norms: Gradient norm of each unit, (U,).

@@ -36,13 +36,13 @@ __all__ = [
 
 
 def autocast_dtype(value: Tensor) -> torch.dtype | None:
-    """The type that autocast would compute a matrix product of this tensor in, if it is on."""
+    """Return the type that autocast would compute a matrix product of this tensor in, if it is on."""
     kind = value.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
 
 
 class Site:
-    """Stands in for one method of one module.
+    """Stand-in for one method of one module.
 
     Attributes:
         module: The module.
@@ -62,29 +62,29 @@ class Site:
         self._run = self.__call__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs the module."""
+        """Run the module."""
         raise NotImplementedError
 
     def original(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs the method that this site stands in for."""
+        """Run the method that this site stands in for."""
         return getattr(type(self.module), self.method)(self.module, *args, **kwargs)
 
     def install(self) -> None:
-        """Puts the site in the method's place."""
+        """Put the site in the method's place."""
         # Straight into the instance: `nn.Module.__setattr__` costs more and adds nothing here.
         self.module.__dict__[self.method] = self._run
 
     def remove(self) -> None:
-        """Gives the module its own method back."""
+        """Restore the module's method."""
         self.module.__dict__.pop(self.method, None)
 
     def _probe(self, local: str) -> Tensor | None:
-        """The probe of a parameter of this module; None for a frozen one."""
+        """Return the probe of a parameter of this module; None for a frozen one."""
         name = self.names.get(local)
         return None if name is None else self.recorder.probe(name)
 
     def _label(self) -> str:
-        """A parameter's name for messages."""
+        """Return a parameter's name for messages."""
         return next(iter(self.names.values()))
 
 
@@ -96,7 +96,7 @@ class LinearSite(Site):
         self.keep_weight = keep_weight and "weight" in self.names
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Computes x W^T + b."""
+        """Compute x W^T + b."""
         self.recorder.check_rows(self._label(), x)
         weight, bias = self.module.weight.detach(), self.module.bias
         bias = None if bias is None else bias.detach()
@@ -140,7 +140,7 @@ class FrozenLinearSite(Site):
         return self._cast
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Computes x W^T + b."""
+        """Compute x W^T + b."""
         dtype = autocast_dtype(x)
         weight, bias = self.weights(dtype)
         x = x if dtype is None else x.to(dtype)
@@ -153,7 +153,7 @@ class LayerNormSite(Site):
     """Layer normalization with a trainable weight or bias."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Normalizes over the layer's shape."""
+        """Normalize over the layer's shape."""
         self.recorder.check_rows(self._label(), x)
         module = self.module
         weight, bias = module.weight.detach(), module.bias
@@ -175,7 +175,7 @@ class RmsNormSite(Site):
     """Root-mean-square normalization, torch's own and that of Llama-type models."""
 
     def __call__(self, hidden_states: Tensor) -> Tensor:
-        """Normalizes over the last dimension and scales."""
+        """Normalize over the last dimension and scale."""
         x = hidden_states
         self.recorder.check_rows(self._label(), x)
         weight = self.module.weight.detach()
@@ -196,14 +196,14 @@ class EmbeddingSite(Site):
         self.keep_weight = keep_weight
 
     def __call__(self, indices: Tensor) -> Tensor:
-        """Looks the rows up."""
+        """Look the rows up."""
         if indices.dim() > 1 and indices.shape[0] == 1 and self.recorder.rows > 1:
             indices = indices.expand(self.recorder.rows, *indices.shape[1:])
         self.recorder.check_rows(self._label(), indices)
         return self.look_up(indices)
 
     def look_up(self, indices: Tensor) -> Tensor:
-        """The table's rows for indices that already have all rows of the microbatch."""
+        """Return the table's rows for indices that already have all rows of the microbatch."""
         module = self.module
         weight = module.weight.detach()
         padding = -1 if module.padding_idx is None else int(module.padding_idx)
@@ -229,7 +229,7 @@ class RelativeBiasSite(Site):
         self.table = table
 
     def __call__(self, x: Tensor, position_ids: Tensor | None = None, num_buckets: int = 32) -> Any:
-        """The bias of every row, (rows, heads, length, length)."""
+        """Return the bias of every row, (rows, heads, length, length)."""
         self.recorder.check_rows(self._label(), x)
         if position_ids is None:
             position_ids = torch.arange(x.shape[1], device=x.device)[None]

@@ -28,7 +28,7 @@ _TURN = 37.0  # another multiple of what came before for every block: 37 * 2^46 
 
 
 def witness(values: Sequence[Tensor]) -> Tensor:
-    """The witness of each unit, (U,) float64, of values that all have units first."""
+    """Return the witness of each unit, (U,) float64, of values that all have units first."""
     units, device = values[0].shape[0], values[0].device
     total = torch.zeros(units, dtype=torch.float64, device=device)
     for value in values:

@@ -81,7 +81,7 @@ class SourceTable:
 
 
 class Checklist:
-    """Collects what is wrong with the rows of one table.
+    """Collect what is wrong with the rows of one table.
 
     Attributes:
         drops: Count by kind of what was dropped on request.

@@ -121,7 +121,7 @@ def _refuse_old_format(run: RunFolder) -> None:
 
 
 class _Inspector:
-    """Runs the checks, and collects those that passed and the differences."""
+    """Run the checks, and collect those that passed and the differences."""
 
     def __init__(self, run: RunFolder, verified: Verification | None = None) -> None:
         self._run = run

@@ -52,7 +52,7 @@ _Entry = Mapping[str, Any]
 
 
 class Ledger:
-    """Appends entries; made by `create` and `open`, closed by ``with``."""
+    """Append entries; made by `create` and `open`, closed by ``with``."""
 
     def __init__(self, path: Path, descriptor: int, entries: list[_Entry], head: str) -> None:
         """Take over an open, locked file; use `create` or `open`."""

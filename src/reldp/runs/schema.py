@@ -27,7 +27,7 @@ OPEN = "*"
 
 
 class SchemaError(Exception):
-    """Says which value breaks which rule; callers catch it and add the name of the file."""
+    """Error that says which value breaks which rule; callers catch it and add the name of the file."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Settings of a training run besides the privacy plan: learning, performance and logging, one class each.
 
 Everything that decides the guarantee is in `reldp.PrivacyPlan`. No setting here changes epsilon or the plan. The
-three classes differ in what a resumed run may change (docs/theory.md section 6):
+three classes differ in what a resumed run may change (docs/theory.md 6):
 
 * `LearningSettings` decide what is computed: a change is refused;
 * `PerformanceSettings` decide how it is computed, so bits may differ: a change opens a new branch. The one

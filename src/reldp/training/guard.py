@@ -39,7 +39,7 @@ _SIZES = (1.0, 1.0, 1.0, 1.0, 0.0, 1e-39, 1e3, 1e15)
 
 
 class LocalityGuard:
-    """Selects the layout of microbatches and checks it.
+    """Select the layout of microbatches and check it.
 
     Args:
         encoder: The encoder that is trained.

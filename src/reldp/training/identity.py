@@ -1,7 +1,7 @@
 """Hashes of everything that a training step computes with: rows, public pool, module.
 
 A resumed run draws the noise of its steps again, so it must compute the same sums again (theory.md
-section 6). The hashes therefore cover the state in memory when training begins, not the description
+6). The hashes therefore cover the state in memory when training begins, not the description
 from loading: a module whose pooling, normalization or frozen weights were changed since then is a
 different module. So is one whose code was changed: the byte code of every class counts, and public
 inputs are run through the encoder with public weights, which also reveals a change in a function that

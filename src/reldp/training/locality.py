@@ -1,7 +1,7 @@
 """The check that a unit's contribution depends on that unit alone, to the last bit.
 
 The proofs need that what a tuple adds to the sum does not depend on any other tuple (theory.md
-section 2), and so in floating point (section 6). Kernels choose the order of additions by shape and
+2), and so in floating point (section 6). Kernels choose the order of additions by shape and
 by a row's position, and a module may look across rows. So before the first step, and again at random
 steps, public random rows go through the very code that trains, for every microbatch shape, on the
 device, with the types and threads in use:
@@ -73,7 +73,7 @@ class SyntheticUnits:
 
 
 class Run(Protocol):
-    """Runs a microbatch exactly as a training step does."""
+    """Function that runs a microbatch exactly as a training step does."""
 
     def __call__(
         self, shape: MicrobatchShape, units: SyntheticUnits, *, weights: Tensor

@@ -1,7 +1,6 @@
 """Safety margins of a step: batches that are beyond doubt too large, and thresholds below the bound.
 
-All of them follow from public settings, so that neighboring graphs have the same (theory.md section
-6).
+All of them follow from public settings, so that neighboring graphs have the same (theory.md 6).
 
 Public inside the package: `MAX_SUM`, `max_batch_units`, `threshold_margin`.
 

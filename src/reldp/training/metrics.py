@@ -6,7 +6,7 @@ Only the owner can read the file.
 
 On a CPU a line also holds a hash of the noisy weights after the step. A step that is executed again after a crash
 replaces its line, and the hashes show whether the re-execution gave the same bits. If it did not, the same noise was
-added to another sum, and the run must continue in a new branch (docs/theory.md section 6).
+added to another sum, and the run must continue in a new branch (docs/theory.md 6).
 
 The progress bar shows the rate and the time left, which are sensitive: it is for the owner's terminal.
 

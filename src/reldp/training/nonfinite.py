@@ -23,12 +23,12 @@ __all__ = ["NonfiniteWatch"]
 
 
 class NonfiniteWatch:
-    """Counts consecutive steps without any finite gradient; empty batches do not count."""
+    """Count consecutive steps without any finite gradient; empty batches do not count."""
 
     PATIENCE = 5
 
     def __init__(self, plan: "PrivacyPlan", *, clip: bool = True) -> None:
-        """Counts for a plan.
+        """Return empty counts for a plan.
 
         Args:
             plan: Says how many clip units a tuple has.

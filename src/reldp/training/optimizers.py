@@ -1,7 +1,7 @@
 """Optimizers by name, learning-rate schedules and the average of weights: all post-processing.
 
 An optimizer receives the noisy sum divided by the public expected batch size, so nothing here costs privacy
-(docs/theory.md section 1, step 5). A schedule is a function of the step alone, and the state of an optimizer can be
+(docs/theory.md 1, step 5). A schedule is a function of the step alone, and the state of an optimizer can be
 saved as tensors and plain numbers: a resumed run continues bit for bit.
 
 Inside the package: `make_optimizer`, `optimizer_class`, `learning_rate`, `WeightAverage`, `optimizer_state`,

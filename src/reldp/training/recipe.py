@@ -163,14 +163,14 @@ class Recipe:
         return graph.cap_degrees(data["max_degree"], seed=data["cap_seed"])
 
     def _pool(self, show_ids: bool) -> Any:
-        """The public graph that negatives come from, if one is named."""
+        """Return the public graph that negatives come from, if one is named."""
         from reldp.graph.bundled import open_graph
 
         place = self.values["data"]["public_pool"]
         return None if place is None else open_graph(place, show_ids=show_ids)
 
     def _target(self) -> float | None:
-        """The target epsilon, or None where the noise is given or there is none."""
+        """Return the target epsilon, or None where the noise is given or there is none."""
         privacy = self.values["privacy"]
         target = privacy["target_epsilon"]
         if not privacy["enabled"]:
@@ -205,7 +205,7 @@ class Recipe:
         )
 
     def _sizes(self) -> dict[str, Any]:
-        """The mode of sizes and its bounds; a run without privacy uses exact sizes."""
+        """Return the mode of sizes and its bounds; a run without privacy uses exact sizes."""
         privacy = self.values["privacy"]
         if not privacy["enabled"]:
             return {"sizes": "public"}
@@ -224,7 +224,7 @@ class Recipe:
             )
 
     def _pool_size(self, pool: Any) -> int | None:
-        """The size of a public pool, or a declared bound on the unprotected entities."""
+        """Return the size of a public pool, or a declared bound on the unprotected entities."""
         privacy = self.values["privacy"]
         least: int | None = privacy["min_unprotected"]
         if pool is not None:
@@ -238,7 +238,7 @@ class Recipe:
         return least
 
     def _folder(self) -> Path | None:
-        """The graph's folder, where private sizes are stored; None for bundled graphs."""
+        """Return the graph's folder, where private sizes are stored; None for bundled graphs."""
         place = Path(self.values["data"]["graph"] or "")
         return place if place.is_dir() else None
 

@@ -3,7 +3,7 @@
 On a CPU, a step that is executed again gives the same bits if deterministic algorithms are on, the
 number of threads is fixed, and machine, libraries and their settings are the same. Then a resumed run
 keeps its branch. On a GPU, or if any of these differs, it continues in a new branch with fresh random
-draws and noise (theory.md section 6). Because no list of settings is ever complete, a small public
+draws and noise (theory.md 6). Because no list of settings is ever complete, a small public
 computation is hashed too: a different hash counts as a different machine.
 
 Public inside the package: `repeatable`, `no_random_numbers`, `is_repeatable`, `machine`, `versions`.

@@ -1,6 +1,6 @@
 """One private step: draw a batch, clip and sum its gradients, add noise, set ``.grad``.
 
-A step is theory.md section 1 for the plan at hand. The plan builds the sampler, the clipping rule and
+A step is theory.md 1 for the plan at hand. The plan builds the sampler, the clipping rule and
 the noise, so that they belong together. Gradients are clipped per unit over the whole logical batch,
 noise is added to the sum also when the batch is empty, and the divisor is the public expected batch
 size, never the realized one.
@@ -66,7 +66,7 @@ __all__ = ["PrivateStep"]
 
 
 class PrivateStep:
-    """Turns (step, branch) into noisy gradients of an encoder.
+    """Turn (step, branch) into noisy gradients of an encoder.
 
     A training loop calls ``open`` once, and for each step ``draw``, ``run`` and the optimizer.
 

@@ -4,7 +4,7 @@
 
 The loop draws the batches, takes exactly the plan's steps, counts each of them in the ledger
 before it runs, and writes a certificate from that ledger. Calling `fit` again on the same folder
-resumes a run that was stopped, however it was stopped (theory.md section 6), and returns at once
+resumes a run that was stopped, however it was stopped (theory.md 6), and returns at once
 for a complete one.
 
 Public: `Trainer`, `TrainResult`.
@@ -90,7 +90,7 @@ class TrainResult:
 
 
 class Trainer:
-    """Trains an encoder on a capped graph under a privacy plan.
+    """Train an encoder on a capped graph under a privacy plan.
 
     Args:
         encoder: The encoder to train; changed in place.
@@ -109,7 +109,7 @@ class Trainer:
         pool: Any = None,
         **settings: Any,
     ) -> None:
-        """Checks that everything fits together, before anything is computed."""
+        """Check that everything fits together, before anything is computed."""
         self.encoder, self.capped, self.plan = encoder, capped, plan
         config = TrainingConfig.make(**settings)
         check_fit(capped, plan, clip=config.learning.clip)
@@ -228,7 +228,7 @@ class Trainer:
         return self._step
 
     def _refuse_trained(self) -> None:
-        """A new run must not start from what a run has learned: its epsilon would not cover that."""
+        """Refuse to start a new run from the weights of another: the epsilon would not cover that one."""
         if self.encoder in _TRAINED:
             raise ConfigError(
                 "`encoder` must be as it was loaded, got one that a run has trained. Load it again; "
@@ -269,7 +269,7 @@ class _Loop:
             self._average = WeightAverage(self._config.learning.average, on_device)
 
     def run(self) -> None:
-        """Takes every step that is left; a first Ctrl-C or SIGTERM stops after a checkpoint."""
+        """Take every step that is left; a first Ctrl-C or SIGTERM stops after a checkpoint."""
         first, stop = self._session.step, self._session.stop
         branch = self._session.ledger.branch
         config = self._config
@@ -290,7 +290,7 @@ class _Loop:
                     raise KeyboardInterrupt
 
     def _reserve(self, step: int, stop: int) -> None:
-        """Counts the next steps before the first of them runs."""
+        """Count the next steps before the first of them runs."""
         if step < self._session.ledger.counted_to:
             return
         interval = self._config.logging.checkpoint_every
