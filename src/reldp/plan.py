@@ -40,7 +40,7 @@ from reldp._validate import (
     check_name,
     check_number,
 )
-from reldp.clipping import RULES
+from reldp.clipping import is_builtin
 from reldp.errors import PlanError, RunError, UnreachableTarget
 from reldp.graph.sizes import bounds_for
 from reldp.runs.strict_json import parse_json
@@ -158,7 +158,7 @@ class PrivacyPlan:
     @property
     def status(self) -> str:
         """``"proven"``, or ``"claimed"`` for the frequency rule and for rules from outside of reldp."""
-        return self.clipping.status if self.clipping in RULES.values() else "claimed"
+        return self.clipping.status if is_builtin(self.clipping) else "claimed"
 
     @property
     def event(self) -> "CoupledStep":
@@ -343,7 +343,12 @@ class PrivacyPlan:
         """Return the fields as plain values; expected_batch_size follows from the others and is left out."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         del values["expected_batch_size"]
-        return {**values, "clipping": self.clipping.name}
+        rule = self.clipping
+        # A rule from outside may be called like one of reldp, and must not be read as that one.
+        name = (
+            rule.name if is_builtin(rule) else f"{type(rule).__module__}.{type(rule).__qualname__}"
+        )
+        return {**values, "clipping": name}
 
     def to_json(self) -> str:
         """Return the plan as one JSON object with sorted keys; floats round-trip exactly."""

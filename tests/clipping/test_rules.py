@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reldp.clipping.rules import RULES, ClippingRule, get_rule
+from reldp.clipping.rules import RULES, ClippingRule, get_rule, is_builtin
 from reldp.errors import InputError, PlanError
 
 U = 0  # the entity that the two neighboring graphs differ in
@@ -237,3 +237,21 @@ def test_a_rule_from_outside_is_claimed_until_somebody_proves_it() -> None:
 
     assert Halved().status == "claimed"
     assert {rule.name for rule in RULES.values() if rule.status == "proven"} == {"tuple", "pair"}
+
+
+def test_the_list_of_rules_cannot_be_extended():
+    """A rule that somebody registers, or one that says it equals every other, is not proven."""
+
+    class Equal(get_rule("tuple").__class__):
+        status = "proven"
+
+        def __eq__(self, other):
+            return True
+
+        def __hash__(self):
+            return 0
+
+    with pytest.raises(TypeError):
+        RULES["mine"] = Equal()
+    assert not is_builtin(Equal())
+    assert is_builtin(get_rule("pair").__class__())

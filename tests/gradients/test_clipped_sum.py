@@ -46,3 +46,13 @@ def test_the_sum_over_nothing_is_zero_in_double_precision():
     assert nothing.total.tolist() == [0.0] * 5
     assert nothing.total.dtype == torch.float64
     assert (nothing.num_units, nothing.num_clipped, nothing.num_nonfinite) == (0, 0, 0)
+
+
+def test_a_selection_has_the_parameters_in_the_order_asked_for():
+    one = clipped_sum()
+    names = list(reversed(one.shapes))
+    turned = one.select(names)
+    assert list(turned.shapes) == names
+    for name in names:
+        assert torch.equal(turned.sums[name], one.sums[name])
+    assert one.select(one.shapes) is one

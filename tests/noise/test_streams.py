@@ -5,7 +5,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy import stats
 
-from reldp.errors import InputError
+from reldp.errors import InputError, RunError
 from reldp.noise.streams import KEY_BYTES, Stream, Streams, new_key
 
 KEY = bytes(range(32))
@@ -161,3 +161,13 @@ def test_bad_sizes_are_refused():
         with pytest.raises(InputError, match="`high`"):
             stream.integers(high, 1)
     assert stream.integers(5, 0).shape == (0,)
+
+
+def test_a_step_is_claimed_once():
+    streams = Streams(bytes(32))
+    streams.claim(0, 3)
+    streams.claim(1, 3)
+    streams.claim(0, np.int64(4))
+    with pytest.raises(RunError, match="must run once, got step 4 of branch 0 again"):
+        streams.claim(0, 4)
+    assert streams.num_claimed == 3

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from reldp.clipping import TupleClipping
-from reldp.errors import ConfigError
+from reldp.errors import ConfigError, PlanError
+from reldp.plan import PrivacyPlan
 from reldp.training.fit import check_fit
 from tests.training.small import small_graph, small_plan
 
@@ -81,3 +82,7 @@ def test_a_rule_from_outside_is_refused_whatever_it_calls_itself():
     plan = replace(small_plan(CAPPED), clipping=Generous())
     assert plan.status == "claimed"
     assert "`clipping` must be one of" in refusal(CAPPED, plan)
+    # On disk it must not be taken for the rule whose name it has.
+    assert plan.hash != small_plan(CAPPED).hash
+    with pytest.raises(PlanError, match="`clipping`"):
+        PrivacyPlan.from_json(plan.to_json())

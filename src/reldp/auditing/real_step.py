@@ -33,6 +33,7 @@ from reldp.noise.streams import Streams
 from reldp.plan import PrivacyPlan
 
 if TYPE_CHECKING:
+    from reldp.sampling import TupleBatch
     from reldp.training.step import PrivateStep
 
 __all__ = ["Job", "Outputs", "StepSettings", "run_job", "run_jobs"]
@@ -143,6 +144,9 @@ def _open_step(job: Job) -> "PrivateStep":
 
         def _check_fit(self, clip: bool) -> None:
             pass
+
+        def _check_batch(self, batch: "TupleBatch", step: int, branch: int) -> None:
+            """Accept more steps than the plan has, since each is a trial, and empty batches."""
 
     plan = job.plan
     roles = _roles(plan, job.graph)

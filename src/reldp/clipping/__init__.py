@@ -7,6 +7,7 @@ from reldp.clipping.rules import (
     PairClipping,
     TupleClipping,
     get_rule,
+    is_builtin,
 )
 from reldp.clipping.units import ClipUnits
 
@@ -18,4 +19,5 @@ __all__ = [
     "PairClipping",
     "TupleClipping",
     "get_rule",
+    "is_builtin",
 ]

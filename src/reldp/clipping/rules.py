@@ -10,7 +10,8 @@ relations in the batch, j whether it is a negative of a tuple whose positive doe
 because the claim is false in the worst case (theory.md 2.1): removing u changes the
 thresholds of tuples that do not contain u.
 
-Public: `ClippingRule`, `TupleClipping`, `PairClipping`, `FrequencyClipping`, `RULES`, `get_rule`.
+Public: `ClippingRule`, `TupleClipping`, `PairClipping`, `FrequencyClipping`, `RULES`, `get_rule`,
+`is_builtin`.
 Needs numpy only.
 
 >>> get_rule("tuple").replacement_sensitivity(num_negatives=4)
@@ -22,7 +23,9 @@ Needs numpy only.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -45,6 +48,7 @@ __all__ = [
     "PairClipping",
     "TupleClipping",
     "get_rule",
+    "is_builtin",
 ]
 
 
@@ -193,9 +197,15 @@ class FrequencyClipping(ClippingRule):
         return np.asarray(clip_norm / (2.0 * max_frequencies(positives, negatives)))
 
 
-RULES: dict[str, ClippingRule] = {
-    rule.name: rule for rule in (TupleClipping(), PairClipping(), FrequencyClipping())
-}
+# Read-only: a rule that somebody adds has no proof here.
+RULES: Mapping[str, ClippingRule] = MappingProxyType(
+    {rule.name: rule for rule in (TupleClipping(), PairClipping(), FrequencyClipping())}
+)
+
+
+def is_builtin(rule: ClippingRule) -> bool:
+    """Return whether a rule is one of reldp; a subclass of one is another rule, whatever its name."""
+    return any(type(rule) is type(known) for known in RULES.values())
 
 
 def get_rule(rule: str | ClippingRule) -> ClippingRule:

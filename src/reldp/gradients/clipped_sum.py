@@ -10,8 +10,8 @@ Public: `ClippedSum`.
 (0, tensor([[0., 0.]], dtype=torch.float64))
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -83,6 +83,17 @@ class ClippedSum:
             losses=self.losses[:units].clone(),
             factors=self.factors[:units].clone(),
             witness=None if self.witness is None else self.witness[:units].clone(),
+        )
+
+    def select(self, names: Collection[str]) -> "ClippedSum":
+        """Return the sum with these parameters only, in their order."""
+        if list(names) == list(self.shapes):
+            return self
+        sums = self.sums
+        return replace(
+            self,
+            total=torch.cat([sums[name].reshape(-1) for name in names]),
+            shapes={name: self.shapes[name] for name in names},
         )
 
     def plus(self, other: "ClippedSum") -> "ClippedSum":

@@ -135,7 +135,8 @@ class PerUnitGradients:
                 sum, are then in whole multiples of it. Plain sums unless given.
             apart: Whether linear layers compute a matrix product per unit: slower, and a unit's bits
                 do not depend on its place.
-            witness: Whether to give a witness of each unit's bits.
+            witness: Whether to give a witness of each unit's bits, and to refuse trainable tensors
+                outside of the module.
 
         Returns:
             The sum for all trainable parameters; zeros for an empty batch.
@@ -149,7 +150,7 @@ class PerUnitGradients:
             return ClippedSum.of_nothing(shapes, device)
         self._check_isolation(losses, units, rows_per_unit)
         with self._recording(units, rows_per_unit, apart):
-            values = self._backward(losses, 0, units)
+            values = self._backward(losses, 0, units, check_leaves=witness)
             norms, spreads = self._norms(device)
             factors = clip_factors(norms, limits, spreads / ghost.SPREAD)
             if weights is not None:
@@ -200,9 +201,19 @@ class PerUnitGradients:
                     "training mode. It mixes units; use LayerNorm or eval mode."
                 )
 
-    def _backward(self, losses: Losses, start: int, stop: int, only: int | None = None) -> Tensor:
+    def _backward(
+        self,
+        losses: Losses,
+        start: int,
+        stop: int,
+        only: int | None = None,
+        *,
+        check_leaves: bool = False,
+    ) -> Tensor:
         """Run the one forward and the one backward; return the losses."""
         values = _checked_losses(losses(start, stop), stop - start)
+        if check_leaves:
+            self._refuse_other_leaves(values)
         target = values.sum() if only is None else values[only]
         with _without_autocast():
             target.backward()  # type: ignore[no-untyped-call] # torch leaves it untyped
@@ -213,6 +224,26 @@ class PerUnitGradients:
                     "elsewhere. Tied or directly read weights have no gradient per unit here."
                 )
         return values.detach()
+
+    def _refuse_other_leaves(self, values: Tensor) -> None:
+        """Refuse trainable tensors outside of the module: the backward would fill their ``.grad``."""
+        recorder = self._recorder
+        groups = self.parameters, recorder.probes, recorder.anchors
+        known = {id(tensor) for group in groups for tensor in group.values()}
+        seen, waiting = set(), [values.grad_fn]
+        while waiting:
+            node = waiting.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            leaf = getattr(node, "variable", None)
+            if isinstance(leaf, Tensor) and id(leaf) not in known:
+                raise InputError(
+                    f"Trainable tensors must be frozen or in `module`, got one of shape "
+                    f"{tuple(leaf.shape)} elsewhere, in the loss or beside the module. It would get "
+                    "a gradient without clipping and noise."
+                )
+            waiting.extend(following for following, _ in node.next_functions)
 
     def _norms(self, device: torch.device) -> tuple[Tensor, Tensor]:
         """Return gradient norms of the units, and spreads of kept parameters, (U,) float64."""

@@ -37,13 +37,13 @@ from reldp.noise.refine import EXTRA_WORDS
 from reldp.noise.rounded import GRID, check_arithmetic, rounded_normals
 from reldp.noise.streams import Streams
 
-__all__ = ["GaussianNoise", "add_noise"]
+__all__ = ["MIN_DEVIATION", "GaussianNoise", "add_noise"]
 
 
 _DRAWS = "noise/secure"
 _REFINEMENTS = "noise/secure/refine"
 _FAST = "noise/fast"
-_LEAST = 1e-280
+MIN_DEVIATION = 1e-280
 # Draws per lane. Large enough that a thread seldom has to ask for the interpreter's lock (a few
 # hundred times for four million draws), small enough for the cache. Changing it changes the noise
 # of a key.
@@ -90,9 +90,12 @@ def add_noise(total: _A, noise: _A, *, standard_deviation: float) -> _A:
     )
     if deviation == 0:
         return total
-    if not _LEAST <= deviation <= 1.0 / _LEAST:  # the grid's step must be a normal float64
+    if (
+        not MIN_DEVIATION <= deviation <= 1.0 / MIN_DEVIATION
+    ):  # the grid's step must be a normal float64
         raise InputError(
-            f"`standard_deviation` must lie in {_LEAST:g}..{1.0 / _LEAST:g}, got {deviation!r}."
+            f"`standard_deviation` must lie in {MIN_DEVIATION:g}..{1.0 / MIN_DEVIATION:g}, "
+            f"got {deviation!r}."
         )
     result: _A = ((total * (1.0 / (deviation * GRID))).round() * GRID + noise) * deviation
     return result

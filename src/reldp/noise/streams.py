@@ -35,7 +35,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from reldp._validate import as_integer
-from reldp.errors import InputError
+from reldp.errors import InputError, RunError
 
 __all__ = ["KEY_BYTES", "Stream", "Streams", "new_key"]
 
@@ -72,9 +72,31 @@ class Streams:
                 f"`key` must be {KEY_BYTES} bytes, got {got}. Make one with new_key()."
             )
         self._key = bytes(key)
+        self._claimed: set[tuple[int, int]] = set()
 
     def __repr__(self) -> str:
         return "Streams(key=<secret>)"
+
+    @property
+    def num_claimed(self) -> int:
+        """Number of steps that have been claimed, over all branches."""
+        return len(self._claimed)
+
+    def claim(self, branch: SupportsIndex, step: SupportsIndex) -> None:
+        """Record that the draws and the noise of a step are used, which may happen once.
+
+        A run that resumes makes new streams, and its ledger decides which steps it may execute again.
+
+        Raises:
+            RunError: They have been used. The same noise on two sums would reveal their difference.
+        """
+        address = _index("branch", branch, _TWO_64), _index("step", step, _TWO_64)
+        if address in self._claimed:
+            raise RunError(
+                f"A step must run once, got step {address[1]} of branch {address[0]} again. It would "
+                "release more about the same batch than epsilon covers. Run the next step."
+            )
+        self._claimed.add(address)
 
     def bound_to(self, content: bytes | memoryview) -> "Streams":
         """Streams of their own for a content: no other content shares a bit with them.

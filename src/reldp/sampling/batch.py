@@ -3,8 +3,8 @@
 A tuple is one positive relation with its negatives (theory.md 1). ``TupleBatch`` is what
 a sampler gives and what clipping and encoders read.
 
-Guarantees: shapes and types are checked on construction; the mask is computed from the tuple alone,
-never given. An empty batch is an ordinary batch with zero rows. Batches are sensitive: never log
+Guarantees: shapes and types are checked on construction; arrays are read-only; the mask is computed
+from the tuple alone, never given. An empty batch is an ordinary batch with zero rows. Batches are sensitive: never log
 their content or size without marking them so.
 
 Public: ``TupleBatch``.
@@ -75,6 +75,10 @@ class TupleBatch:
             raise InputError(f"`overflow` must mean an empty batch, got {num_tuples} tuples.")
         left, right = self.positives[:, :1], self.positives[:, 1:]  # (l, 1)
         object.__setattr__(self, "mask", (self.negatives == left) | (self.negatives == right))
+        for name in ("positives", "negatives", "endpoints", "relation_ids", "mask"):
+            view = getattr(self, name).view()
+            view.flags.writeable = False
+            object.__setattr__(self, name, view)
 
     def _store(self, name: str, kind: type[np.signedinteger]) -> None:
         """Store the field as an array of the right integer type; refuse fractions."""

@@ -17,9 +17,10 @@ Public inside the package: `check_fit`.
 
 import numpy as np
 
-from reldp.clipping import RULES
+from reldp.clipping import RULES, is_builtin
 from reldp.errors import ConfigError
 from reldp.graph import CappedGraph
+from reldp.noise.gaussian import MIN_DEVIATION
 from reldp.plan import PrivacyPlan
 from reldp.training.margins import MAX_SUM
 
@@ -39,7 +40,7 @@ def check_fit(capped: CappedGraph, plan: PrivacyPlan, *, clip: bool = True) -> N
             f"`capped` must be a CappedGraph, got {type(capped).__name__}. "
             "Call cap_degrees(max_degree, seed) or promise_degrees(max_degree) on the graph."
         )
-    if plan.clipping not in RULES.values():  # a subclass of a rule of reldp is another rule
+    if not is_builtin(plan.clipping):
         raise ConfigError(
             f"`clipping` must be one of {', '.join(RULES)} to train, got a rule from outside of "
             f"reldp, {type(plan.clipping).__name__}. Its sensitivity is not proven."
@@ -102,6 +103,12 @@ def _check_noise(plan: PrivacyPlan, clip: bool) -> None:
         raise ConfigError(
             "`clip` must be true when there is noise, got false. Without clipping, noise promises "
             "nothing; use noise_multiplier 0 for a run without privacy."
+        )
+    deviation, limit = plan.noise_deviation, MIN_DEVIATION
+    if plan.noise_multiplier > 0 and not limit <= deviation <= 1 / limit:
+        raise ConfigError(
+            f"`clip_norm` must give noise a standard deviation from {limit:g} to {1 / limit:g}, got "
+            f"{plan.clip_norm!r} with deviation {deviation!r}. Use 1.0: epsilon does not depend on it."
         )
     least = 4 * plan.expected_batch_size / MAX_SUM
     if 0 < plan.noise_multiplier < least:

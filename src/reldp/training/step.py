@@ -13,7 +13,10 @@ the first step, at random steps, and whenever threads or precision have changed.
 What a step leaves in ``parameter.grad`` is private. Everything before the noise is sensitive: batches,
 sums, and the `StepReport`.
 
-Public: `PrivateStep`.
+A step refuses whatever would make the plan's epsilon false: a step that runs twice or is not among
+those of the plan, a batch that was not drawn for it, and a module that was changed.
+
+Public: `PrivateStep`. Public inside the package: `TRAINED`.
 
 >>> import numpy as np
 >>> from reldp.encoders import FeatureEncoder
@@ -33,7 +36,9 @@ True
 
 import math
 from contextlib import AbstractContextManager, nullcontext
+from operator import is_not
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy.typing as npt
 import torch
@@ -62,7 +67,10 @@ if TYPE_CHECKING:
     from reldp.plan import PrivacyPlan
     from reldp.sampling import TupleBatch, TupleSampler
 
-__all__ = ["PrivateStep"]
+__all__ = ["TRAINED", "PrivateStep"]
+
+# Encoders that a step or a run has changed, in this process.
+TRAINED: "WeakSet[Encoder]" = WeakSet()
 
 
 class PrivateStep:
@@ -107,6 +115,7 @@ class PrivateStep:
         if performance is not None:
             encoder.to(performance.device)
         self._modules = tuple(encoder.eval().module.modules())
+        self._parts = _parts_of(encoder.module)
         self.parameters: dict[str, nn.Parameter] = encoder.trainable()
         if not self.parameters:
             raise ConfigError("`encoder` must have something to train, got none. Load it to train.")
@@ -126,6 +135,8 @@ class PrivateStep:
         self._streams: Streams | None = None
         self._sampler: TupleSampler | None = None
         self._noise: GaussianNoise | None = None
+        # The step and the branch that each batch was drawn for.
+        self._drawn: WeakKeyDictionary[TupleBatch, tuple[int, int]] = WeakKeyDictionary()
 
     def prepare(self) -> None:
         """Check on public rows that units are independent, and select the layout of microbatches.
@@ -139,6 +150,7 @@ class PrivateStep:
     def open(self, streams: Streams) -> None:
         """Take the run's streams of random draws and noise; prepare the step if need be."""
         self.prepare()
+        self.close()
         self._streams = streams
         self._sampler = self._plan.sampler(self._capped, streams)
         self._noise = self._plan.noise(streams, self._performance.noise_generator)
@@ -150,19 +162,57 @@ class PrivateStep:
 
     def draw(self, step: int, branch: int = 0) -> "TupleBatch":
         """Draw the batch of a step. Sensitive."""
-        assert self._sampler is not None, "open comes first"
-        return self._sampler.sample(step, branch)
+        if self._sampler is None:
+            raise RunError("A step must be opened before it draws, got one that is not. Call open.")
+        batch = self._sampler.sample(step, branch)
+        self._drawn[batch] = step, branch
+        return batch
 
     def run(self, batch: "TupleBatch", step: int, branch: int = 0) -> StepReport:
-        """Set ``.grad`` of every trainable parameter to the noisy gradient of a batch."""
+        """Set ``.grad`` of every trainable parameter to the noisy gradient of a batch.
+
+        Args:
+            batch: The batch that `draw` returned for this step and branch.
+            step: Number of the step, below the plan's number of steps.
+            branch: Number of the branch. Steps of all branches count.
+
+        Raises:
+            RunError: The step ran before, is not one of the plan, or has another batch; or the module
+                was changed.
+        """
+        self._check_batch(batch, step, branch)
         self._check_again(step, branch)
         clipped = self.clipped_sum(self.clip_units(batch))
+        if self._streams is not None:
+            self._streams.claim(branch, step)
+        TRAINED.add(self._encoder)
         total = self._add_noise(clipped.total, batch.num_tuples, step, branch)
         self._set_gradients(total / self._plan.expected_batch_size)
         return StepReport.of(batch, clipped)
 
+    def _check_batch(self, batch: "TupleBatch", step: int, branch: int) -> None:
+        """Refuse a batch that was not drawn for the step, and steps that the plan does not have."""
+        num_steps = self._plan.num_steps
+        if self._drawn.get(batch) != (step, branch):
+            raise RunError(
+                f"`batch` must be what `draw` returned for step {step} of branch {branch}, got "
+                "another. Epsilon holds for the batches that the plan's sampler draws."
+            )
+        if step >= num_steps or (self._streams and self._streams.num_claimed >= num_steps):
+            raise RunError(
+                f"Steps must be at most the plan's {num_steps}, got one more. Plan more steps: "
+                "epsilon counts those of the plan."
+            )
+
     def _check_again(self, step: int, branch: int) -> None:
         """Check locality again at random steps, or when the arithmetic may have changed."""
+        parts = _parts_of(self._encoder.module)
+        if len(parts) != len(self._parts) or any(map(is_not, parts, self._parts)):
+            raise RunError(
+                "`encoder` must keep its layers, parameters and hooks while it is trained, got others. "
+                "New parameters would get gradients without noise, and new layers were not checked. "
+                "Make a new PrivateStep after changing a module."
+            )
         if any(module.training for module in self._modules):
             self._encoder.eval()  # with dropout, a resumed run would add the same noise to other sums
         if self._engine is not None and self._streams is not None:
@@ -216,7 +266,7 @@ class PrivateStep:
     def _microbatch_sum(self, microbatch: Microbatch) -> ClippedSum:
         """Return the sum over a microbatch; a CUDA graph captures this, so nothing is read back."""
         if self._engine is not None:
-            return self._engine.clipped_sum(
+            clipped = self._engine.clipped_sum(
                 lambda start, stop: self._losses(microbatch),
                 microbatch.thresholds,
                 microbatch.rows_per_unit,
@@ -225,6 +275,7 @@ class PrivateStep:
                 apart=microbatch.apart,
                 witness=microbatch.witness,
             )
+            return clipped.select(self.parameters)
         losses = self._losses(microbatch) * microbatch.weights
         parameters = list(self.parameters.values())
         gradients = torch.autograd.grad(
@@ -315,6 +366,19 @@ class PrivateStep:
 
     def _on_device(self, values: npt.NDArray[Any]) -> Tensor:
         return torch.from_numpy(values).to(self._encoder.device)
+
+
+def _parts_of(module: nn.Module) -> list[Any]:
+    """Return the layers, parameters and hooks of a module, to be compared by identity."""
+    parts: list[Any] = []
+    for child in module.modules():
+        hooks = child._forward_hooks, child._forward_pre_hooks
+        parts += [
+            child,
+            *child._parameters.values(),
+            *(h for group in hooks for h in group.values()),
+        ]
+    return parts
 
 
 def _refuse_compiled(module: nn.Module) -> None:

@@ -29,7 +29,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from weakref import WeakSet
 
 import torch
 
@@ -60,7 +59,7 @@ from reldp.training.optimizers import (
 )
 from reldp.training.repeatability import is_repeatable, no_random_numbers, repeatable
 from reldp.training.state import TrainingState
-from reldp.training.step import PrivateStep
+from reldp.training.step import TRAINED, PrivateStep
 from reldp.training.stopping import stop_requests
 
 __all__ = ["TrainResult", "Trainer"]
@@ -68,8 +67,6 @@ __all__ = ["TrainResult", "Trainer"]
 # Steps reserved at a time on a device whose steps are not repeatable: reserved steps that did not run
 # stay counted.
 _BLOCK = 8
-# Encoders that a run has changed, in this process.
-_TRAINED: "WeakSet[Encoder]" = WeakSet()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +126,12 @@ class Trainer:
         self._table: Any = None
         self._step: PrivateStep | None = None
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuse to exchange a part that was checked: the ledger must name what runs."""
+        if name in ("encoder", "capped", "plan", "config") and name in vars(self):
+            raise AttributeError(f"`{name}` of a Trainer cannot be changed. Make a new Trainer.")
+        super().__setattr__(name, value)
+
     def fit(self, folder: str | Path) -> TrainResult:
         """Run the plan in a folder, or resume the run there; return at once if it is complete.
 
@@ -149,7 +152,7 @@ class Trainer:
                     self._prepared().prepare()  # a refusal leaves no run behind
             facts = self._facts(threads)
             with Session.open(run, facts, self._first_state) as session:
-                _TRAINED.add(self.encoder)
+                TRAINED.add(self.encoder)
                 if not session.is_complete:
                     self._run(session)
                 state = TrainingState.from_bytes(session.read_checkpoint())
@@ -229,7 +232,7 @@ class Trainer:
 
     def _refuse_trained(self) -> None:
         """Refuse to start a new run from the weights of another: the epsilon would not cover that one."""
-        if self.encoder in _TRAINED:
+        if self.encoder in TRAINED:
             raise ConfigError(
                 "`encoder` must be as it was loaded, got one that a run has trained. Load it again; "
                 "to continue from a trained one on purpose, load it from its run and add both epsilons."
