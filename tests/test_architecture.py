@@ -1,16 +1,23 @@
-"""Reads the import graph of src/reldp and holds the dependency rules."""
+"""Dependency rules of src/reldp, held against its import graph."""
 
 import ast
 import subprocess
 import sys
-from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[1]
-SOURCE = REPOSITORY / "src"
+from tests.import_graph import (
+    FILES,
+    IMPORTS,
+    MODULES,
+    REPOSITORY,
+    SOURCE,
+    imports_of,
+    part,
+    reached_from,
+    top,
+)
 
 WITHOUT_TORCH = ("graph", "sampling", "accounting", "noise", "runs")
 INDEPENDENT = ("sampling", "clipping", "losses", "accounting", "gradients", "noise")
@@ -26,82 +33,6 @@ BUILT_ON_TORCH = {
 }
 LIGHT = {"numpy", "scipy", "pyarrow", "cryptography", "click", "rich"}
 HEAVY = {*BUILT_ON_TORCH, "pandas", "networkx", "matplotlib", "scipy.stats", "dp_accounting"}
-
-
-@dataclass(frozen=True)
-class Import:
-    """One imported module: who imports it, and whether at the time of its own import."""
-
-    importer: str
-    imported: str
-    at_once: bool
-
-
-def _is_for_types_only(node):
-    return isinstance(node, ast.If) and ast.unparse(node.test) in (
-        "TYPE_CHECKING",
-        "typing.TYPE_CHECKING",
-    )
-
-
-def _walk(node, at_once=True):
-    """Import statements below a node; what only type checkers see is left out."""
-    for child in ast.iter_child_nodes(node):
-        if _is_for_types_only(child):
-            yield from (found for part in child.orelse for found in _walk_one(part, at_once))
-            continue
-        yield from _walk_one(child, at_once)
-
-
-def _walk_one(node, at_once):
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        yield node, at_once
-    inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-    yield from _walk(node, at_once and not inside)
-
-
-def _modules_of(node, module, is_package):
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    base = node.module or ""
-    if node.level:
-        parts = module.split(".")
-        keep = len(parts) - node.level + (1 if is_package else 0)
-        base = ".".join([*parts[:keep], *([base] if base else [])])
-    return [base, *(f"{base}.{alias.name}" for alias in node.names)]
-
-
-def imports_of(code, module, is_package=False):
-    """Every module that some code imports. Names imported from a package count as its modules too."""
-    return [
-        Import(module, imported, at_once)
-        for node, at_once in _walk(ast.parse(code))
-        for imported in _modules_of(node, module, is_package)
-    ]
-
-
-def _module_name(path):
-    parts = path.relative_to(SOURCE).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-FILES = sorted((SOURCE / "reldp").rglob("*.py"))
-MODULES = {_module_name(path): path for path in FILES}
-IMPORTS = [
-    found
-    for module, path in MODULES.items()
-    for found in imports_of(path.read_text(), module, path.name == "__init__.py")
-]
-
-
-def part(module):
-    """The folder of reldp that a module is in: ``"graph"`` for ``reldp.graph.reading``."""
-    parts = module.split(".")
-    return parts[1] if parts[0] == "reldp" and len(parts) > 1 else ""
-
-
-def top(module):
-    return module.split(".")[0]
 
 
 def breaks(imports, importers, forbidden):
@@ -130,20 +61,6 @@ def of_what_is_above_runs(found):
     return part(found.imported) in ABOVE_RUNS
 
 
-def reached_from(imports, importer):
-    """Every module that a part of reldp imports, through others too, at once or inside functions."""
-    targets = {}
-    for i in imports:
-        targets.setdefault(i.importer, set()).add(i.imported)
-    seen, queue = set(), [m for m in targets if part(m) == importer]
-    while queue:
-        module = queue.pop()
-        if module not in seen:
-            seen.add(module)
-            queue += targets.get(module, ())
-    return seen
-
-
 def file_access(code):
     """Imports of modules for files, and calls that read or write one."""
     imported = {top(i.imported) for i in imports_of(code, "reldp.x")} & FILE_MODULES
@@ -153,27 +70,6 @@ def file_access(code):
         if isinstance(node, ast.Call)
     }
     return imported | (called & FILE_CALLS)
-
-
-def test_the_reader_finds_every_kind_of_import():
-    code = (
-        "import torch.nn as nn\n"
-        "from reldp.training import loop\n"
-        "from . import rules\n"
-        "from .. import plan\n"
-        "if TYPE_CHECKING:\n    import pandas\nelse:\n    import scipy\n"
-        "def f():\n    from numpy import array\n"
-        "try:\n    import rich\nexcept ImportError:\n    pass\n"
-    )
-    found = {(i.imported, i.at_once) for i in imports_of(code, "reldp.clipping.units")}
-    assert ("torch.nn", True) in found
-    assert ("reldp.training.loop", True) in found
-    assert ("reldp.clipping.rules", True) in found
-    assert ("reldp.plan", True) in found
-    assert ("scipy", True) in found
-    assert ("rich", True) in found
-    assert ("numpy", False) in found
-    assert "pandas" not in {name for name, _ in found}
 
 
 @pytest.mark.parametrize(
@@ -302,15 +198,6 @@ def test_accounting_has_no_files():
     assert {path.name: file_access(path.read_text()) for path in accounting} == {
         path.name: set() for path in accounting
     }
-
-
-def test_an_import_through_others_and_inside_functions_is_seen():
-    code = {
-        "reldp.training.x": "def f():\n import reldp.result",
-        "reldp.result": "def g():\n from reldp.reporting import verify",
-    }
-    imports = [i for module, text in code.items() for i in imports_of(text, module)]
-    assert "reporting" in map(part, reached_from(imports, "training"))
 
 
 def test_training_never_reaches_reporting():
