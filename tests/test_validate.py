@@ -43,7 +43,7 @@ def test_the_caller_decides_the_class_of_the_error(error):
         lambda: check(False, "x", "true", 0, error=error),
         lambda: check_choice("x", "c", ("a", "b"), error=error),
         lambda: check_integer("x", "1", error=error),
-        lambda: as_integer("x", 1.5, error=error),
+        lambda: check_integer("x", as_integer(1.5), error=error),
         lambda: check_number("x", "1", error=error),
         lambda: check_flag("x", 1, error=error),
         lambda: check_text("x", 1, error=error),
@@ -79,11 +79,11 @@ def test_an_integer_is_returned():
 
 
 def test_integers_of_numpy_become_those_of_python():
-    number = as_integer("n", np.int32(3), error=ConfigError)
+    number = check_integer("n", as_integer(np.int32(3)), error=ConfigError)
     assert (number, type(number)) == (3, int)
     for refused in (True, np.bool_(True), 3.0, "3", np.int64(-1)):
         with pytest.raises(ConfigError, match="integer of at least 0"):
-            as_integer("n", refused, error=ConfigError)
+            check_integer("n", as_integer(refused), error=ConfigError)
 
 
 @pytest.mark.parametrize("value", [True, "1", None, float("nan"), float("inf"), 10**400, 1j])

@@ -4,7 +4,7 @@ Every check raises the error class that its caller names, and every message has 
 `` `name` must be RULE, got VALUE. FIX ``. A value is quoted in full only while it is short.
 
 Private to the package: the lists of choices (`UNITS`, `LOSSES`, ...); `check`, `check_choice`, `check_integer`,
-`as_integer`, `check_number`, `check_flag`, `check_text`, `check_name`, `refuse`; `default_of`, `did_you_mean`,
+`check_number`, `check_flag`, `check_text`, `check_name`, `refuse`; `as_integer`, `default_of`, `did_you_mean`,
 `is_integer`, `is_finite_number`, `shown`.
 
 >>> from reldp.errors import PlanError
@@ -107,23 +107,14 @@ def check_integer(
     refuse(name, rule or f"an integer {words}", value, error=error, fix=fix)
 
 
-def as_integer(
-    name: str,
-    value: object,
-    *,
-    low: int = 0,
-    high: int | None = None,
-    error: _Error,
-    rule: str = "",
-    fix: str = "",
-) -> int:
-    """Return any integer in range, such as one of numpy, as a Python integer."""
+def as_integer(value: object) -> object:
+    """Return an integer of any type, such as one of numpy, as a Python integer; other values unchanged."""
+    if isinstance(value, bool):  # operator.index takes True for 1
+        return value
     try:
-        # operator.index takes True for 1.
-        number = value if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+        return operator.index(value)  # type: ignore[arg-type] # any value may be asked
     except TypeError:
-        number = value  # type: ignore[assignment]
-    return check_integer(name, number, low=low, high=high, error=error, rule=rule, fix=fix)
+        return value
 
 
 def check_number(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reldp.clipping.rules import get_rule
-from reldp.clipping.units import max_frequencies, pair_units, tuple_units
+from reldp.clipping.units import clip_units, max_frequencies
 from reldp.errors import InputError
 
 POSITIVES = np.array([[0, 1], [1, 2]])
@@ -16,7 +16,7 @@ MASK = np.array([[False, False, True], [False, False, False]])
 
 
 def test_tuple_units_hold_both_ends_then_the_negatives() -> None:
-    units = tuple_units(POSITIVES, NEGATIVES, ENDS, MASK, np.ones(2))
+    units = clip_units(POSITIVES, NEGATIVES, ENDS, MASK, np.ones(2), split_tuples=False)
     assert units.entities.tolist() == [[0, 1, 3, 4, 0], [1, 2, 5, 6, 7]]
     assert (units.num_units, units.rows_per_unit) == (2, 5)
     assert units.endpoints.tolist() == ENDS.tolist()
@@ -24,7 +24,7 @@ def test_tuple_units_hold_both_ends_then_the_negatives() -> None:
 
 
 def test_pair_units_are_tuple_major_and_repeat_the_positive() -> None:
-    units = pair_units(POSITIVES, NEGATIVES, ENDS, MASK, np.ones(6))
+    units = clip_units(POSITIVES, NEGATIVES, ENDS, MASK, np.ones(6), split_tuples=True)
     assert units.entities.tolist() == [
         [0, 1, 3],
         [0, 1, 4],
@@ -40,7 +40,7 @@ def test_pair_units_are_tuple_major_and_repeat_the_positive() -> None:
 
 def test_a_pair_without_a_negative_is_refused() -> None:
     with pytest.raises(InputError, match="num_negatives"):
-        pair_units(POSITIVES, np.zeros((2, 0), np.int64), None, None, np.ones(0))
+        clip_units(POSITIVES, np.zeros((2, 0), np.int64), None, None, np.ones(0), split_tuples=True)
 
 
 def test_an_empty_batch_has_no_units() -> None:
@@ -65,12 +65,12 @@ def test_a_batch_of_the_wrong_shape_is_refused(
     positives: np.ndarray, negatives: np.ndarray
 ) -> None:
     with pytest.raises(InputError, match="`positives`"):
-        tuple_units(positives, negatives, None, None, np.ones(2))
+        clip_units(positives, negatives, None, None, np.ones(2), split_tuples=False)
 
 
 def test_ends_and_mask_must_match_the_negatives() -> None:
     with pytest.raises(InputError, match="`endpoints` and `mask`"):
-        tuple_units(POSITIVES, NEGATIVES, ENDS[:, :2], MASK, np.ones(2))
+        clip_units(POSITIVES, NEGATIVES, ENDS[:, :2], MASK, np.ones(2), split_tuples=False)
 
 
 def test_reordering_moves_thresholds_along_and_refuses_to_lose_a_unit() -> None:

@@ -8,6 +8,7 @@ from reldp.gradients.microbatches import (
     Microbatch,
     MicrobatchShape,
     MicrobatchShapes,
+    UnitInputs,
     typical_max_units,
 )
 
@@ -76,28 +77,32 @@ def rows(units, longest, value):
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
+def inputs(rows, endpoints, mask, thresholds, **settings):
+    return UnitInputs(rows=rows, endpoints=endpoints, mask=mask, thresholds=thresholds, **settings)
+
+
 def test_padding_repeats_the_first_unit_with_weight_zero():
     endpoints, mask = torch.tensor([[1], [0]]), torch.tensor([[True], [False]])
     units = rows(2, 5, 7)
     units["input_ids"][0] = torch.tensor([1, 2, 3, 4, 5])
-    microbatch = Microbatch.like(
-        units, endpoints, MicrobatchShape(units=4, length=8), has_grid=True
-    )
-    thresholds = torch.tensor([2.0, 3.0], dtype=torch.float64)
-    microbatch.fill(units, endpoints, mask, thresholds, grid=0.25)
+    common = endpoints, mask, torch.tensor([2.0, 3.0], dtype=torch.float64)
+    few = inputs(units, *common, grid=0.25)
+    microbatch = Microbatch.like(few, MicrobatchShape(units=4, length=8))
+    microbatch.fill(few)
     assert float(microbatch.grid) == 0.25
     assert microbatch.rows["input_ids"].shape == (12, 8)
     assert microbatch.rows["input_ids"][6].tolist() == [1, 2, 3, 4, 5, 0, 0, 0]
     assert microbatch.rows["input_ids"][9].tolist() == [1, 2, 3, 4, 5, 0, 0, 0]
     assert microbatch.rows["attention_mask"][:, 5:].sum() == 0
     full = rows(2, 8, 7)
-    microbatch.fill(full, endpoints, mask, thresholds, grid=0.5)
+    microbatch.fill(inputs(full, *common, grid=0.5))
     assert microbatch.rows["attention_mask"].sum(1).tolist() == [8] * 6 + [7] * 6
     assert microbatch.endpoints.tolist() == [[1], [0], [1], [1]]
     assert microbatch.mask.tolist() == [[True], [False], [True], [True]]
     assert microbatch.weights.tolist() == [1.0, 1.0, 0.0, 0.0]
     assert microbatch.thresholds.tolist() == [2.0, 3.0, 2.0, 2.0]
-    microbatch.fill(full, endpoints, mask, thresholds, grid=0.5, weights=torch.tensor([0.0, 1.0]))
+    weights = torch.tensor([0.0, 1.0])
+    microbatch.fill(inputs(full, *common, grid=0.5, weights=weights))
     assert microbatch.weights.tolist() == [0.0, 1.0, 0.0, 0.0]
 
 
@@ -106,11 +111,11 @@ def test_buffers_keep_nothing_of_the_units_before():
         torch.zeros((3, 1), dtype=torch.int64),
         torch.ones(3, dtype=torch.float64),
     )
-    microbatch = Microbatch.like(
-        rows(3, 8, 9), endpoints, MicrobatchShape(units=4, length=8), has_grid=False
-    )
-    microbatch.fill(rows(3, 8, 9), endpoints + 1, endpoints == 0, thresholds * 1e9, grid=None)
-    microbatch.fill(rows(1, 2, 5), endpoints[:1], endpoints[:1] == 1, thresholds[:1], grid=None)
+    many = inputs(rows(3, 8, 9), endpoints + 1, endpoints == 0, thresholds * 1e9, grid=None)
+    microbatch = Microbatch.like(many, MicrobatchShape(units=4, length=8))
+    microbatch.fill(many)
+    one = inputs(rows(1, 2, 5), endpoints[:1], endpoints[:1] == 1, thresholds[:1], grid=None)
+    microbatch.fill(one)
     assert microbatch.grid is None
     assert set(microbatch.rows["input_ids"].unique().tolist()) == {0, 5}
     assert microbatch.rows["attention_mask"].sum(1).tolist() == [2] * 12
@@ -129,10 +134,9 @@ def test_what_follows_a_row_s_tokens_does_not_depend_on_longer_rows():
     for longest in (2, 8):
         units = rows(1, longest, 1)  # 1 is the padding token
         units["input_ids"][:, :2] = 5
-        microbatch = Microbatch.like(
-            units, endpoints, MicrobatchShape(units=2, length=8), has_grid=False, pad_id=1
-        )
-        microbatch.fill(units, endpoints, endpoints == 1, thresholds, grid=None)
+        one = inputs(units, endpoints, endpoints == 1, thresholds, grid=None)
+        microbatch = Microbatch.like(one, MicrobatchShape(units=2, length=8), pad_id=1)
+        microbatch.fill(one)
         seen.append(microbatch.rows["input_ids"].tolist())
     assert seen[0] == seen[1] == [[5, 5, 1, 1, 1, 1, 1, 1]] * 6
 

@@ -27,11 +27,11 @@ from dataclasses import replace
 import numpy as np
 
 from reldp.accounting.binomial import log_upper_tail
-from reldp.accounting.cost import PrivacyCost
+from reldp.accounting.cost import PrivacyCost, check_request
 from reldp.accounting.events import Composition, CoupledStep
 from reldp.errors import PlanError
 
-__all__ = ["cost_with_overflow", "log_overflow"]
+__all__ = ["composed_cost", "cost_with_overflow", "log_overflow"]
 
 TOLERATED = 0.05  # largest share of delta that undrawable batches may take
 LEAST = 1e-9  # share of delta that is set aside for them in any case
@@ -77,6 +77,31 @@ def cost_with_overflow(
             break
         share = min(2 * needed, TOLERATED)
     return replace(best, epsilon=math.inf)
+
+
+def composed_cost(
+    composition: Composition,
+    delta: float,
+    accountant: str,
+    analysis: str,
+    cost: Callable[[tuple[str, ...], float], PrivacyCost],
+) -> PrivacyCost:
+    """Return the smallest privacy cost at delta of the analyses asked for; every accountant does it like this.
+
+    Args:
+        composition: The steps.
+        delta: The whole delta.
+        accountant: Name of the accountant.
+        analysis: ``"best"``, ``"anchored"`` or ``"replacement"``.
+        cost: Smallest privacy cost of noisy steps by some analyses, at a given delta.
+    """
+    check_request(composition, delta)
+    analyses = composition.analyses(analysis)
+    if not composition.running:
+        return PrivacyCost(0.0, delta, accountant, analyses[0])
+    if any(event.noise_multiplier == 0 for event, _ in composition.running):
+        return PrivacyCost(math.inf, delta, accountant, analyses[0])
+    return cost_with_overflow(composition, delta, lambda target: cost(analyses, target))
 
 
 def _log_factor(composition: Composition) -> float:

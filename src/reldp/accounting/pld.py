@@ -16,16 +16,17 @@ left out: the direction already known to be smaller, and an analysis already kno
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from reldp.accounting.composition import ComposedLoss
-from reldp.accounting.cost import PrivacyCost, check_request
+from reldp.accounting.cost import PrivacyCost
 from reldp.accounting.discretization import LossDistribution, discretize, loss_range
 from reldp.accounting.dominating import DominatingPair, dominating_pair
 from reldp.accounting.events import Composition
-from reldp.accounting.overflow import cost_with_overflow
+from reldp.accounting.overflow import composed_cost
 
 __all__ = ["PLDAccountant", "loss_positions"]
 
@@ -173,19 +174,13 @@ class PLDAccountant:
 
     def epsilon(self, composition: Composition, delta: float) -> PrivacyCost:
         """Return the smaller epsilon of the analyses asked for, as a `PrivacyCost`."""
-        check_request(composition, delta)
-        analyses = composition.analyses(self.analysis)
-        if not composition.running:
-            return PrivacyCost(0.0, delta, self.name, analyses[0])
-        if any(event.noise_multiplier == 0 for event, _ in composition.running):
-            return PrivacyCost(math.inf, delta, self.name, analyses[0])
-        return cost_with_overflow(
-            composition, delta, lambda target: self._cost(composition, target, analyses)
-        )
+        cost = partial(self._cost, composition)
+        return composed_cost(composition, delta, self.name, self.analysis, cost)
 
     def _cost(
-        self, composition: Composition, delta: float, analyses: tuple[str, ...]
+        self, composition: Composition, analyses: tuple[str, ...], delta: float
     ) -> PrivacyCost:
+        """Return the smallest privacy cost of noisy steps at delta."""
         log_tail = math.log(delta) - math.log(composition.num_steps) - 25.0
         searches = {}
         for analysis in analyses:

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reldp.accounting.cost import PrivacyCost, check_request
+from reldp.accounting.cost import PrivacyCost
 from reldp.accounting.events import Composition, CoupledStep
-from reldp.accounting.overflow import cost_with_overflow
+from reldp.accounting.overflow import composed_cost
 from reldp.accounting.renyi import StepDivergence
 
 __all__ = ["RenyiAccountant", "renyi_epsilon", "to_epsilon"]
@@ -57,13 +57,9 @@ class RenyiAccountant:
 
     def epsilon(self, composition: Composition, delta: float) -> PrivacyCost:
         """Return the smaller epsilon of the analyses asked for, as a `PrivacyCost`."""
-        check_request(composition, delta)
-        analyses = composition.analyses(self.analysis)
-        if not composition.running:
-            return PrivacyCost(0.0, delta, self.name, analyses[0])
         totals: dict[str, Callable[[float], float]] = {}
 
-        def cost(target: float) -> PrivacyCost:
+        def cost(analyses: tuple[str, ...], target: float) -> PrivacyCost:
             for analysis in analyses:
                 totals.setdefault(analysis, _total(composition, analysis))
             costs = [
@@ -72,13 +68,11 @@ class RenyiAccountant:
             ]
             return min(costs, key=lambda cost: cost.epsilon)
 
-        return cost_with_overflow(composition, delta, cost)
+        return composed_cost(composition, delta, self.name, self.analysis, cost)
 
 
 def _total(composition: Composition, analysis: str) -> Callable[[float], float]:
     """Total Renyi divergence of all steps as a function of the order, remembered."""
-    if any(event.noise_multiplier == 0 for event, _ in composition.running):
-        return lambda order: math.inf
     steps = [(StepDivergence(event, analysis), count) for event, count in composition.running]
     known: dict[float, float] = {}
 

@@ -36,7 +36,7 @@ from reldp.graph import CappedGraph
 from reldp.noise.streams import new_key
 from reldp.plan import PrivacyPlan
 
-__all__ = ["audit_mechanism", "default_deltas", "steps_alone"]
+__all__ = ["audit_mechanism", "check_audit", "default_deltas", "pilot_trials", "steps_alone"]
 
 Array = npt.NDArray[np.float64]
 Maker = Callable[[PrivacyPlan, CappedGraph, bytes], Parts]
@@ -119,7 +119,8 @@ def audit_mechanism(
         claimed: Epsilon claimed at a delta; the plan's PLD accountant if None.
         progress: Called with the steps done since the last call and the total number of steps.
     """
-    _check(plan, trials, num_steps, confidence)
+    check_audit(plan, trials, confidence)
+    check_integer("num_steps", num_steps, low=1, error=InputError)
     started = time.monotonic()
     chosen = default_deltas(steps_alone(plan)) if deltas is None else tuple(sorted(set(deltas)))
     graphs = worst_pair(plan) if pair is None else pair
@@ -129,7 +130,7 @@ def audit_mechanism(
     miss = (1 - confidence) / (len(chosen) * len(designs) * len(_METHODS) * len(_DIRECTIONS))
     candidates: dict[float, list[Bound]] = {delta: [] for delta in chosen}
     claims = {delta: claim(delta) for delta in chosen}
-    total = len(designs) * 2 * (trials + _pilot_trials(trials)) * num_steps  # on two graphs
+    total = len(designs) * 2 * (trials + pilot_trials(trials)) * num_steps  # on two graphs
     report = None if progress is None else lambda done: progress(done, total)
     for design in designs:
         evidence = _gather(plan, graphs, design, parts, secret, trials, num_steps, report)
@@ -146,9 +147,9 @@ def audit_mechanism(
     )
 
 
-def _check(plan: PrivacyPlan, trials: int, num_steps: int, confidence: float) -> None:
+def check_audit(plan: PrivacyPlan, trials: int, confidence: float) -> None:
+    """Refuse too few trials, a confidence out of range, and a plan without noise."""
     check_integer("trials", trials, low=_LEAST_TRIALS, error=InputError)
-    check_integer("num_steps", num_steps, low=1, error=InputError)
     check_number("confidence", confidence, low=0.5, below=1, error=InputError)
     if plan.noise_multiplier == 0:
         raise InputError(
@@ -161,7 +162,7 @@ def _subkey(key: bytes, *labels: str) -> bytes:
     return hashlib.blake2b("/".join(labels).encode(), key=key, digest_size=32).digest()
 
 
-def _pilot_trials(trials: int) -> int:
+def pilot_trials(trials: int) -> int:
     """Return how many trials on each graph choose the events."""
     return max(trials // 2, _LEAST_TRIALS)
 
@@ -181,7 +182,7 @@ def _gather(
     for side, graph in (("with", pair.with_entity), ("without", pair.without_entity)):
         made = maker(plan, graph, _subkey(key, side, design.name))
         first = 0
-        for count in (_pilot_trials(trials), trials):
+        for count in (pilot_trials(trials), trials):
             steps = run_steps(made, pair, graph, design, first=first, count=count * num_steps)
             first += count * num_steps
             shape = (count, num_steps)

@@ -29,8 +29,7 @@ from functools import partial
 
 import numpy as np
 
-from reldp._validate import check_integer, check_number
-from reldp.auditing.audit import steps_alone
+from reldp.auditing.audit import check_audit, pilot_trials, steps_alone
 from reldp.auditing.bounds import counting_bound
 from reldp.auditing.cases import StepCase, step_cases
 from reldp.auditing.checks import (
@@ -54,7 +53,6 @@ _Label = tuple[str, str, int]  # case, design, whether the entity is present (or
 
 _PLAN, _CHECKS, _NOISE = "plan", "checks", "noise"
 _DIRECTIONS = {"removal": (0, 1), "insertion": (1, 0)}
-_LEAST_TRIALS = 100
 _BRANCHES = 2
 # With half as many of a second branch, a generator seeded with 32 bits repeats with probability 0.989.
 _FAST_ADDRESSES = 1 << 17
@@ -95,7 +93,12 @@ def audit_step(
         workers: Processes.
         progress: Called with steps done and all steps.
     """
-    _check(plan, trials, confidence)
+    check_audit(plan, trials, confidence)
+    if plan.num_negatives == 0:
+        raise InputError(
+            "`num_negatives` must be at least 1 to audit the training step, got 0. "
+            "No loss can be trained without negatives; audit_mechanism takes such plans."
+        )
     started = time.monotonic()
     used, steps_plan = settings or StepSettings(), steps_alone(plan)
     all_cases = step_cases(steps_plan, None if deltas is None else tuple(deltas))
@@ -122,25 +125,6 @@ def audit_step(
     )
 
 
-def _check(plan: PrivacyPlan, trials: int, confidence: float) -> None:
-    check_integer("trials", trials, low=_LEAST_TRIALS, error=InputError)
-    check_number("confidence", confidence, low=0.5, below=1, error=InputError)
-    if plan.noise_multiplier == 0:
-        raise InputError(
-            "`noise_multiplier` must be above 0 for an audit, got 0. There is no claim."
-        )
-    if plan.num_negatives == 0:
-        raise InputError(
-            "`num_negatives` must be at least 1 to audit the training step, got 0. "
-            "No loss can be trained without negatives; audit_mechanism takes such plans."
-        )
-
-
-def _pilot(trials: int) -> int:
-    """Trials that choose the events."""
-    return max(trials // 2, _LEAST_TRIALS)
-
-
 def _subkey(key: bytes, *labels: object) -> bytes:
     """Return an independent key for the steps of one label."""
     text = "/".join(map(str, ("step", *labels)))
@@ -163,7 +147,7 @@ def _jobs(
                     design=case.design,
                     present=present,
                     key=_subkey(key, *label),
-                    count=_pilot(trials * case.effort) + trials * case.effort,
+                    count=pilot_trials(trials * case.effort) + trials * case.effort,
                 )
     return jobs
 
@@ -233,7 +217,7 @@ def _judge(
     """Return the better direction's bound at every delta of a case."""
     both = [outputs[case.name, case.design, present] for present in (True, False)]
     pilots, judged = zip(
-        *(_halves(side, _pilot(trials * case.effort)) for side in both), strict=True
+        *(_halves(side, pilot_trials(trials * case.effort)) for side in both), strict=True
     )
     score = step_scores(*pilots)
     pilot, counted = [score(side) for side in pilots], [score(side) for side in judged]

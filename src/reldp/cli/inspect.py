@@ -13,10 +13,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from reldp._validate import SIZES
+from reldp._validate import SIZES, default_of
 from reldp.cli.commands import Command, option
 from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
 from reldp.cli.output import round_up
+from reldp.plan import PrivacyPlan
 from reldp.training.recipe_settings import SECTIONS
 from reldp.training.suggestion import suggest
 
@@ -62,7 +63,7 @@ _BAR_WIDTH = 40
 @option(
     "--sizes",
     type=Word(SIZES),
-    default=SIZES[0],
+    default=default_of(PrivacyPlan.for_graph, "sizes"),
     show_default=True,
     group=_MAIN,
     help="What the plan may use: private (noisy bounds on the numbers of entities and relations), declared (bounds "

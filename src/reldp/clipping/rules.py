@@ -35,9 +35,8 @@ from reldp._validate import CLIPPING_RULES, check_choice, check_number
 from reldp.clipping.units import (
     ClipUnits,
     check_batch,
+    clip_units,
     max_frequencies,
-    pair_units,
-    tuple_units,
 )
 from reldp.errors import InputError, PlanError
 
@@ -135,8 +134,9 @@ class ClippingRule(ABC):
         ([[0, 1, 2], [0, 1, 3]], [0.5, 0.5])
         """
         limits = self.thresholds(positives, negatives, clip_norm=clip_norm)
-        lay_out = pair_units if self.splits_tuples else tuple_units
-        return lay_out(positives, negatives, endpoints, mask, limits)
+        return clip_units(
+            positives, negatives, endpoints, mask, limits, split_tuples=self.splits_tuples
+        )
 
 
 class TupleClipping(ClippingRule):

@@ -9,10 +9,10 @@ embeddings whose view ``(num_units, rows_per_unit, dim)`` needs no copy:
 
 Guarantees: everything is computed from entity indices over the whole logical batch, before it
 is split into microbatches; a pair's threshold is ``clip_norm / k`` with the public k, never the number of unmasked
-negatives (theory.md 2). Public: `ClipUnits`. The builders are called by
-`reldp.clipping.rules`. Needs numpy only.
+negatives (theory.md 2). Public: `ClipUnits`. Inside the package: `clip_units`, which
+`reldp.clipping.rules` calls. Needs numpy only.
 
->>> units = tuple_units(np.array([[0, 1]]), np.array([[2, 3]]), None, None, np.array([1.0]))
+>>> units = clip_units([[0, 1]], [[2, 3]], None, None, np.ones(1), split_tuples=False)
 >>> units.entities.tolist(), units.rows_per_unit
 ([[0, 1, 2, 3]], 4)
 """
@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from reldp.errors import InputError
 
-__all__ = ["ClipUnits", "check_batch", "max_frequencies", "pair_units", "tuple_units"]
+__all__ = ["ClipUnits", "check_batch", "clip_units", "max_frequencies"]
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -109,47 +109,41 @@ def check_batch(
     return pos.astype(np.int64), neg.astype(np.int64), chosen, masked
 
 
-def tuple_units(
+def clip_units(
     positives: npt.ArrayLike,
     negatives: npt.ArrayLike,
     endpoints: npt.ArrayLike | None,
     mask: npt.ArrayLike | None,
     thresholds: FloatArray,
+    *,
+    split_tuples: bool,
 ) -> ClipUnits:
-    """Lay out one unit per tuple: both endpoints, then the k negatives."""
+    """Lay out a batch in clip units.
+
+    Args:
+        positives: (tuples, 2) entity indices.
+        negatives: (tuples, k) entity indices.
+        endpoints: See `ClipUnits`, (tuples, k); endpoint 0 throughout if None.
+        mask: See `ClipUnits`, (tuples, k); nothing is masked if None.
+        thresholds: One per unit.
+        split_tuples: Whether a tuple is k units, both endpoints and one negative each, instead of one unit.
+    """
     pos, neg, chosen, masked = check_batch(positives, negatives, endpoints, mask)
+    tuples, k = neg.shape
+    if split_tuples:
+        if k < 1:
+            raise InputError(
+                "`num_negatives` must be at least 1 for the pair rule, got 0. "
+                "A pair is a positive and one negative; use the tuple rule without negatives."
+            )
+        pos = np.repeat(pos, k, axis=0)
+        neg, chosen, masked = neg.reshape(-1, 1), chosen.reshape(-1, 1), masked.reshape(-1, 1)
     return ClipUnits(
-        entities=np.concatenate([pos, neg], axis=1),  # (l, k + 2)
+        entities=np.concatenate([pos, neg], axis=1),  # (tuples, 2 + k) or (tuples k, 3)
         endpoints=chosen,
         mask=masked,
         thresholds=thresholds,
-        tuple_index=np.arange(len(pos), dtype=np.int64),
-    )
-
-
-def pair_units(
-    positives: npt.ArrayLike,
-    negatives: npt.ArrayLike,
-    endpoints: npt.ArrayLike | None,
-    mask: npt.ArrayLike | None,
-    thresholds: FloatArray,
-) -> ClipUnits:
-    """Lay out k units per tuple: both endpoints, repeated, and one negative each."""
-    pos, neg, chosen, masked = check_batch(positives, negatives, endpoints, mask)
-    k = neg.shape[1]
-    if k < 1:
-        raise InputError(
-            "`num_negatives` must be at least 1 for the pair rule, got 0. "
-            "A pair is a positive and one negative; use the tuple rule without negatives."
-        )
-    return ClipUnits(
-        entities=np.concatenate(
-            [np.repeat(pos, k, axis=0), neg.reshape(-1, 1)], axis=1
-        ),  # (l k, 3)
-        endpoints=chosen.reshape(-1, 1),
-        mask=masked.reshape(-1, 1),
-        thresholds=thresholds,
-        tuple_index=np.repeat(np.arange(len(pos), dtype=np.int64), k),
+        tuple_index=np.repeat(np.arange(tuples, dtype=np.int64), k if split_tuples else 1),
     )
 
 

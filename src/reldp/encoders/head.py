@@ -46,15 +46,23 @@ class HeadEncoder(TextEncoder):
         pretrained: Pretrained,
         how: Adaptation,
         *,
-        pooling: str | None = None,
-        normalize: bool | None = None,
-        max_length: int | None = None,
         hidden: Sequence[int] = (),
         dim: int | None = None,
+        normalize: bool | None = None,
+        **settings: Any,
     ) -> None:
-        """Freezes the model and puts a head on it; see ``TextEncoder.load``."""
+        """Freeze the model and put a head on it.
+
+        Args:
+            pretrained: Loaded model.
+            how: Which of its weights are trained: none.
+            hidden: Hidden widths of the head.
+            dim: Length of an embedding after the head (default: the model's).
+            normalize: Whether embeddings have length 1 (default: as the model says).
+            settings: Further arguments of `TextEncoder`.
+        """
         normalize = pretrained.normalize if normalize is None else normalize
-        super().__init__(pretrained, how, pooling=pooling, normalize=False, max_length=max_length)
+        super().__init__(pretrained, how, normalize=False, **settings)
         self._head = FeatureEncoder(
             super().dim,
             hidden=hidden,

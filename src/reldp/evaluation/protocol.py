@@ -18,7 +18,7 @@ Public: `evaluate`, `EvaluationResult`.
 1.0
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["EvaluationResult", "evaluate"]
 
 _Values = npt.NDArray[np.float64]
+_Embed = Callable[[npt.NDArray[np.int64]], npt.NDArray[Any]]  # entities -> embeddings
 
 
 class _Encoder(Protocol):
@@ -131,12 +132,14 @@ def evaluate(
         "confidence": confidence,
     }
     chosen = _chosen_relations(graph, candidates, max_relations, seed)
+
+    def embed(entities: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        return prepared(_embeddings(encoder, graph, entities, batch_size), score)
+
     if candidates == "all":
-        ranks = _rank_all(encoder, graph, chosen, score, filtered, batch_size)
+        ranks = _rank_all(embed, graph, chosen, filtered)
     else:
-        ranks = _rank_in_batches(
-            encoder, graph, chosen, int(candidates), score, filtered, batch_size
-        )
+        ranks = _rank_in_batches(embed, graph, chosen, filtered, int(candidates))
     names = FULL_METRICS if candidates == "all" else IN_BATCH_METRICS
     values = {name: metric(ranks, name).mean(axis=1) for name in names}
     return EvaluationResult(
@@ -175,33 +178,28 @@ def _chosen_relations(
 
 
 def _rank_in_batches(
-    encoder: _Encoder | npt.NDArray[Any],
+    embed: _Embed,
     graph: "EntityGraph | CappedGraph",
     relations: npt.NDArray[np.int64],
-    candidates: int,
-    score: str,
     filtered: bool,
-    batch_size: int | None,
+    candidates: int,
 ) -> Ranks:
-    """Ranks within batches; only entities that occur in them are encoded."""
+    """Return ranks within batches; only entities that occur in them are encoded."""
     entities, local = np.unique(relations, return_inverse=True)
-    vectors = prepared(_embeddings(encoder, graph, entities, batch_size), score)
+    vectors = embed(entities)
     known = _known_among(graph, entities) if filtered else None
     pairs = local.reshape(relations.shape)
     return in_batch_ranks(vectors, pairs, candidates=candidates, known=known)
 
 
 def _rank_all(
-    encoder: _Encoder | npt.NDArray[Any],
+    embed: _Embed,
     graph: "EntityGraph | CappedGraph",
     relations: npt.NDArray[np.int64],
-    score: str,
     filtered: bool,
-    batch_size: int | None,
 ) -> Ranks:
-    """Ranks among all entities of the graph."""
-    everyone = np.arange(graph.num_entities)
-    vectors = prepared(_embeddings(encoder, graph, everyone, batch_size), score)
+    """Return ranks among all entities of the graph."""
+    vectors = embed(np.arange(graph.num_entities))
     known = Neighbors(graph.relations, graph.num_entities) if filtered else None
     return full_ranks(vectors, relations, known=known)
 

@@ -13,14 +13,13 @@ True
 """
 
 import warnings
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from reldp.gradients.clipped_sum import ClippedSum
-from reldp.gradients.microbatches import Microbatch, MicrobatchShape, fixed_shape
+from reldp.gradients.microbatches import Microbatch, MicrobatchShape, UnitInputs, fixed_shape
 
 __all__ = ["CudaGraphWarning", "MicrobatchRunner"]
 
@@ -59,36 +58,20 @@ class MicrobatchRunner:
         self._pool: Any = None
 
     def run(
-        self,
-        shape: MicrobatchShape,
-        rows: Mapping[str, Tensor],
-        endpoints: Tensor,
-        mask: Tensor,
-        thresholds: Tensor,
-        *,
-        grid: float | None,
-        weights: Tensor | None = None,
-        witness: bool = False,
+        self, shape: MicrobatchShape, inputs: UnitInputs, *, witness: bool = False
     ) -> ClippedSum:
-        """Return the sum over some units: copies, which later replays do not overwrite.
-
-        The arguments are those of `Microbatch.fill`.
-        """
+        """Return the sum over some units: copies, which later replays do not overwrite."""
+        endpoints = inputs.endpoints
         kinds = tuple(
-            (name, value.dtype, *fixed_shape(name, value)) for name, value in rows.items()
+            (name, value.dtype, *fixed_shape(name, value)) for name, value in inputs.rows.items()
         )
-        key = shape, grid is None, witness, endpoints.shape[1], endpoints.device, kinds
+        key = shape, inputs.grid is None, witness, endpoints.shape[1], endpoints.device, kinds
         if key not in self._microbatches:
             self._microbatches[key] = Microbatch.like(
-                rows,
-                endpoints,
-                shape,
-                has_grid=grid is not None,
-                witness=witness,
-                pad_id=self._pad_id,
+                inputs, shape, witness=witness, pad_id=self._pad_id
             )
         microbatch = self._microbatches[key]
-        microbatch.fill(rows, endpoints, mask, thresholds, grid=grid, weights=weights)
+        microbatch.fill(inputs)
         return self._sum(key, microbatch).first(endpoints.shape[0])
 
     def _sum(self, key: Hashable, microbatch: Microbatch) -> ClippedSum:

@@ -39,6 +39,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from reldp._validate import check_integer
 from reldp.errors import InputError, UnsupportedParameter
 from reldp.gradients import ghost
 from reldp.gradients.clipped_sum import ClippedSum
@@ -143,8 +144,7 @@ class PerUnitGradients:
         """
         device = next(iter(self.parameters.values())).device
         limits = _checked_thresholds(thresholds, device)
-        if rows_per_unit < 1:
-            raise InputError(f"`rows_per_unit` must be at least 1, got {rows_per_unit}.")
+        check_integer("rows_per_unit", rows_per_unit, low=1, error=InputError)
         units, shapes = len(limits), {name: p.shape for name, p in self.parameters.items()}
         if not units:
             return ClippedSum.of_nothing(shapes, device)

@@ -14,6 +14,8 @@ Shapes: N positions in all, U units. Private to the package.
 tensor([[0., 2., 0.]])
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -35,7 +37,7 @@ def direct_linear(
     apart: bool = False,
 ) -> Tensor:
     """Compute x W^T + b; gradients of weight and bias go to probes."""
-    return run(_DirectLinear, x, weight, bias, weight_probe, bias_probe, units, apart)
+    return run(_Linear, x, weight, bias, weight_probe, bias_probe, units, apart, None)
 
 
 def kept_linear(
@@ -47,8 +49,9 @@ def kept_linear(
     name: str,
 ) -> Tensor:
     """Compute x W^T + b; the recorder keeps uses of the weight, the bias gradient goes to its probe."""
-    anchor = recorder.anchor(weight.device)
-    return run(_KeptLinear, x, weight, bias, anchor, bias_probe, recorder, name)
+    anchor, keep = recorder.anchor(weight.device), partial(recorder.keep, name)
+    units, apart = recorder.units, recorder.apart
+    return run(_Linear, x, weight, bias, anchor, bias_probe, units, apart, keep)
 
 
 def lora_linear(
@@ -67,8 +70,8 @@ def lora_linear(
     return run(_LoraLinear, x, weight, bias, a, b, a_probe, b_probe, scaling, units, apart)
 
 
-class _DirectLinear(torch.autograd.Function):
-    """A linear layer whose weight (and bias) gradients go to probes."""
+class _Linear(torch.autograd.Function):
+    """A linear layer whose gradients go to probes; where uses of the weight are kept, `keep` takes them."""
 
     @staticmethod
     def forward(
@@ -76,13 +79,14 @@ class _DirectLinear(torch.autograd.Function):
         x: Tensor,
         weight: Tensor,
         bias: Tensor | None,
-        weight_probe: Tensor | None,
+        weight_leaf: Tensor | None,
         bias_probe: Tensor | None,
         units: int,
         apart: bool,
+        keep: Callable[[KeptLinear], None] | None,
     ) -> Tensor:
         ctx.save_for_backward(x, weight)
-        ctx.units, ctx.apart = units, apart
+        ctx.units, ctx.apart, ctx.keep = units, apart, keep
         return linear(x, weight, bias, units, apart)
 
     @staticmethod
@@ -92,42 +96,13 @@ class _DirectLinear(torch.autograd.Function):
         needs, units, apart = ctx.needs_input_grad, ctx.units, ctx.apart
         grad_x = matmul(g, weight, units, apart) if needs[0] else None
         grad_w = grad_b = None
-        if needs[3]:
+        if ctx.keep is not None:
+            ctx.keep(KeptLinear(by_unit(x.detach(), units), by_unit(g.detach(), units)))
+        elif needs[3]:
             grad_w = per_unit_outer(by_unit(g, units), by_unit(x, units), apart=apart)
         if needs[4]:
             grad_b = per_unit_sum(g, units)
-        return grad_x, None, None, grad_w, grad_b, None, None
-
-
-class _KeptLinear(torch.autograd.Function):
-    """A linear layer whose uses are kept for ghost norms; the bias gradient goes to a probe."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        anchor: Tensor,
-        bias_probe: Tensor | None,
-        recorder: Recorder,
-        name: str,
-    ) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        ctx.recorder, ctx.units, ctx.name = recorder, recorder.units, name
-        ctx.apart = recorder.apart
-        return linear(x, weight, bias, recorder.units, recorder.apart)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        (g,) = grads
-        x, weight = ctx.saved_tensors
-        use = KeptLinear(by_unit(x.detach(), ctx.units), by_unit(g.detach(), ctx.units))
-        ctx.recorder.keep(ctx.name, use)
-        needs = ctx.needs_input_grad
-        grad_x = matmul(g, weight, ctx.units, ctx.apart) if needs[0] else None
-        grad_b = per_unit_sum(g, ctx.units) if needs[4] else None
-        return grad_x, None, None, None, grad_b, None, None
+        return grad_x, None, None, grad_w, grad_b, None, None, None
 
 
 class _LoraLinear(torch.autograd.Function):

@@ -14,7 +14,7 @@ Layouts, from fast to slow; `reldp.training.locality` selects the first in which
 on nothing but the unit: ``"rows"``, matrix products over all rows of the microbatch; ``"apart"``, a
 matrix product per unit; ``"single"``, microbatches of one unit.
 
-Private to the package: `Microbatch`, `MicrobatchShape`, `MicrobatchShapes`, `fixed_shape`,
+Private to the package: `Microbatch`, `MicrobatchShape`, `MicrobatchShapes`, `UnitInputs`, `fixed_shape`,
 `typical_max_units`, `LAYOUTS`.
 
 >>> shapes = MicrobatchShapes(rows_per_unit=6, max_units=80, max_length=64, device_type="cpu")
@@ -41,6 +41,7 @@ __all__ = [
     "Microbatch",
     "MicrobatchShape",
     "MicrobatchShapes",
+    "UnitInputs",
     "fixed_shape",
     "typical_max_units",
 ]
@@ -162,18 +163,35 @@ def typical_max_units(expected_batch_size: float, units_per_tuple: int) -> int:
     return 8 * math.ceil(tuples * units_per_tuple / 8)
 
 
-@dataclass(frozen=True, eq=False)
-class Microbatch:
-    """Buffers of fixed shape for the inputs of some units. Sensitive.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class UnitInputs:
+    """Inputs of some units, before padding. Sensitive.
 
     Attributes:
         rows: Inputs of the encoder by name, first dimension units times rows per unit.
         endpoints: See `reldp.clipping.ClipUnits`, (units, negatives) int64.
         mask: See `reldp.clipping.ClipUnits`, (units, negatives) bool.
-        weights: 1 for a unit of the batch, 0 for padding, (units,).
         thresholds: Largest norm that each unit may keep, (units,) float64.
-        grid: Spacing of the grid on which contributions are put, a float64 tensor without
-            dimensions; None for plain sums.
+        grid: Spacing of the grid on which contributions are put; None for plain sums.
+        weights: Weight of each unit, (units,); 1 unless given.
+    """
+
+    rows: Mapping[str, Tensor]
+    endpoints: Tensor
+    mask: Tensor
+    thresholds: Tensor
+    grid: float | None
+    weights: Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Microbatch:
+    """Buffers of fixed shape for the inputs of some units. Sensitive.
+
+    Attributes:
+        rows: See `UnitInputs`, with padding; so are `endpoints`, `mask` and `thresholds`.
+        weights: 1 for a unit of the batch, 0 for padding, (units,).
+        grid: Spacing of the grid, a float64 tensor without dimensions; None for plain sums.
         apart: Whether every unit has matrix products of its own.
         witness: Whether to give witnesses of the units' bits (`reldp.training.locality`).
         pad_id: Token after the tokens of a short row. It does not depend on the batch, since models
@@ -198,29 +216,25 @@ class Microbatch:
     @classmethod
     def like(
         cls,
-        rows: Mapping[str, Tensor],
-        endpoints: Tensor,
+        inputs: UnitInputs,
         shape: MicrobatchShape,
         *,
-        has_grid: bool,
         witness: bool = False,
         pad_id: int = 0,
     ) -> "Microbatch":
-        """Allocate empty buffers for units with such rows.
+        """Allocate empty buffers for units with such inputs.
 
         Args:
-            rows: Rows of some units.
-            endpoints: Endpoints of the same units.
+            inputs: Inputs of some units, of which only shapes and types are used.
             shape: Shape of the microbatch.
-            has_grid: Whether contributions are put on a grid.
             witness: Whether to give witnesses.
             pad_id: Token that fills short rows.
         """
         units, length = shape.units, shape.length
-        count, negatives = endpoints.shape
-        device = next(iter(rows.values())).device
+        count, negatives = inputs.endpoints.shape
+        device = next(iter(inputs.rows.values())).device
         buffers = {}
-        for name, value in rows.items():
+        for name, value in inputs.rows.items():
             tokens = (length,) if name in _TOKENS else ()
             rest = (*tokens, *fixed_shape(name, value))
             buffers[name] = value.new_zeros((value.shape[0] // count * units, *rest))
@@ -230,36 +244,21 @@ class Microbatch:
             mask=torch.zeros((units, negatives), dtype=torch.bool, device=device),
             weights=torch.zeros(units, device=device),
             thresholds=torch.ones(units, dtype=torch.float64, device=device),
-            grid=torch.ones((), dtype=torch.float64, device=device) if has_grid else None,
+            grid=None
+            if inputs.grid is None
+            else torch.ones((), dtype=torch.float64, device=device),
             apart=shape.apart,
             witness=witness,
             pad_id=pad_id,
         )
 
-    def fill(
-        self,
-        rows: Mapping[str, Tensor],
-        endpoints: Tensor,
-        mask: Tensor,
-        thresholds: Tensor,
-        *,
-        grid: float | None,
-        weights: Tensor | None = None,
-    ) -> None:
-        """Copy some units into the buffers, and repeat the first of them as padding.
-
-        Args:
-            rows: Rows of the units.
-            endpoints: See `reldp.clipping.ClipUnits`.
-            mask: See `reldp.clipping.ClipUnits`.
-            thresholds: Largest norm that each of these units may keep.
-            grid: The grid's spacing; given exactly if the microbatch has a grid.
-            weights: Weights of these units; 1 unless given.
-        """
-        units, size = endpoints.shape[0], self.weights.shape[0]
-        if self.grid is not None and grid is not None:
-            self.grid.fill_(grid)
-        for name, value in rows.items():
+    def fill(self, inputs: UnitInputs) -> None:
+        """Copy some units into the buffers, and repeat the first of them as padding."""
+        units, size = inputs.endpoints.shape[0], self.weights.shape[0]
+        thresholds, weights = inputs.thresholds, inputs.weights
+        if self.grid is not None and inputs.grid is not None:
+            self.grid.fill_(inputs.grid)
+        for name, value in inputs.rows.items():
             buffer = self.rows[name]
             rows_per_unit = value.shape[0] // units
             if name in _TOKENS:
@@ -273,7 +272,7 @@ class Microbatch:
                 places.copy_(value[:rows_per_unit].expand(places.shape))
                 if name == "attention_mask" and self.rows[name].shape[1] > 1:
                     self.rows[name][value.shape[0] :, -1] = 0
-        for buffer, value in ((self.endpoints, endpoints), (self.mask, mask)):
+        for buffer, value in ((self.endpoints, inputs.endpoints), (self.mask, inputs.mask)):
             buffer[:units].copy_(value)
             buffer[units:].copy_(value[:1].expand(size - units, -1))
         self.weights.zero_()

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from reldp._validate import as_integer
+from reldp._validate import as_integer, check_integer
 from reldp.errors import GraphError
 from reldp.graph.capped import CappedGraph, CappingReport
 from reldp.graph.capping import degrees, kept_relations, read_only
@@ -270,7 +270,7 @@ class EntityGraph:
         Returns:
             The capped graph, with `degree_bound="capped"`.
         """
-        as_integer("max_degree", max_degree, low=1, error=GraphError)
+        check_integer("max_degree", as_integer(max_degree), low=1, error=GraphError)
         mask = kept_relations(self.ids, self.relations, self.protected, max_degree, seed)
         return self._capped(self.relations[mask], max_degree, "capped")
 
@@ -288,7 +288,7 @@ class EntityGraph:
         Raises:
             GraphError: A protected entity has more relations.
         """
-        as_integer("max_degree", max_degree, low=1, error=GraphError)
+        check_integer("max_degree", as_integer(max_degree), low=1, error=GraphError)
         over = np.flatnonzero(self.protected & (self.degrees > max_degree))
         if len(over):
             worst = over[np.argsort(-self.degrees[over], kind="stable")[:3]]

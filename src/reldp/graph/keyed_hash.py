@@ -77,14 +77,10 @@ def relation_hashes(
 def priority_order(
     digests: npt.NDArray[np.uint64], relations: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.intp]:
-    """Return the order of relations by their hash; equal hashes by the digests themselves, never by row.
+    """Return the rows of relations by their hash, (m,), the one of highest priority first.
 
-    Args:
-        digests: (2, n) from `entity_digests`.
-        relations: (m, 2) entity indices.
-
-    Returns:
-        (m,) rows, the one of highest priority first.
+    Equal hashes are ordered by the digests themselves, never by row. The arguments are those of
+    `relation_hashes`.
     """
     hashes = relation_hashes(digests, relations)
     order = np.argsort(hashes)

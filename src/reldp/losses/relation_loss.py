@@ -33,8 +33,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from reldp._validate import LOSSES, PAIRINGS, SCORES, check_choice, check_number
 from reldp.errors import ConfigError
+from reldp.losses.settings import LossSettings
 from reldp.losses.unit_length import unit_length
 
 __all__ = ["RelationLoss"]
@@ -43,7 +43,7 @@ _Values = Tensor | npt.NDArray[Any] | list[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RelationLoss:
+class RelationLoss(LossSettings):
     """A loss that pulls both endpoints of a positive together and pushes negatives away.
 
     Attributes:
@@ -56,19 +56,6 @@ class RelationLoss:
             endpoint that was drawn for it, as in the paper; ``"both"``, every negative with both
             endpoints; ``"all"``, also every two negatives of the tuple with each other.
     """
-
-    loss: str = "infonce"
-    score: str = "cosine"
-    temperature: float = 0.05
-    margin: float = 1.0
-    pairing: str = "one"
-
-    def __post_init__(self) -> None:
-        check_choice("loss", self.loss, LOSSES, error=ConfigError)
-        check_choice("score", self.score, SCORES, error=ConfigError)
-        check_choice("pairing", self.pairing, PAIRINGS, error=ConfigError)
-        check_number("temperature", self.temperature, above=0, error=ConfigError)
-        check_number("margin", self.margin, above=0, error=ConfigError)
 
     def check_pairwise(self) -> None:
         """Refuse to be computed pair by pair unless the loss is a sum over the negatives."""

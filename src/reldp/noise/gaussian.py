@@ -31,7 +31,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from reldp._validate import NOISE_GENERATORS, as_integer, check_choice, check_number
+from reldp._validate import NOISE_GENERATORS, as_integer, check_choice, check_integer, check_number
 from reldp.errors import InputError
 from reldp.noise.refine import EXTRA_WORDS
 from reldp.noise.rounded import GRID, check_arithmetic, rounded_normals
@@ -109,9 +109,9 @@ class _Address(NamedTuple):
 
 def _address(step: int, branch: int, size: int) -> _Address:
     return _Address(
-        as_integer("step", step, error=InputError),
-        as_integer("branch", branch, error=InputError),
-        as_integer("size", size, error=InputError),
+        check_integer("step", as_integer(step), error=InputError),
+        check_integer("branch", as_integer(branch), error=InputError),
+        check_integer("size", as_integer(size), error=InputError),
     )
 
 
@@ -158,8 +158,8 @@ class GaussianNoise:
         self.mode = mode
         self._streams = streams
         self._allocate = allocate
-        self._ahead = as_integer("prefetch", prefetch, error=InputError)
-        num_threads = as_integer("workers", workers, low=1, error=InputError)
+        self._ahead = check_integer("prefetch", as_integer(prefetch), error=InputError)
+        num_threads = check_integer("workers", as_integer(workers), low=1, error=InputError)
         self._pool = (
             ThreadPoolExecutor(num_threads, thread_name_prefix="reldp-noise") if prefetch else None
         )

@@ -34,7 +34,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from reldp._validate import as_integer
+from reldp._validate import as_integer, check_integer
 from reldp.errors import InputError, RunError
 
 __all__ = ["KEY_BYTES", "Stream", "Streams", "new_key"]
@@ -55,7 +55,7 @@ def new_key() -> bytes:
 def _index(name: str, value: SupportsIndex, limit: int) -> int:
     """Return the value as an int in [0, limit); booleans and fractions are refused."""
     rule = f"an integer from 0 to 2^{limit.bit_length() - 1} - 1"
-    return as_integer(name, value, high=limit - 1, rule=rule, error=InputError)
+    return check_integer(name, as_integer(value), high=limit - 1, rule=rule, error=InputError)
 
 
 class Streams:
@@ -160,7 +160,7 @@ class Stream:
         Words at or above the largest multiple of ``high`` are rejected, so no residue is
         favored.
         """
-        bound = as_integer("high", high, low=1, high=1 << 63, error=InputError)
+        bound = check_integer("high", as_integer(high), low=1, high=1 << 63, error=InputError)
         words = self.uint64(n)
         last = np.uint64(_TWO_64 - 1 - _TWO_64 % bound)  # the largest word that is accepted
         while (rejected := words > last).any():

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from reldp._validate import as_integer, check_number
+from reldp._validate import as_integer, check_integer, check_number
 from reldp.errors import InputError, PlanError
 
 if TYPE_CHECKING:
@@ -56,7 +56,9 @@ class BinomialCount:
 
     def __init__(self, size: int, rate: float) -> None:
         rule = "an integer from 0 to 2^48"
-        self.size = as_integer("num_relations", size, high=MAX_SIZE, rule=rule, error=PlanError)
+        self.size = check_integer(
+            "num_relations", as_integer(size), high=MAX_SIZE, rule=rule, error=PlanError
+        )
         self.rate = check_number("sample_rate", float(rate), above=0, high=1, error=PlanError)
         self._numerator, self._denominator = self.rate.as_integer_ratio()
         self._mode = min(self.size, (self.size + 1) * self._numerator // self._denominator)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from reldp._validate import as_integer
+from reldp._validate import as_integer, check_integer
 from reldp.errors import PlanError
 from reldp.sampling.binomial import BinomialCount
 from reldp.sampling.distinct import distinct
@@ -77,8 +77,10 @@ class IndexSampler:
         num_negatives: int,
         streams: "Streams",
     ) -> None:
-        self.num_negatives = as_integer("num_negatives", num_negatives, error=PlanError)
-        self.pool_size = as_integer("pool_size", pool_size, error=PlanError)
+        self.num_negatives = check_integer(
+            "num_negatives", as_integer(num_negatives), error=PlanError
+        )
+        self.pool_size = check_integer("pool_size", as_integer(pool_size), error=PlanError)
         if self.pool_size < self.num_negatives:
             raise PlanError(
                 f"`pool_size` must be at least the {self.num_negatives} negatives of one tuple, "

@@ -28,12 +28,9 @@ from typing import Any
 
 from reldp._validate import (
     DEVICES,
-    LOSSES,
     NOISE_GENERATORS,
-    PAIRINGS,
     PRECISIONS,
     SCHEDULES,
-    SCORES,
     check,
     check_choice,
     check_flag,
@@ -43,6 +40,7 @@ from reldp._validate import (
     check_text,
 )
 from reldp.errors import ConfigError
+from reldp.losses.settings import LossSettings
 
 __all__ = [
     "SETTINGS",
@@ -75,10 +73,10 @@ class LearningSettings:
         clip: Whether gradients are clipped. May be False only without noise, for comparison.
     """
 
-    loss: str = "infonce"
-    score: str = "cosine"
-    temperature: float = 0.05
-    margin: float = 1.0
+    loss: str = LossSettings.loss
+    score: str = LossSettings.score
+    temperature: float = LossSettings.temperature
+    margin: float = LossSettings.margin
     pairing: str | None = None
     optimizer: str = "adam"
     optimizer_options: Mapping[str, Any] = field(default_factory=dict)
@@ -89,14 +87,9 @@ class LearningSettings:
     clip: bool = True
 
     def __post_init__(self) -> None:
-        check_choice("loss", self.loss, LOSSES, error=ConfigError)
-        check_choice("score", self.score, SCORES, error=ConfigError)
-        for name in ("temperature", "margin"):
-            check_number(name, getattr(self, name), above=0, error=ConfigError)
+        self.loss_settings(LossSettings.pairing)
         rate = self.learning_rate
         check_number("learning_rate", rate, above=0, high=_MAX_RATE, error=ConfigError)
-        if self.pairing is not None:
-            check_choice("pairing", self.pairing, PAIRINGS, error=ConfigError)
         check_text("optimizer", self.optimizer, error=ConfigError)
         check_choice("schedule", self.schedule, SCHEDULES, error=ConfigError)
         check_integer("warmup_steps", self.warmup_steps, error=ConfigError)
@@ -104,6 +97,16 @@ class LearningSettings:
             check_number("average", self.average, above=0, below=1, error=ConfigError)
         check_flag("clip", self.clip, error=ConfigError)
         self._check_options()
+
+    def loss_settings(self, default_pairing: str) -> LossSettings:
+        """Return the settings of the loss, with this pairing unless one is given."""
+        return LossSettings(
+            loss=self.loss,
+            score=self.score,
+            temperature=self.temperature,
+            margin=self.margin,
+            pairing=default_pairing if self.pairing is None else self.pairing,
+        )
 
     def _check_options(self) -> None:
         """Copy the optimizer's options, which must be plain values."""

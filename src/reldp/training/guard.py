@@ -25,7 +25,7 @@ from reldp.encoders.control_flow import depends_on_values
 from reldp.errors import RunError
 from reldp.gradients import ClippedSum
 from reldp.gradients.cuda_graphs import MicrobatchRunner
-from reldp.gradients.microbatches import LAYOUTS, MicrobatchShape, MicrobatchShapes
+from reldp.gradients.microbatches import LAYOUTS, MicrobatchShape, MicrobatchShapes, UnitInputs
 from reldp.noise import GRID, Streams
 from reldp.training.locality import SyntheticUnits, find_layouts, is_still_local
 
@@ -126,16 +126,15 @@ class LocalityGuard:
 
     def _run(self, shape: MicrobatchShape, units: SyntheticUnits, *, weights: Tensor) -> ClippedSum:
         """Return the sum over a microbatch of public units, by the code that trains."""
-        return self._runner.run(
-            shape,
-            units.rows,
-            units.endpoints,
-            units.mask,
-            torch.ones_like(weights),
+        inputs = UnitInputs(
+            rows=units.rows,
+            endpoints=units.endpoints,
+            mask=units.mask,
+            thresholds=torch.ones_like(weights),
             grid=GRID,
             weights=weights,
-            witness=True,
         )
+        return self._runner.run(shape, inputs, witness=True)
 
 
 def _scaled(value: Tensor, sizes: Tensor) -> Tensor:

@@ -7,10 +7,12 @@ Public inside the package: `relation_loss`, `checked_loss`.
 'one'
 """
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from reldp.errors import ConfigError
 from reldp.losses import Loss, RelationLoss
+from reldp.losses.settings import LossSettings
 
 if TYPE_CHECKING:
     from reldp.plan import PrivacyPlan
@@ -21,14 +23,8 @@ __all__ = ["checked_loss", "relation_loss"]
 
 def relation_loss(learning: "LearningSettings", *, negatives: str) -> RelationLoss:
     """Return the loss that the learning settings ask for."""
-    pairing = learning.pairing or default_pairing(learning.loss, negatives)
-    return RelationLoss(
-        loss=learning.loss,
-        score=learning.score,
-        temperature=learning.temperature,
-        margin=learning.margin,
-        pairing=pairing,
-    )
+    settings = learning.loss_settings(default_pairing(learning.loss, negatives))
+    return RelationLoss(**asdict(settings))
 
 
 def default_pairing(loss: str, negatives: str) -> str:
@@ -51,7 +47,7 @@ def checked_loss(loss: "str | Loss | None", plan: "PrivacyPlan") -> Loss:
         ConfigError: The loss does not follow the protocol, or cannot be split as the rule does.
     """
     if loss is None or isinstance(loss, str):
-        name = "infonce" if loss is None else loss
+        name = LossSettings.loss if loss is None else loss
         loss = RelationLoss(loss=name, pairing=default_pairing(name, plan.negatives))
     if not isinstance(loss, Loss):
         raise ConfigError(

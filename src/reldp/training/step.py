@@ -49,7 +49,7 @@ from reldp.encoders.tokens import RowTable
 from reldp.errors import ConfigError, RunError
 from reldp.gradients import ClippedSum, GradientSettings, PerUnitGradients
 from reldp.gradients.cuda_graphs import MicrobatchRunner
-from reldp.gradients.microbatches import Microbatch, MicrobatchShapes, typical_max_units
+from reldp.gradients.microbatches import Microbatch, MicrobatchShapes, UnitInputs, typical_max_units
 from reldp.noise import GaussianNoise, Streams, add_noise
 from reldp.training.config import PerformanceSettings
 from reldp.training.fit import check_fit
@@ -239,14 +239,14 @@ class PrivateStep:
         clipped: ClippedSum | None = None
         longest = self._table.lengths[units.entities].max(axis=1, initial=1)  # (units,)
         for part, shape in self._shapes.split(longest):
-            added = self._runner.run(
-                shape,
-                unit_rows(self._encoder, self._table, units.entities[part]),
-                self._on_device(units.endpoints[part]).long(),
-                self._on_device(units.mask[part]),
-                thresholds[part],
+            inputs = UnitInputs(
+                rows=unit_rows(self._encoder, self._table, units.entities[part]),
+                endpoints=self._on_device(units.endpoints[part]).long(),
+                mask=self._on_device(units.mask[part]),
+                thresholds=thresholds[part],
                 grid=self._plan.grid,
             )
+            added = self._runner.run(shape, inputs)
             clipped = added if clipped is None else clipped.plus(added)
         if self._margin > margin:
             raise RunError("A layer must see no more positions than with public rows, got more.")

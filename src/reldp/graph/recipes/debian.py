@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from reldp._validate import as_integer, check_choice
+from reldp._validate import as_integer, check_choice, check_integer
 from reldp.errors import GraphError, InputError
 from reldp.graph.recipes.deb import apt_get, paragraphs, read_text
 from reldp.graph.recipes.prepared import PreparedGraph, sha256_file
@@ -281,8 +281,8 @@ def debian(
         the source.
     """
     if hub_degree is not None:
-        as_integer("hub_degree", hub_degree, low=1, error=InputError)
-    as_integer("max_words", max_words, error=InputError)
+        check_integer("hub_degree", as_integer(hub_degree), low=1, error=InputError)
+    check_integer("max_words", as_integer(max_words), error=InputError)
     face = _faces(lists.binaries)
     _check_domains(domains, face)
     all_pairs = _pairs(lists.binaries)

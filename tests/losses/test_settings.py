@@ -1,0 +1,34 @@
+"""Settings of a loss: stated once, and readable without torch."""
+
+import subprocess
+import sys
+from dataclasses import asdict
+
+import pytest
+
+from reldp.errors import ConfigError
+from reldp.losses import RelationLoss
+from reldp.losses.settings import LossSettings
+from reldp.training.config import LearningSettings
+
+
+def test_losses_and_learning_settings_have_the_same_defaults():
+    defaults = asdict(LossSettings())
+    assert RelationLoss().to_json() == defaults
+    assert asdict(LearningSettings().loss_settings(defaults["pairing"])) == defaults
+
+
+@pytest.mark.parametrize("settings", [LossSettings, LearningSettings])
+@pytest.mark.parametrize(
+    "change",
+    [{"loss": "l2"}, {"score": "l1"}, {"pairing": "none"}, {"temperature": 0}, {"margin": -1.0}],
+)
+def test_both_refuse_the_same_values(settings, change):
+    with pytest.raises(ConfigError, match=f"`{next(iter(change))}` must be"):
+        settings(**change)
+
+
+def test_settings_are_read_without_torch():
+    code = "import sys, reldp.losses.settings, reldp.training.config; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "torch" not in done.stdout.split()
