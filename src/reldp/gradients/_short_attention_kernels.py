@@ -30,21 +30,34 @@ def _probabilities(q, k, valid, scale, length, CAUSAL: tl.constexpr, BLOCK: tl.c
 
 
 @triton.jit
+def _places(row, head, heads, length, dim, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """Which elements (positions, columns) of a block exist, and where those of one head are."""
+    positions, columns = tl.arange(0, BLOCK), tl.arange(0, WIDTH)
+    inside = (positions < length)[:, None] & (columns < dim)[None, :]
+    return inside, ((row * length + positions[:, None]) * heads + head) * dim + columns[None, :]
+
+
+@triton.jit
+def _keys(k_at, v_at, mask_at, inside, length, BLOCK: tl.constexpr):
+    """Keys and values of one head, and which keys are not padding."""
+    positions = tl.arange(0, BLOCK)
+    k = tl.load(k_at, mask=inside, other=0.0)
+    v = tl.load(v_at, mask=inside, other=0.0)
+    return k, v, tl.load(mask_at + positions, mask=positions < length, other=0) != 0
+
+
+@triton.jit
 def _forward(
     q_at, k_at, v_at, mask_at, out_at, scale, length, heads, kv_heads, dim,
     GROUPS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0).to(tl.int64)
     row, kv_head = program // kv_heads, program % kv_heads
-    positions, columns = tl.arange(0, BLOCK), tl.arange(0, WIDTH)
-    inside = (positions < length)[:, None] & (columns < dim)[None, :]
-    kv = ((row * length + positions[:, None]) * kv_heads + kv_head) * dim + columns[None, :]
-    k = tl.load(k_at + kv, mask=inside, other=0.0)
-    v = tl.load(v_at + kv, mask=inside, other=0.0)
-    valid = tl.load(mask_at + row * length + positions, mask=positions < length, other=0) != 0
+    inside, kv = _places(row, kv_head, kv_heads, length, dim, WIDTH, BLOCK)
+    k, v, valid = _keys(k_at + kv, v_at + kv, mask_at + row * length, inside, length, BLOCK)
     for group in tl.static_range(GROUPS):
         head = kv_head * GROUPS + group
-        place = ((row * length + positions[:, None]) * heads + head) * dim + columns[None, :]
+        _, place = _places(row, head, heads, length, dim, WIDTH, BLOCK)
         q = tl.load(q_at + place, mask=inside, other=0.0)
         p = _probabilities(q, k, valid, scale, length, CAUSAL, BLOCK)
         out = tl.dot(p.to(v.dtype), v)
@@ -58,17 +71,13 @@ def _backward(
 ):  # fmt: skip
     program = tl.program_id(0).to(tl.int64)
     row, kv_head = program // kv_heads, program % kv_heads
-    positions, columns = tl.arange(0, BLOCK), tl.arange(0, WIDTH)
-    inside = (positions < length)[:, None] & (columns < dim)[None, :]
-    kv = ((row * length + positions[:, None]) * kv_heads + kv_head) * dim + columns[None, :]
-    k = tl.load(k_at + kv, mask=inside, other=0.0)
-    v = tl.load(v_at + kv, mask=inside, other=0.0)
-    valid = tl.load(mask_at + row * length + positions, mask=positions < length, other=0) != 0
+    inside, kv = _places(row, kv_head, kv_heads, length, dim, WIDTH, BLOCK)
+    k, v, valid = _keys(k_at + kv, v_at + kv, mask_at + row * length, inside, length, BLOCK)
     dk = tl.zeros((BLOCK, WIDTH), tl.float32)
     dv = tl.zeros((BLOCK, WIDTH), tl.float32)
     for group in tl.static_range(GROUPS):
         head = kv_head * GROUPS + group
-        place = ((row * length + positions[:, None]) * heads + head) * dim + columns[None, :]
+        _, place = _places(row, head, heads, length, dim, WIDTH, BLOCK)
         q = tl.load(q_at + place, mask=inside, other=0.0)
         grad = tl.load(grad_at + place, mask=inside, other=0.0)
         p = _probabilities(q, k, valid, scale, length, CAUSAL, BLOCK)
