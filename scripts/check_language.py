@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Hold the glossary: report words that readers from outside the project do not know, and what to say instead.
+"""Check the language: report words that readers from outside the project do not know, and what to say instead.
 
-The table "Words we do not use" of docs/glossary.md is the list. Words marked "anywhere" are searched in the whole text
+The table "Words we do not use" of docs/language.md is the list. Words marked "anywhere" are searched in the whole text
 of a file: prose, comments, strings and names. Words marked "names" are ordinary English in a sentence but say nothing
 as the name of a function, class, argument, variable or module, so they are searched in the syntax tree only. British
 spellings are searched everywhere.
@@ -11,7 +11,7 @@ spellings are searched everywhere.
 
 Prints one line per hit and exits with 1 if there are any. Needs the standard library only.
 
->>> [hit.word for hit in hits_in_text("Coins are thrown.", read_glossary())]
+>>> [hit.word for hit in hits_in_text("Coins are thrown.", read_word_list())]
 ['coins']
 """
 
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-GLOSSARY = REPOSITORY / "docs" / "glossary.md"
+WORD_LIST = REPOSITORY / "docs" / "language.md"
 HEADING = "## Words we do not use"
 SUFFIXES = {".py", ".md", ".toml", ".html", ".sh", ".txt"}
 
@@ -31,7 +31,7 @@ COVERED = ("README.md", "CONTRIBUTING.md", "benchmarks", "docs", "examples", "sc
 """Files and folders that are checked when none are named."""
 
 EXCLUDED = {
-    "docs/glossary.md": "the list itself",
+    "docs/language.md": "the list itself",
     "docs/migrating.md": "says what old names have become",
     "scripts/check_language.py": "talks about the words",
     "scripts/constraints.txt": "names of packages",
@@ -62,7 +62,7 @@ SPELLINGS = {
 
 
 @dataclass(frozen=True)
-class Glossary:
+class WordList:
     """Words to avoid and what to say instead: in any text, and as whole names or as prefixes of names."""
 
     anywhere: dict[str, str]
@@ -79,7 +79,7 @@ class Hit:
     instead: str
 
 
-def read_glossary(path: Path = GLOSSARY) -> Glossary:
+def read_word_list(path: Path = WORD_LIST) -> WordList:
     """Return the table of words to avoid; a table that is missing or misshapen is an error."""
     table = path.read_text(encoding="utf-8").partition(HEADING)[2]
     rows = re.findall(r"^\| (.+?) \| (.+?) \| (anywhere|names) \|$", table, flags=re.MULTILINE)
@@ -91,17 +91,17 @@ def read_glossary(path: Path = GLOSSARY) -> Glossary:
         for word in words.split(", "):
             place = "prefixes" if word.endswith("_") and where == "names" else where
             places[place][word.strip("`")] = instead
-    return Glossary(**places)
+    return WordList(**places)
 
 
-def hits_in_text(text: str, glossary: Glossary) -> list[Hit]:
+def hits_in_text(text: str, word_list: WordList) -> list[Hit]:
     """Words that must not stand anywhere in a text, and British spellings."""
     for phrase in ALLOWED:
         text = text.replace(phrase, " ")
     text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text)  # CamelCase is several words
     patterns = {
         re.escape(word).replace(r"\ ", r"[\s_#]+"): instead
-        for word, instead in glossary.anywhere.items()
+        for word, instead in word_list.anywhere.items()
     }
     return [
         Hit(text.count("\n", 0, match.start()) + 1, match.group().lower(), instead)
@@ -127,13 +127,13 @@ def names_in(code: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.name
 
 
-def hits_in_names(names: Iterable[tuple[int, str]], glossary: Glossary) -> list[Hit]:
-    """Names that say nothing: the whole name, or its first word where the glossary lists a prefix."""
+def hits_in_names(names: Iterable[tuple[int, str]], word_list: WordList) -> list[Hit]:
+    """Names that say nothing: the whole name, or its first word where the list has a prefix."""
     hits = []
     for line, name in names:
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
-        instead = glossary.names.get(words)
-        for prefix, other in glossary.prefixes.items():
+        instead = word_list.names.get(words)
+        for prefix, other in word_list.prefixes.items():
             if words.startswith(prefix):
                 instead = other
         if instead:
@@ -141,18 +141,18 @@ def hits_in_names(names: Iterable[tuple[int, str]], glossary: Glossary) -> list[
     return hits
 
 
-def hits_in_file(path: Path, glossary: Glossary) -> list[Hit]:
+def hits_in_file(path: Path, word_list: WordList) -> list[Hit]:
     """All hits of one file: its name, its text, and the names in its Python code."""
     text = path.read_text(encoding="utf-8")
-    hits = [Hit(0, hit.word, hit.instead) for hit in hits_in_text(path.stem, glossary)]
-    hits += hits_in_text(text, glossary)
+    hits = [Hit(0, hit.word, hit.instead) for hit in hits_in_text(path.stem, word_list)]
+    hits += hits_in_text(text, word_list)
     if path.suffix == ".py":
-        hits += hits_in_names([(0, path.stem), *names_in(text)], glossary)
+        hits += hits_in_names([(0, path.stem), *names_in(text)], word_list)
     if path.suffix == ".md":
         for block in re.finditer(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL):
             start = text.count("\n", 0, block.start(1))
             names = ((start + line, name) for line, name in names_in(block.group(1)))
-            hits += hits_in_names(names, glossary)
+            hits += hits_in_names(names, word_list)
     return sorted(set(hits), key=lambda hit: (hit.line, hit.word))
 
 
@@ -169,18 +169,18 @@ def files_below(paths: Iterable[Path]) -> Iterator[Path]:
 
 def main(arguments: list[str]) -> int:
     """Check the named paths, or all that are covered; return the exit code."""
-    glossary = read_glossary()
+    word_list = read_word_list()
     paths = [Path(p) for p in arguments] or [REPOSITORY / p for p in COVERED]
     count = 0
     for file in files_below(paths):
         absolute = file.resolve()
         inside = absolute.is_relative_to(REPOSITORY)
         name = absolute.relative_to(REPOSITORY).as_posix() if inside else str(file)
-        for hit in [] if name in EXCLUDED else hits_in_file(file, glossary):
+        for hit in [] if name in EXCLUDED else hits_in_file(file, word_list):
             print(f"{name}:{hit.line}: '{hit.word}'; say {hit.instead}")
             count += 1
     if count:
-        print(f"{count} words that readers do not know. The list is in docs/glossary.md.")
+        print(f"{count} words that readers do not know. The list is in docs/language.md.")
     return 1 if count else 0
 
 

@@ -1,4 +1,4 @@
-"""scripts/check_language.py: what it reports, what it lets pass, and that it reads the glossary."""
+"""scripts/check_language.py: what it reports, what it lets pass, and that it reads the list of words."""
 
 import importlib.util
 import subprocess
@@ -28,7 +28,7 @@ def words_of(checker, tmp_path):
     def words(text, name="sample.py"):
         path = tmp_path / name
         path.write_text(text)
-        return [hit.word for hit in checker.hits_in_file(path, checker.read_glossary())]
+        return [hit.word for hit in checker.hits_in_file(path, checker.read_word_list())]
 
     return words
 
@@ -115,15 +115,15 @@ def test_a_path_that_does_not_exist_is_an_error(checker, tmp_path):
         checker.main([str(tmp_path / "missing")])
 
 
-def test_a_glossary_that_cannot_be_read_is_an_error(checker, tmp_path):
-    page = tmp_path / "glossary.md"
+def test_a_list_that_cannot_be_read_is_an_error(checker, tmp_path):
+    page = tmp_path / "language.md"
     for text in (
-        "# Glossary\n",
+        "# Language\n",
         f"{checker.HEADING}\n\n| a | b | c |\n|---|---|---|\n| x | y | z |\n",
     ):
         page.write_text(text)
         with pytest.raises(SystemExit, match="cannot be read"):
-            checker.read_glossary(page)
+            checker.read_word_list(page)
 
 
 def test_exceptions_have_reasons_and_exist(checker):

@@ -50,6 +50,26 @@ def test_the_code_of_the_page_about_gradients_runs():
     assert names["result"].sums["weight"].norm() > 0
 
 
+def test_the_code_of_the_page_about_graphs_runs(tmp_path, monkeypatch):
+    """As it stands: "my graph" is a small damaged graph, and the settings of plans are the page's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "state"))
+    folder = tmp_path / "my graph"
+    folder.mkdir()
+    (folder / "entities.csv").write_text("id,text\na,x\nb,y\nc,z\n")
+    (folder / "relations.csv").write_text("source,target\na,b\nb,a\na,q\n")
+    blocks = python_blocks(DOCS / "graphs.md")
+    names = {"__name__": "page"}
+    for block in blocks:
+        if "my graph" in block:  # the other blocks go on with the first one's graph
+            exec(compile(block, "graphs.md", "exec"), {**names})
+        else:
+            exec(compile(block, "graphs.md", "exec"), names)
+    assert len(blocks) >= 5
+    assert names["plan"].status == "proven"
+    assert set(names["parts"]) >= {"train", "test"}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_and_their_anchors_lead_somewhere(page):
     for target, anchor in links(page):

@@ -74,7 +74,7 @@ class PrivacyPlan:
         num_relations: m_high, a number of relations that it has at most; with public sizes both are exact.
         max_degree: K, the largest degree of a protected entity.
         num_negatives: k, negatives per positive relation.
-        sample_rate: gamma; give this or expected_batch_size, never both.
+        sample_rate: gamma; give this or expected_batch_size, both only if they agree.
         expected_batch_size: b = gamma * m, the divisor of the noisy sum.
         num_steps: T.
         clipping: The clipping rule, or its name: ``"tuple"``, ``"pair"`` or ``"frequency"`` (theory.md 2).
@@ -85,7 +85,8 @@ class PrivacyPlan:
         clip_norm: C; scales gradients and noise alike and never changes epsilon.
         noise_multiplier: sigma, noise standard deviation divided by clip_norm.
         delta: The delta of (epsilon, delta), with what the sizes take of it.
-        sizes: Where num_entities and num_relations come from: ``"public"``, ``"declared"`` or ``"private"``.
+        sizes: Where num_entities and num_relations come from: ``"public"`` (the default here; `for_graph` has
+            ``"private"``), ``"declared"`` or ``"private"``.
         sizes_epsilon: Epsilon that releasing private sizes cost; it is added to that of the steps.
         sizes_delta: The part of delta that the steps do not get, because private sizes take it.
     """
@@ -300,6 +301,10 @@ class PrivacyPlan:
         **settings: Any,
     ) -> "PrivacyPlan":
         """Make a plan for a capped graph; with a target the noise is calibrated to it.
+
+        With private sizes, the first call for a graph has a side effect: it draws noisy bounds on the sizes, which
+        costs epsilon, and stores them in the state folder (``$RELDP_STATE_DIR``, else ``~/.local/state/reldp``) and in
+        `sizes_folder`. Later calls reuse them. Where these folders do not persist, each call draws, and pays, again.
 
         Args:
             capped: The training graph, capped or promised.

@@ -121,8 +121,9 @@ def command(
     """Show sizes and degrees of GRAPH, what capping keeps, and a suggested plan.
 
     GRAPH is a graph folder, or the name of a bundled graph: wordnet-nouns, wordnet-verbs, wordnet-adjectives. The
-    output has exact numbers, which are sensitive. The suggested plan is computed from bounds on the sizes only.
-    Private bounds are reused if they have been released before, and released only with --release-sizes.
+    output has exact numbers, which are sensitive. Fix the maximum degree and the target epsilon before you run this on
+    private data: no guarantee covers a choice that depends on the output. The suggested plan is computed from bounds on
+    the sizes only. Private bounds are reused if they have been released before, and released only with --release-sizes.
     """
     from reldp.graph.bundled import open_graph
     from reldp.graph.inspection import inspect_graph

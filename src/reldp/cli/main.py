@@ -79,7 +79,8 @@ class _LazyGroup(click.Group):
 def _root(context: click.Context) -> None:
     """Fine-tune an encoder on private relations with differential privacy.
 
-    Start with: reldp inspect GRAPH, then reldp train GRAPH --target-epsilon 4.
+    Start with: reldp train GRAPH --target-epsilon 4. Fix the maximum degree and the target epsilon before you look at
+    private data, also with reldp inspect GRAPH.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

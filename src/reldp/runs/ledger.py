@@ -6,12 +6,12 @@ reveals missing lines at the end). Kinds of entries:
 
 | kind | meaning |
 |---|---|
-| ``start`` | plan, graph, encoder, noise source, versions, first checkpoint, date |
+| ``start`` | hash of the plan, commitment to the data, encoder, noise source, versions, first checkpoint, day |
 | ``reserve`` | steps first..stop-1 of a branch may run: written before the first of them does |
 | ``overflow`` | a step whose batch could not be drawn and was empty (theory.md 1) |
 | ``checkpoint`` | SHA-256 of the checkpoint file before a step: the only one to resume from |
 | ``resume`` | the run resumes: in the same branch (the same bits again) or in a new one |
-| ``complete`` | the run is complete: hashes of model and weights, date |
+| ``complete`` | the run is complete: steps counted, hashes of model and weights, key destroyed, day |
 | ``audit`` | the results of an audit of the complete run |
 
 Guarantees (theory.md 6): a step of a branch counts once, however often it is executed again;

@@ -128,7 +128,7 @@ class PerformanceSettings:
         microbatch_units: Clip units in one forward pass; None chooses by their length.
         device: ``"cpu"``, ``"cuda"`` or ``"cuda:N"``. None takes the GPU if there is one, else the CPU; after
             construction it is always the name of a device.
-        precision: ``"float32"``, or ``"bfloat16"`` activations; clipping is always in float32.
+        precision: ``"float32"``, or ``"bfloat16"`` activations; norms, clipping and sums are float64 in any case.
         cuda_graphs: Whether steps are captured as CUDA graphs and replayed: several times faster where a GPU waits
             for kernel launches, as it does with small encoders. On a GPU only.
         threads: Number of CPU threads; None takes as many as torch has.

@@ -133,8 +133,8 @@ _DATA = {
 _ENCODER = {
     "model": Setting(
         "text",
-        "Folder or hub name of a text model (default: MiniLM for a graph of texts, and an MLP for a "
-        "graph with features).",
+        "Folder or hub name of a text model (default: MiniLM for a graph of texts, and a linear "
+        "layer for a graph with features).",
         '"sentence-transformers/all-MiniLM-L6-v2"',
     ),
     "train": Setting(
