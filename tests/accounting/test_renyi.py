@@ -7,7 +7,7 @@ import pytest
 
 from reldp.accounting.renyi import StepDivergence, log_phi
 from tests.accounting.conformance import simple_step, small_step, tiny_step
-from tests.accounting.oracles import renyi_moments
+from tests.accounting.oracles import components, renyi_moments
 
 SMALL = {"num_relations": 2, "pool_size": 7, "max_degree": 1, "num_negatives": 2}
 
@@ -49,6 +49,36 @@ def test_dropping_the_tail_of_l_is_caught_by_the_oracle():
         excess=pair.excess[:2],
     )
     assert wrong.removal(order) < exact * (1 - 1e-3)
+
+
+@pytest.mark.parametrize("order", [1.5, 2.0, 4.0])
+def test_a_cut_at_the_largest_batch_adds_its_surplus(order):
+    """Batches of more than (41 - 1) / 5 = 8 positives cannot be drawn (theory.md 2.4)."""
+    step = tiny_step(
+        num_relations=20,
+        pool_size=41,
+        max_degree=1,
+        num_negatives=5,
+        sample_rate=0.1,
+        noise_multiplier=5.0,
+    )
+    sigma, rate = step.noise_multiplier, mp.mpf(step.sample_rate)
+    exact = mp.mpf(0)
+    for size in range(9):
+        parts = components(step, "anchored", size)
+        chance = mp.binomial(20, size) * rate**size * (1 - rate) ** (20 - size)
+
+        def moment(x, parts=parts):
+            ratio = mp.fsum(w * mp.exp(s * x / sigma - (s / sigma) ** 2 / 2) for w, s in parts)
+            return mp.npdf(x) * ratio**order
+
+        reach = int(order * 2 / sigma) + 12
+        exact += chance * mp.quad(moment, list(range(-reach, reach + 1, 2)), maxdegree=5)
+    divergence = StepDivergence(step, "anchored")
+    assert divergence.removal(order) >= float(mp.log(exact)) * (1 - 1e-12)
+    # The control: without it the moment is too small.
+    divergence._log_surplus = -math.inf
+    assert divergence.removal(order) < float(mp.log(exact))
 
 
 def phi_of(loss, power):

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, logsumexp
 
+from reldp.accounting.binomial import log_upper_tail
 from reldp.accounting.discretization import excess_at, loss_at
 from reldp.accounting.dominating import DominatingPair, dominating_pair
 from reldp.accounting.events import CoupledStep
@@ -66,6 +67,17 @@ def log_phi(losses: Array, excess: Array, power: float) -> Array:
         return np.where(far, leading, logs)
 
 
+def _log_surplus(event: CoupledStep) -> float:
+    """log of a bound on the mass by which keeping A^(+1) at the largest batch exceeds 1 (theory.md 2.4, w)."""
+    if not event.num_negatives or event.claimed_constant:
+        return -math.inf
+    largest = (event.pool_size - 1) // event.num_negatives
+    if largest >= event.num_relations:
+        return -math.inf
+    ratio = (largest + 1) * event.num_negatives / event.pool_size
+    return math.log(ratio) + log_upper_tail(event.num_relations, event.sample_rate, largest)
+
+
 @dataclass(frozen=True)
 class _Grid:
     """Outputs x/s from LOWEST to high at a spacing, for one dominating pair."""
@@ -97,6 +109,7 @@ class StepDivergence:
 
     def __init__(self, event: CoupledStep, analysis: str, node_spacing: float = 0.5) -> None:
         self._pair = dominating_pair(event, analysis, LOG_TAIL, node_spacing)
+        self._log_surplus = _log_surplus(event) if analysis == "anchored" else -math.inf
         self._grids: dict[tuple[float, float], _Grid] = {}
 
     def log_moment(self, order: float) -> float:
@@ -151,7 +164,8 @@ class StepDivergence:
     def _unbalanced(self, order: float) -> float:
         """log of a bound on order times how far the mean of M_l/Q is from 1 because tails were cut."""
         nodes = LOG_TAIL + math.log(8.0 * (1.0 + float(np.abs(self._pair.excess).max())))
-        return math.log(order) + float(logsumexp([nodes, *self._pair.tail_log_weights]))
+        parts = [nodes, self._log_surplus, *self._pair.tail_log_weights]
+        return math.log(order) + float(logsumexp(parts))
 
     def _minkowski(self, order: float, high: float) -> float:
         """log of an upper bound on what the removal integral holds above x/s = high, tails of i included.
