@@ -23,8 +23,21 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.auditing.mistakes.step import MISTAKES, StepMistake
 
+from reldp.auditing.cases import KEY_LABELS
+
 FIRST_SEED = 1000  # those of the tests are others
 BEGIN, END = "<!-- begin power -->", "<!-- end power -->"
+# Results hold the labels of cases, which never change; the page has their names.
+CASES = {label: name for name, label in KEY_LABELS.items()}
+NAMES = {
+    "a gradient depends on its unit's place": "a gradient depends on its unit's position in the microbatch",
+}
+NOTE_PHRASES = {"the place mistake": "the mistake that depends on positions"}
+
+
+def labels_of(mistake: StepMistake) -> list[str]:
+    """Return the labels of the cases that see a mistake."""
+    return [KEY_LABELS.get(case, case) for case in mistake.cases]
 
 
 def rows() -> list[tuple[str, StepMistake, bool]]:
@@ -35,7 +48,7 @@ def rows() -> list[tuple[str, StepMistake, bool]]:
         setting = mistake.cases, mistake.trials, mistake.addresses
         if setting not in seen:
             seen.add(setting)
-            name = f"none: {', '.join(mistake.cases)}, {mistake.trials} trials"
+            name = f"none: {', '.join(labels_of(mistake))}, {mistake.trials} trials"
             named.append((name, mistake, False))
     return named
 
@@ -48,7 +61,7 @@ def measure(result: dict[str, Any], seeds: int, output: Path | None) -> None:
             row = measured.setdefault(
                 name,
                 {
-                    "parts": list(mistake.cases),
+                    "parts": labels_of(mistake),
                     "trials": mistake.trials,
                     "wrong": wrong,
                     "refuted": {},
@@ -64,16 +77,21 @@ def measure(result: dict[str, Any], seeds: int, output: Path | None) -> None:
 
 def markdown(result: dict[str, Any]) -> str:
     """Return the table of docs/audit.md."""
+    note = result.get("note", "")
+    for old, new in NOTE_PHRASES.items():
+        note = note.replace(old, new)
     lines = [
-        f"From `{result['command']}` ({result['date']}). {result.get('note', '')}".rstrip(),
+        f"From `{result['command']}` ({result['date']}). {note}".rstrip(),
         "",
         "| mistake in the training step | seen by | trials | refuted |",
         "|---|---|---|---|",
     ]
-    for name, row in result["rows"].items():
+    for name, row in sorted(result["rows"].items(), key=lambda item: not item[1]["wrong"]):
         refuted = row["refuted"].values()
         share = f"{sum(refuted)} of {len(refuted)}"
-        lines.append(f"| {name} | {', '.join(row['parts'])} | {row['trials']:,} | {share} |")
+        parts = ", ".join(CASES.get(part, part) for part in row["parts"])
+        title = NAMES.get(name, name) if row["wrong"] else "none: the correct step"
+        lines.append(f"| {title} | {parts} | {row['trials']:,} | {share} |")
     return "\n".join(lines)
 
 

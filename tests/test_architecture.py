@@ -284,6 +284,7 @@ def test_nothing_from_data_becomes_code():
 MEASURED = {
     "accounting.py": {"accounting"},
     "audit.py": {"accounting", "auditing"},
+    "audit_power.py": {"auditing"},
     "locality.py": {"gradients", "training"},
     "noise.py": {"noise"},
     "paper_figures.py": {"reporting"},

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reldp._validate import PROOFS
 from reldp.accounting import CoupledStep, renyi_epsilon
 from reldp.errors import PlanError, UnreachableTarget
 from reldp.graph import EntityGraph
@@ -150,6 +151,18 @@ def test_the_event_follows_from_rule_unit_and_pool(changes, expected):
 def test_status_and_rule():
     assert (make().status, make(clipping="frequency").status) == ("proven", "claimed")
     assert make().clipping.name == "tuple"
+
+
+@pytest.mark.parametrize("rule", ["tuple", "pair", "frequency"])
+def test_without_noise_the_status_is_none_under_every_rule(rule):
+    plan = make(clipping=rule, noise_multiplier=0.0)
+    assert (plan.status, plan.epsilon()) == ("none", math.inf)
+
+
+@pytest.mark.parametrize("accountant", ["pld", "rdp"])
+def test_the_analysis_of_a_rule_that_none_covers_is_claimed(accountant):
+    assert make(clipping="frequency").privacy_cost(accountant).analysis == "claimed"
+    assert make(clipping="tuple").privacy_cost(accountant).analysis in PROOFS
 
 
 def test_clip_norm_never_changes_epsilon():

@@ -69,20 +69,20 @@ def test_a_sampler_needs_a_capped_graph():
         plan_of().sampler(ring().graph, Streams(KEY))
 
 
-@pytest.mark.parametrize("mode", ["secure", "fast"])
-def test_the_noise_is_that_of_the_streams_in_the_mode_asked_for(mode):
+@pytest.mark.parametrize("noise_generator", ["secure", "fast"])
+def test_the_noise_is_that_of_the_streams_from_the_generator_asked_for(noise_generator):
     with (
-        plan_of().noise(Streams(KEY), mode, prefetch=0) as built,
-        GaussianNoise(Streams(KEY), mode, prefetch=0) as by_hand,
+        plan_of().noise(Streams(KEY), noise_generator, prefetch=0) as built,
+        GaussianNoise(Streams(KEY), noise_generator, prefetch=0) as by_hand,
     ):
         assert np.array_equal(built.draw(3, 0, 7), by_hand.draw(3, 0, 7))
 
 
 def test_deviation_and_grid_are_in_units_of_the_clip_norm():
-    assert plan_of().noise_deviation == 0.75
+    assert plan_of().noise_std == 0.75
     assert plan_of().grid == 0.75 * GRID
 
 
 def test_a_plan_without_noise_has_neither_noise_nor_grid():
     plan = plan_of(noise_multiplier=0.0)
-    assert (plan.noise(Streams(KEY)), plan.grid, plan.noise_deviation) == (None, None, 0.0)
+    assert (plan.noise(Streams(KEY)), plan.grid, plan.noise_std) == (None, None, 0.0)

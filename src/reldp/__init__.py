@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reldp.auditing import audit_mechanism as audit
+    from reldp.auditing import audit_plan as audit
     from reldp.encoders import FeatureEncoder, TextEncoder
     from reldp.errors import ReldpError
     from reldp.evaluation import evaluate
@@ -34,7 +34,7 @@ _HOMES = {
     "ReldpError": ("reldp.errors", "ReldpError"),
     "TextEncoder": ("reldp.encoders", "TextEncoder"),
     "Trainer": ("reldp.training", "Trainer"),
-    "audit": ("reldp.auditing", "audit_mechanism"),
+    "audit": ("reldp.auditing", "audit_plan"),
     "evaluate": ("reldp.evaluation", "evaluate"),
     "verify": ("reldp.reporting", "verify"),
 }

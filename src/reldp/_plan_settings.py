@@ -14,7 +14,14 @@ from reldp._validate import check, check_integer, check_name, check_number
 from reldp.clipping import ClippingRule, get_rule
 from reldp.errors import PlanError
 
-__all__ = ["ClippingSetting", "check_graph_settings", "checked_pool_size", "rate_and_batch_size"]
+__all__ = [
+    "ClippingSetting",
+    "check_graph_settings",
+    "check_rule",
+    "check_sizes",
+    "checked_pool_size",
+    "rate_and_batch_size",
+]
 
 LARGEST = 10**13
 _FROM_GRAPH = ("num_entities", "num_relations", "max_degree", "sizes_epsilon", "sizes_delta")
@@ -50,6 +57,36 @@ def check_graph_settings(
         raise PlanError(
             "`noise_multiplier` must not be given with a target epsilon. Leave one out."
         )
+
+
+def check_rule(rule: ClippingRule) -> None:
+    """Refuse a rule under which one tuple adds more than the accountant counts for it, one clip norm."""
+    check_number(
+        "max_tuple_norm",
+        rule.max_tuple_norm,
+        above=0,
+        high=1,
+        rule=f"a number above 0, at most 1, for the {rule} rule",
+        fix="The accountant counts one clip norm for each tuple of an entity: clip to smaller norms.",
+        error=PlanError,
+    )
+
+
+def check_sizes(sizes: str, epsilon: float, sizes_delta: float, *, delta: float) -> None:
+    """Refuse private sizes without a cost, and other sizes with one."""
+    for name, value, rule, limit in (
+        ("sizes_epsilon", epsilon, "a finite number above 0 for private sizes", None),
+        (
+            "sizes_delta",
+            sizes_delta,
+            f"above 0 and below delta, {delta:g}, for private sizes",
+            delta,
+        ),
+    ):
+        if sizes == "private":
+            check_number(name, value, above=0, below=limit, rule=rule, error=PlanError)
+        else:
+            check(value == 0, name, f"0 for {sizes} sizes", value, error=PlanError)
 
 
 def checked_pool_size(pool_size: int | None, negatives: str, num_entities: int) -> int:

@@ -25,6 +25,8 @@ from reldp._plan_settings import (
     LARGEST,
     ClippingSetting,
     check_graph_settings,
+    check_rule,
+    check_sizes,
     checked_pool_size,
     rate_and_batch_size,
 )
@@ -70,25 +72,27 @@ class PrivacyPlan:
     """Everything that decides the privacy of a run.
 
     Attributes:
-        num_entities: n_low, a number of entities that the capped training graph has at least (theory.md 2.4).
-        num_relations: m_high, a number of relations that it has at most; with public sizes both are exact.
-        max_degree: K, the largest degree of a protected entity.
-        num_negatives: k, negatives per positive relation.
-        sample_rate: gamma; give this or expected_batch_size, both only if they agree.
-        expected_batch_size: b = gamma * m, the divisor of the noisy sum.
-        num_steps: T.
+        num_entities: n_low: lower bound on the number of entities of the capped training graph (theory.md 2.4).
+        num_relations: m_high: upper bound on its number of relations. With public sizes both are exact.
+        max_degree: K: largest degree of a protected entity.
+        num_negatives: k: negatives per positive relation.
+        num_steps: T: number of steps.
+        delta: The total delta of (epsilon, delta), including sizes_delta.
+        sample_rate: gamma: probability that a relation enters a batch. Give this or expected_batch_size; if both are
+            given, they must agree.
+        expected_batch_size: b = gamma * m_high: divisor of the noisy sum.
         clipping: The clipping rule, or its name: ``"tuple"``, ``"pair"`` or ``"frequency"`` (theory.md 2).
         negatives: ``"entities"``, or a pool without protected entities: ``"unprotected"``, ``"public"``.
-        pool_size: Size of the pool that negatives come from; num_entities unless the pool is another.
-        unit: ``"entity"``, or ``"relation"`` for the weaker relation-level promise (theory.md 2.3).
+        pool_size: Size of the pool of negatives: num_entities for ``"entities"`` (the default there); must be given
+            for other pools. `for_graph` sets it for ``"unprotected"``, except with declared sizes.
+        unit: Unit of privacy: ``"entity"``, or ``"relation"`` for the weaker relation-level guarantee (theory.md 2.3).
         analysis: ``"best"``, ``"anchored"`` (theory.md 3.2) or ``"replacement"`` (3.1).
-        clip_norm: C; scales gradients and noise alike and never changes epsilon.
-        noise_multiplier: sigma, noise standard deviation divided by clip_norm.
-        delta: The delta of (epsilon, delta), with what the sizes take of it.
-        sizes: Where num_entities and num_relations come from: ``"public"`` (the default here; `for_graph` has
-            ``"private"``), ``"declared"`` or ``"private"``.
-        sizes_epsilon: Epsilon that releasing private sizes cost; it is added to that of the steps.
-        sizes_delta: The part of delta that the steps do not get, because private sizes take it.
+        clip_norm: C: scales gradients and noise alike and never changes epsilon.
+        noise_multiplier: sigma: standard deviation of the noise divided by clip_norm.
+        sizes: Source of num_entities and num_relations: ``"public"`` (the default here), ``"declared"`` or
+            ``"private"`` (the default of `for_graph`: noisy bounds, a differentially private release).
+        sizes_epsilon: Epsilon of that release, which `epsilon` includes; 0 for other sources.
+        sizes_delta: Part of delta that the release uses and the steps do not get; 0 for other sources.
     """
 
     num_entities: int
@@ -128,9 +132,10 @@ class PrivacyPlan:
         check_number("noise_multiplier", self.noise_multiplier, low=0, rule=rule, error=PlanError)
         rule = "a number strictly between 0 and 1"
         check_number("delta", self.delta, low=1e-300, high=1 - 1e-12, rule=rule, error=PlanError)
-        self._check_sizes()
+        check_sizes(self.sizes, self.sizes_epsilon, self.sizes_delta, delta=self.delta)
         for name in _FLOATS:  # 1 and 1.0 are one plan
             object.__setattr__(self, name, float(getattr(self, name)))
+        check_rule(self.clipping)
         least = self.clipping.min_negatives
         rule = f"at least {least} for the {self.clipping} rule"
         check_integer("num_negatives", self.num_negatives, low=least, rule=rule, error=PlanError)
@@ -140,25 +145,15 @@ class PrivacyPlan:
             )
         _ = self.event  # refuses what cannot be drawn
 
-    def _check_sizes(self) -> None:
-        """Refuse private sizes without a cost, and other sizes with one."""
-        for name, rule, limit in (
-            ("sizes_epsilon", "a finite number above 0 for private sizes", None),
-            (
-                "sizes_delta",
-                f"above 0 and below delta, {self.delta:g}, for private sizes",
-                self.delta,
-            ),
-        ):
-            value = getattr(self, name)
-            if self.sizes == "private":
-                check_number(name, value, above=0, below=limit, rule=rule, error=PlanError)
-            else:
-                check(value == 0, name, f"0 for {self.sizes} sizes", value, error=PlanError)
-
     @property
     def status(self) -> str:
-        """``"proven"``, or ``"claimed"`` for the frequency rule and for rules from outside of reldp."""
+        """What epsilon rests on.
+
+        ``"proven"``: a proof of theory.md 3. ``"claimed"``: no proof; the claim of the frequency rule is false in the
+        worst case, that of a rule from outside of reldp is unchecked. ``"none"``: no noise, so no guarantee.
+        """
+        if self.noise_multiplier == 0:
+            return "none"
         return self.clipping.status if is_builtin(self.clipping) else "claimed"
 
     @property
@@ -182,7 +177,7 @@ class PrivacyPlan:
         )
 
     @property
-    def noise_deviation(self) -> float:
+    def noise_std(self) -> float:
         """Standard deviation of the noise on the clipped sum: noise_multiplier times clip_norm."""
         return self.noise_multiplier * self.clip_norm
 
@@ -191,7 +186,7 @@ class PrivacyPlan:
         """Spacing of the grid on which contributions and noise lie; None without noise (theory.md 6)."""
         from reldp.noise import GRID
 
-        return GRID * self.noise_deviation if self.noise_deviation > 0 else None
+        return GRID * self.noise_std if self.noise_std > 0 else None
 
     def sampler(self, capped: "CappedGraph", streams: "Streams") -> "TupleSampler":
         """Build the sampler of this plan's batches from a capped graph."""
@@ -207,15 +202,13 @@ class PrivacyPlan:
         )
 
     def noise(
-        self, streams: "Streams", mode: str = "secure", *, prefetch: int = 1
+        self, streams: "Streams", noise_generator: str = "secure", *, prefetch: int = 1
     ) -> "GaussianNoise | None":
-        """Build the source of N(0, 1) that the noise on the clipped sum is made of.
-
-        `reldp.noise.add_noise` scales it by `noise_deviation` and adds it to the sum.
+        """Build the generator of standard normal noise; `reldp.noise.add_noise` scales it by `noise_std`.
 
         Args:
             streams: The run's streams.
-            mode: ``"secure"`` (cryptographic, correctly rounded) or ``"fast"`` (Philox).
+            noise_generator: ``"secure"`` (cryptographic, correctly rounded) or ``"fast"`` (Philox).
             prefetch: Number of steps whose noise is drawn ahead of time.
 
         Returns:
@@ -223,7 +216,9 @@ class PrivacyPlan:
         """
         from reldp.noise import GaussianNoise
 
-        return GaussianNoise(streams, mode, prefetch=prefetch) if self.noise_multiplier else None
+        if not self.noise_multiplier:
+            return None
+        return GaussianNoise(streams, noise_generator, prefetch=prefetch)
 
     def _accountant(self, name: str) -> "Accountant":
         check_choice("accountant", name, ACCOUNTANTS, error=PlanError)
@@ -234,14 +229,17 @@ class PrivacyPlan:
     def privacy_cost(self, accountant: str = "pld", num_steps: int | None = None) -> "PrivacyCost":
         """Return epsilon with the accountant and the analysis that gave it.
 
-        The steps have delta - sizes_delta, and the release of private sizes adds sizes_epsilon: the plan depends
-        on the release, so the two may only be added (theory.md 2.4).
+        The analysis is ``"claimed"`` for a rule that is not local, which no analysis covers. The steps have delta -
+        sizes_delta, and the release of private sizes adds sizes_epsilon: the plan depends on the release, so the two
+        may only be added (theory.md 2.4).
         """
         steps = self.num_steps if num_steps is None else num_steps
         check_integer("num_steps", steps, high=_MAX_STEPS, error=PlanError)
         rest = self.delta - self.sizes_delta
         cost = self._accountant(accountant).epsilon(self.event * steps, rest)
-        return replace(cost, epsilon=cost.epsilon + self.sizes_epsilon, delta=self.delta)
+        analysis = cost.analysis if self.clipping.is_local else "claimed"
+        total = cost.epsilon + self.sizes_epsilon
+        return replace(cost, epsilon=total, delta=self.delta, analysis=analysis)
 
     price = privacy_cost  # hidden alias, for programs that use it
 
@@ -250,7 +248,10 @@ class PrivacyPlan:
         return self.privacy_cost(accountant, num_steps).epsilon
 
     def rdp(self, orders: Sequence[float]) -> npt.NDArray[np.float64]:
-        """Renyi epsilon of one step at the given orders, the smaller of the analyses at each."""
+        """Renyi epsilon of one step at the given orders, the smaller of the analyses at each.
+
+        The release of private sizes (sizes_epsilon, sizes_delta) is not part of a step and is left out.
+        """
         from reldp.accounting import renyi_epsilon
 
         rule = "finite numbers above 1"
@@ -279,7 +280,10 @@ class PrivacyPlan:
         return replace(self, noise_multiplier=noise)
 
     def extend(self, target_epsilon: float, accountant: str = "pld") -> "PrivacyPlan":
-        """Return this plan with the largest number of steps whose epsilon is at most the target."""
+        """Return this plan with the largest number of steps whose epsilon is at most the target.
+
+        The number may be larger or smaller than num_steps.
+        """
         from reldp.accounting import max_steps
 
         self._check_target(target_epsilon)
@@ -302,20 +306,22 @@ class PrivacyPlan:
     ) -> "PrivacyPlan":
         """Make a plan for a capped graph; with a target the noise is calibrated to it.
 
-        With private sizes, the first call for a graph has a side effect: it draws noisy bounds on the sizes, which
-        costs epsilon, and stores them in the state folder (``$RELDP_STATE_DIR``, else ``~/.local/state/reldp``) and in
-        `sizes_folder`. Later calls reuse them. Where these folders do not persist, each call draws, and pays, again.
+        With private sizes, the default, the first call for a graph has a side effect: it draws noisy bounds on the
+        sizes, which costs epsilon, and stores them in the state folder (``$RELDP_STATE_DIR``, else
+        ``~/.local/state/reldp``) and in `sizes_folder`. Later calls reuse them at no further cost. Where these folders
+        do not persist, each call draws again, and each draw costs epsilon that no plan counts.
 
         Args:
-            capped: The training graph, capped or promised.
-            sizes: ``"private"``: noisy bounds on the graph's sizes, released once per graph at a cost in epsilon that
+            capped: The training graph, from ``cap_degrees`` or ``promise_degrees``.
+            sizes: ``"private"``: noisy bounds on the graph's sizes, a differentially private release whose epsilon
                 the plan includes; ``"declared"``: bounds that the owner knows without looking at the data;
                 ``"public"``: the exact sizes, assumed to be known to everybody.
-            min_entities: For declared sizes: the graph has at least this many entities.
-            max_relations: For declared sizes: the graph has at most this many relations.
+            min_entities: For declared sizes: lower bound on the number of entities.
+            max_relations: For declared sizes: upper bound on the number of relations.
             target_epsilon: Epsilon to calibrate noise_multiplier to; then noise_multiplier is not given.
             sizes_folder: The folder that the graph was read from, where private sizes are stored too.
-            **settings: The other fields of the plan. delta defaults to a tenth of 1 / num_entities.
+            **settings: The other fields of the plan. delta defaults to a tenth of 1 / num_entities. pool_size must be
+                given for public negatives; for unprotected ones it is replaced, unless sizes are declared.
         """
         check_graph_settings([field.name for field in fields(cls)], settings, target_epsilon)
         bounds = bounds_for(

@@ -25,11 +25,11 @@ def test_simple_scores_say_what_they_are_named_for():
     ratio = LikelihoodRatio.fit(np.array([1.0]), np.array([0.0]), deviation=1.0)
     actual = scores(np.array([[3.0, -1.0]]), ratio)
     assert actual["projection"].tolist() == [2.0]
-    assert actual["smallest"].tolist() == [1.0]
-    assert actual["range"].tolist() == [4.0]
+    assert actual["smallest output"].tolist() == [1.0]
+    assert actual["range of outputs"].tolist() == [4.0]
 
 
 def test_one_step_has_no_range():
     ratio = LikelihoodRatio.fit(np.array([1.0]), np.array([0.0]), deviation=1.0)
-    assert "range" not in scores(np.ones((2, 1)), ratio)
+    assert "range of outputs" not in scores(np.ones((2, 1)), ratio)
     assert ratio(np.array([[1e6]])) == pytest.approx(0.0)  # both densities are beyond doubles

@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 from reldp.accounting.discretization import hockey_stick
 from reldp.accounting.dominating import dominating_pair
 from reldp.auditing.audit import audit_mechanism, default_deltas
-from reldp.auditing.designs import AGAINST, STILL
+from reldp.auditing.designs import OPPOSING_ELSEWHERE, ZERO_ELSEWHERE
 from reldp.errors import InputError
 from reldp.plan import PrivacyPlan
 
@@ -43,7 +43,9 @@ def with_smaller_shift(settings, delta):
 
 def test_at_full_sampling_the_replacement_analysis_is_nearly_reached():
     settings = plan(sample_rate=1.0, noise_multiplier=2.0, analysis="replacement")
-    audit = audit_mechanism(settings, trials=4000, deltas=[0.05], key=KEY, designs=[AGAINST])
+    audit = audit_mechanism(
+        settings, trials=4000, deltas=[0.05], key=KEY, designs=[OPPOSING_ELSEWHERE]
+    )
     assert not audit.refuted
     assert audit.tightest.share > 0.85
 
@@ -52,7 +54,7 @@ def test_at_full_sampling_the_replacement_analysis_is_nearly_reached():
 def test_the_anchored_analysis_is_nearly_reached_and_needs_its_reweighting(seed):
     settings = plan(noise_multiplier=2.0, analysis="anchored")
     audit = audit_mechanism(
-        settings, trials=8000, deltas=[0.05], key=bytes([seed] * 32), designs=[AGAINST]
+        settings, trials=8000, deltas=[0.05], key=bytes([seed] * 32), designs=[OPPOSING_ELSEWHERE]
     )
     assert not audit.refuted
     assert audit.tightest.share > 0.75
@@ -64,7 +66,7 @@ def test_the_anchored_analysis_is_nearly_reached_and_needs_its_reweighting(seed)
 def test_a_smaller_shift_for_negatives_is_refuted(seed):
     settings = plan(analysis="anchored")
     audit = audit_mechanism(
-        settings, trials=4000, deltas=[0.05], key=bytes([seed] * 32), designs=[STILL],
+        settings, trials=4000, deltas=[0.05], key=bytes([seed] * 32), designs=[ZERO_ELSEWHERE],
         claimed=lambda delta: with_smaller_shift(settings, delta),
     )  # fmt: skip
     assert audit.refuted
@@ -80,9 +82,9 @@ def test_wrong_accountants_agree_with_the_right_one_where_nothing_is_wrong():
 @pytest.mark.parametrize("clipping", ["tuple", "pair"])
 def test_composed_steps_are_consistent_and_show_more_than_one(clipping):
     settings = plan(clipping=clipping, num_steps=4)
-    one = audit_mechanism(settings, trials=1000, deltas=[0.05], key=KEY, designs=[STILL])
+    one = audit_mechanism(settings, trials=1000, deltas=[0.05], key=KEY, designs=[ZERO_ELSEWHERE])
     four = audit_mechanism(
-        settings, trials=1000, num_steps=4, deltas=[0.05], key=KEY, designs=[STILL]
+        settings, trials=1000, num_steps=4, deltas=[0.05], key=KEY, designs=[ZERO_ELSEWHERE]
     )
     assert not one.refuted
     assert not four.refuted
@@ -100,20 +102,24 @@ def test_composed_steps_are_consistent_and_show_more_than_one(clipping):
 )
 def test_other_pools_and_units_are_audited_too(changes):
     settings = plan(**changes, noise_multiplier=0.5)
-    audit = audit_mechanism(settings, trials=2000, deltas=[0.05], key=KEY, designs=[STILL])
+    audit = audit_mechanism(settings, trials=2000, deltas=[0.05], key=KEY, designs=[ZERO_ELSEWHERE])
     assert not audit.refuted
     assert audit.tightest.share > 0.5
 
 
 def test_a_key_makes_an_audit_repeatable():
-    runs = [audit_mechanism(plan(), trials=200, key=KEY, designs=[STILL]) for _ in range(2)]
+    runs = [
+        audit_mechanism(plan(), trials=200, key=KEY, designs=[ZERO_ELSEWHERE]) for _ in range(2)
+    ]
     assert runs[0].bounds == runs[1].bounds
 
 
 @pytest.mark.parametrize("norm", [1e-12, 1000.0])
 def test_the_clip_norm_changes_nothing(norm):
     one, other = (
-        audit_mechanism(plan(clip_norm=size), trials=300, key=KEY, designs=[STILL, AGAINST])
+        audit_mechanism(
+            plan(clip_norm=size), trials=300, key=KEY, designs=[ZERO_ELSEWHERE, OPPOSING_ELSEWHERE]
+        )
         for size in (1.0, norm)
     )
     assert [bound.claimed for bound in other.bounds] == [bound.claimed for bound in one.bounds]
@@ -133,7 +139,7 @@ def test_progress_counts_every_step():
         done.append(steps)
         totals.add(total)
 
-    audit_mechanism(plan(), trials=200, key=KEY, designs=[STILL], progress=progress)
+    audit_mechanism(plan(), trials=200, key=KEY, designs=[ZERO_ELSEWHERE], progress=progress)
     assert sum(done) == 2 * (200 + 100)
     assert totals == {sum(done)}
 

@@ -127,7 +127,7 @@ def test_a_rare_step_among_many_shows_in_the_largest_rather_than_the_total():
         (sums[0], none), (sums[1], none), deviation=0.3, delta=1e-3, miss=0.01,
         certain=(False, True),
     )  # fmt: skip
-    assert actual.score == "peak"
+    assert actual.score == "largest output"
     # Exactly: some step of 20 above t.
     p_step = lambda t: 0.98 * norm.sf(t, 0, 0.3) + 0.02 * norm.sf(t, 1, 0.3)  # noqa: E731
     p = 1 - (1 - p_step(actual.threshold)) ** 20

@@ -18,7 +18,7 @@ def test_stress_cases_keep_what_decides_the_code(clipping):
     plan = plan_of(clipping=clipping)
     for case in step_cases(plan)[2:]:
         assert case.plan.clipping.name == clipping
-        assert case.plan.clip_norm == (0.05 if case.name == "many others" else 0.4)
+        assert case.plan.clip_norm == (0.05 if case.name == "many other relations" else 0.4)
         assert case.plan.num_negatives == (1 if case.name == "negatives" else 3)
 
 
@@ -35,4 +35,4 @@ def test_the_plans_own_deltas_are_the_default():
 
 
 def test_a_plan_with_a_degree_of_one_has_a_case_of_its_own_relations_too():
-    assert "many own" in {case.name for case in step_cases(plan_of(max_degree=1))}
+    assert "several relations" in {case.name for case in step_cases(plan_of(max_degree=1))}

@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 
-from reldp.auditing.designs import AGAINST, STILL, Design
+from reldp.auditing.designs import OPPOSING_ELSEWHERE, ZERO_ELSEWHERE, Design
 from reldp.errors import InputError
 
 
 def test_units_with_the_entity_push_and_the_others_do_as_designed():
     touching = np.array([False, True])
-    assert STILL.gradients(touching).tolist() == [[0.0], [100.0]]
-    assert AGAINST.gradients(touching).tolist() == [[-100.0], [100.0]]
+    assert ZERO_ELSEWHERE.gradients(touching).tolist() == [[0.0], [100.0]]
+    assert OPPOSING_ELSEWHERE.gradients(touching).tolist() == [[-100.0], [100.0]]
 
 
 def test_the_direction_is_a_unit_vector():

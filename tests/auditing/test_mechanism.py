@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from reldp.auditing.designs import AGAINST, STILL
+from reldp.auditing.designs import OPPOSING_ELSEWHERE, ZERO_ELSEWHERE
 from reldp.auditing.mechanism import Flat, real_parts, run_steps, units_of
 from reldp.auditing.neighbors import worst_pair
 from reldp.gradients import PerUnitGradients
@@ -57,7 +57,7 @@ def test_sums_are_those_of_the_gradient_engine(name):
     plan = PrivacyPlan(**SETTINGS, clipping=name)
     pair = worst_pair(plan)
     parts, batches = sampled(plan, pair.with_entity, 12)
-    steps = run_steps(parts, pair, pair.with_entity, AGAINST, first=0, count=12)
+    steps = run_steps(parts, pair, pair.with_entity, OPPOSING_ELSEWHERE, first=0, count=12)
     model = Canary()
     engine = PerUnitGradients(model)
     for step, batch in enumerate(batches):
@@ -72,7 +72,7 @@ def test_sums_are_those_of_the_gradient_engine(name):
 def test_outputs_are_sums_plus_noise_of_the_planned_deviation():
     plan = PrivacyPlan(**SETTINGS)
     pair = worst_pair(plan)
-    steps = run(plan, pair, pair.with_entity, STILL, 4000)
+    steps = run(plan, pair, pair.with_entity, ZERO_ELSEWHERE, 4000)
     noise = (steps.outputs - steps.sums)[:, 0]
     assert noise.std() == pytest.approx(0.75, rel=0.05)
     assert abs(np.corrcoef(noise, steps.sums[:, 0])[0, 1]) < 0.06
@@ -82,7 +82,7 @@ def test_outputs_are_sums_plus_noise_of_the_planned_deviation():
 def test_empty_batches_are_steps_like_any_other():
     plan = PrivacyPlan(**{**SETTINGS, "sample_rate": 0.02})
     pair = worst_pair(plan)
-    steps = run(plan, pair, pair.without_entity, AGAINST, 200)
+    steps = run(plan, pair, pair.without_entity, OPPOSING_ELSEWHERE, 200)
     empty = steps.sizes == 0
     assert 100 < empty.sum() < 200
     assert (steps.sums[empty] == 0).all()
@@ -92,15 +92,15 @@ def test_empty_batches_are_steps_like_any_other():
 def test_without_any_tuple_at_all_sums_are_zero():
     plan = PrivacyPlan(**{**SETTINGS, "sample_rate": 1e-9})
     pair = worst_pair(plan)
-    steps = run(plan, pair, pair.without_entity, AGAINST, 3)
+    steps = run(plan, pair, pair.without_entity, OPPOSING_ELSEWHERE, 3)
     assert steps.sums.tolist() == [[0.0], [0.0], [0.0]]
 
 
 def test_the_entity_is_touched_as_often_as_theory_says():
-    # i ~ Bin(K, gamma), j with probability k E[l] / n: mean of the shift under STILL.
+    # i ~ Bin(K, gamma), j with probability k E[l] / n: mean of the shift under ZERO_ELSEWHERE.
     plan = PrivacyPlan(**SETTINGS)
     pair = worst_pair(plan)
-    steps = run(plan, pair, pair.with_entity, STILL, 6000)
+    steps = run(plan, pair, pair.with_entity, ZERO_ELSEWHERE, 6000)
     expected = 2 * 0.4 + 2 * (6 * 0.4) / 14
     deviation = steps.sums.std() / 0.5 / np.sqrt(6000)
     assert abs(steps.sums.mean() / 0.5 - expected) < 4 * deviation
@@ -109,7 +109,7 @@ def test_the_entity_is_touched_as_often_as_theory_says():
 def test_a_relation_as_the_unit_pushes_alone():
     plan = PrivacyPlan(**SETTINGS, unit="relation")
     pair = worst_pair(plan)
-    steps = run(plan, pair, pair.with_entity, STILL, 2000)
+    steps = run(plan, pair, pair.with_entity, ZERO_ELSEWHERE, 2000)
     assert set(np.round(steps.sums[:, 0] / 0.5).tolist()) == {0.0, 1.0}
     assert steps.sums.mean() / 0.5 == pytest.approx(0.4, abs=0.05)
 
@@ -117,4 +117,4 @@ def test_a_relation_as_the_unit_pushes_alone():
 def test_a_public_entity_with_the_number_of_the_absent_one_does_not_push():
     plan = PrivacyPlan(**SETTINGS, negatives="public", pool_size=20)
     pair = worst_pair(plan)
-    assert (run(plan, pair, pair.without_entity, STILL, 200).sums == 0).all()
+    assert (run(plan, pair, pair.without_entity, ZERO_ELSEWHERE, 200).sums == 0).all()

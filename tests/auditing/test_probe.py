@@ -48,7 +48,7 @@ def gradients_along(roles, design, present, clipping="tuple"):
     ids=["crowded", "matched"],
 )
 def test_tuples_with_the_entity_push_one_way_and_all_others_the_other(roles, clipping):
-    along, entities, _ = gradients_along(roles, "against", True, clipping)
+    along, entities, _ = gradients_along(roles, "opposing elsewhere", True, clipping)
     touching = (entities == roles.pair.entity).any(axis=1)
     assert touching.any()
     assert (~touching).any()
@@ -61,13 +61,13 @@ def test_tuples_with_the_entity_push_one_way_and_all_others_the_other(roles, cli
 @pytest.mark.parametrize("present", [True, False])
 def test_still_gradients_of_others_are_exactly_zero(present):
     roles = crowded_pair(PLAN)
-    along, entities, _ = gradients_along(roles, "still", present)
+    along, entities, _ = gradients_along(roles, "zero elsewhere", present)
     touching = (entities == PLAN.num_entities - 1).any(axis=1)
     assert not along[~touching].any()
     assert touching.any() == present
 
 
-@pytest.mark.parametrize("design", ["still", "against"])
+@pytest.mark.parametrize("design", ["zero elsewhere", "opposing elsewhere"])
 def test_for_a_relation_only_its_own_tuple_pushes(design):
     plan = PrivacyPlan(**{**PLAN.to_dict(), "unit": "relation"})
     roles = crowded_pair(plan)

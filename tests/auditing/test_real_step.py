@@ -27,7 +27,13 @@ def plan_of(**changes):
 
 
 def job_of(plan=None, **changes):
-    settings = {"graph": "matched", "design": "still", "present": True, "key": KEY, "count": 12}
+    settings = {
+        "graph": "matched",
+        "design": "zero elsewhere",
+        "present": True,
+        "key": KEY,
+        "count": 12,
+    }
     return Job(plan=plan or plan_of(), **{**settings, **changes})
 
 
@@ -73,10 +79,12 @@ def test_a_graph_without_empty_batches_has_none_to_give():
 
 
 def test_jobs_cut_into_pieces_are_the_same_steps(monkeypatch):
-    whole = run_jobs([job_of(count=7), job_of(design="against", count=3)])
+    whole = run_jobs([job_of(count=7), job_of(design="opposing elsewhere", count=3)])
     monkeypatch.setattr("reldp.auditing.real_step._PART_STEPS", 2)
     done = []
-    cut = run_jobs([job_of(count=7), job_of(design="against", count=3)], progress=done.append)
+    cut = run_jobs(
+        [job_of(count=7), job_of(design="opposing elsewhere", count=3)], progress=done.append
+    )
     assert done == [2, 2, 2, 1, 2, 1]
     for one, other in zip(whole, cut, strict=True):
         assert np.array_equal(one.values, other.values)

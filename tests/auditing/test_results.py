@@ -6,7 +6,7 @@ from reldp.auditing.results import Bound, MechanismAudit
 
 BOUND = Bound(
     delta=0.01, claimed=2.0, epsilon=1.5, direction="removal", method="counting",
-    score="likelihood", design="still",
+    score="likelihood ratio", design="zero elsewhere",
 )  # fmt: skip
 AUDIT = MechanismAudit(
     bounds=(BOUND,), num_steps=1, trials=1000, confidence=0.99, seconds=1.0, plan={}, plan_hash="ab"

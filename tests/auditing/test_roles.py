@@ -54,8 +54,8 @@ def test_a_graph_that_cannot_be_built_is_refused():
 
 def test_only_the_entity_differs_between_the_two_tables():
     roles = crowded_pair(plan_of())
-    larger = vectors(roles, "against", present=True, clip_norm=1.0)
-    smaller = vectors(roles, "against", present=False, clip_norm=1.0)
+    larger = vectors(roles, "opposing elsewhere", present=True, clip_norm=1.0)
+    smaller = vectors(roles, "opposing elsewhere", present=False, clip_norm=1.0)
     for one, other in zip(larger, smaller, strict=True):
         assert np.array_equal(one[:-1], other)
         assert one[-1].any()

@@ -29,7 +29,8 @@ def test_a_whole_audit_runs_every_case_and_check_and_stands():
     audit = audit_step(plan_of(), **QUICK, progress=lambda part, total: done.append((part, total)))
     assert not audit.refuted, audit.verdict
     assert {bound.case for bound in audit.bounds} == {
-        "plan", "one other", "many others", "many own", "rate", "negatives",
+        "plan", "one other relation", "many other relations", "several relations",
+        "sample rate", "negatives",
     }  # fmt: skip
     names = {check.name for check in audit.checks}
     assert {"noise deviation", "mean batch size", "clip norms that one tuple adds"} <= names
@@ -54,7 +55,7 @@ def test_noise_divided_by_four_inside_the_training_step_is_refuted(monkeypatch):
     # 0.3.0 certified this "Proven" and audited it "Consistent": its audit did not run the step.
     right = PrivateStep._draw_noise
     monkeypatch.setattr(PrivateStep, "_draw_noise", lambda *args: right(*args) / 4)
-    audit = audit_step(plan_of(), **{**QUICK, "trials": 400}, cases=["checks", "many own"])
+    audit = audit_step(plan_of(), **{**QUICK, "trials": 400}, cases=["checks", "several relations"])
     assert audit.refuted
     assert any(bound.refuted for bound in audit.bounds)
     assert any(check.refuted for check in audit.checks)
@@ -89,7 +90,9 @@ def test_other_rules_pools_and_units_are_audited_too(changes):
     ids=["fast", "bfloat16", "two", "one"],
 )
 def test_the_runs_settings_are_those_of_the_audit(settings):
-    audit = audit_step(plan_of(), **QUICK, settings=settings, cases=["checks", "many others"])
+    audit = audit_step(
+        plan_of(), **QUICK, settings=settings, cases=["checks", "many other relations"]
+    )
     assert not audit.refuted, audit.verdict
     assert audit.settings["microbatch_units"] == settings.microbatch_units
 
@@ -107,7 +110,7 @@ def test_the_release_of_sizes_is_no_part_of_what_steps_are_compared_with():
 
 def test_processes_change_nothing_but_the_time():
     one, two = (
-        audit_step(plan_of(), **QUICK, cases=["one other", "checks"], workers=count)
+        audit_step(plan_of(), **QUICK, cases=["one other relation", "checks"], workers=count)
         for count in (1, 2)
     )
     assert one.bounds == two.bounds

@@ -6,11 +6,11 @@ from reldp.auditing.step_results import StepAudit
 
 CONSISTENT = Bound(
     delta=0.3, claimed=2.0, epsilon=1.5, direction="removal", method="counting", score="projection",
-    design="still", case="many own",
+    design="zero elsewhere", case="several relations",
 )  # fmt: skip
 BROKEN = Bound(
     delta=0.3, claimed=1.0, epsilon=1.5, direction="removal", method="counting", score="projection",
-    design="still", case="one other",
+    design="zero elsewhere", case="one other relation",
 )  # fmt: skip
 FAILED = Check(name="noise deviation", expected="2", seen="1.4", p_value=1e-9, miss=1e-3)
 PASSED = Check(name="mean batch size", expected="64", seen="63.9", p_value=0.4, miss=1e-3)
@@ -36,11 +36,11 @@ def test_a_broken_bound_and_a_failed_check_are_both_named():
     audit = audit_of([CONSISTENT, BROKEN], [PASSED, FAILED])
     assert audit.refuted
     assert (
-        "in the case 'one other' epsilon is at least 1.5 at delta 0.3, the claim is 1"
+        "in the case 'one other relation' epsilon is at least 1.5 at delta 0.3, the claim is 1"
         in audit.verdict
     )
     assert "noise deviation: 1.4, expected 2 (p = 1e-09)" in audit.verdict
-    assert "many own" not in audit.verdict
+    assert "several relations" not in audit.verdict
 
 
 def test_each_alone_refutes():
@@ -52,5 +52,5 @@ def test_records_and_dictionaries_are_json():
     audit = audit_of([CONSISTENT], [PASSED, FAILED])
     assert json.loads(json.dumps(audit.to_record()))["kind"] == "training step"
     values = json.loads(json.dumps(audit.to_dict()))
-    assert values["bounds"][0]["case"] == "many own"
+    assert values["bounds"][0]["case"] == "several relations"
     assert [check["refuted"] for check in values["checks"]] == [False, True]

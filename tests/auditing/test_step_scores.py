@@ -14,6 +14,6 @@ def test_scores_by_hand():
     actual = step_scores(near, far)(outputs([[1.0, 1.0], [1.0, -1.0]]))
     root = 2**0.5
     assert np.allclose(actual["projection"], [root, 0])
-    assert np.allclose(actual["distance from with"], [2 * root, 3 * root])
-    assert np.allclose(actual["distance from without"], [root, 0])
-    assert np.allclose(actual["rest"], [0, root])
+    assert np.allclose(actual["distance from the median with"], [2 * root, 3 * root])
+    assert np.allclose(actual["distance from the median without"], [root, 0])
+    assert np.allclose(actual["orthogonal part"], [0, root])

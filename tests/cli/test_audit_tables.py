@@ -9,7 +9,7 @@ from tests.auditing.test_step_results import BROKEN, CONSISTENT, FAILED, PASSED,
 def mechanism():
     bound = Bound(
         delta=0.05, claimed=1.45, epsilon=1.3, direction="removal", method="gaussian",
-        score="total", design="still",
+        score="total", design="zero elsewhere",
     )  # fmt: skip
     return MechanismAudit(
         bounds=(bound,), num_steps=1, trials=2000, confidence=0.99, seconds=1.0,
@@ -22,7 +22,7 @@ def test_every_case_has_its_tightest_bound_and_every_check_a_row(capsys):
     step = audit_of([loose, CONSISTENT, BROKEN], [PASSED, FAILED])
     print_audits(AuditResults(mechanism=mechanism(), step=step), None)
     out = capsys.readouterr().out
-    assert out.count("many own") == 1
+    assert out.count("several relations") == 1
     assert ">= 1.5" in out
     assert ">= 0.5" not in out
     assert "mean batch size" in out

@@ -131,7 +131,7 @@ def test_all_missing_flags_are_named_at_once():
 
 
 def test_one_missing_flag_comes_with_its_hint():
-    with pytest.raises(PlanError, match=r"`delta` must be given\. Take it well below"):
+    with pytest.raises(PlanError, match=r"`delta` must be given\. Take it"):
         make_plan({**PLAN, "delta": None})
 
 

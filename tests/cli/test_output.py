@@ -76,7 +76,8 @@ def test_the_fields_hold_the_whole_plan():
 
 
 def test_a_claim_is_called_a_claim():
-    fields = cost_fields(make(clipping="frequency"), PrivacyCost(2.0, 1e-4, "rdp", "replacement"))
+    plan = make(clipping="frequency")
+    fields = cost_fields(plan, plan.privacy_cost("rdp"))
     assert (fields["analysis"], fields["status"]) == ("claimed", "claimed")
     assert fields["guarantee"].startswith("Claimed, false in the worst case")
     assert "Do not promise" in fields["guarantee"]
@@ -95,6 +96,16 @@ def test_an_infinite_epsilon_guarantees_nothing(rule):
         make(noise_multiplier=0.0, clipping=rule), PrivacyCost(math.inf, 1e-4, "pld", "anchored")
     )
     assert sentence.startswith("Nothing is guaranteed")
+
+
+def test_without_noise_the_table_has_no_status_that_could_be_quoted(capsys):
+    plan = make(noise_multiplier=0.0)
+    print_cost(plan, plan.privacy_cost())
+    out = capsys.readouterr().out
+    assert "none: without noise nothing is guaranteed" in out
+    assert "proven" not in out.lower()
+    # The JSON has one of two words here (reldp account --json is a contract); epsilon is "Infinity".
+    assert cost_fields(plan, plan.privacy_cost())["status"] == "proven"
 
 
 @pytest.mark.parametrize("clipping", ["tuple", "pair", "frequency"])

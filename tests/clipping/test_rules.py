@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from reldp.clipping.rules import RULES, ClippingRule, get_rule, is_builtin
 from reldp.errors import InputError, PlanError
+from reldp.plan import PrivacyPlan
 
 U = 0  # the entity that the two neighboring graphs differ in
 Batch = list[tuple[int, ...]]  # tuples (end0, end1, negatives...)
@@ -255,3 +256,64 @@ def test_the_list_of_rules_cannot_be_extended():
         RULES["mine"] = Equal()
     assert not is_builtin(Equal())
     assert is_builtin(get_rule("pair").__class__())
+
+
+class Loose(ClippingRule):
+    """Clips to ten clip norms and says so nowhere but in its sensitivities."""
+
+    name = "loose"
+    summary = "every tuple gradient is clipped to ten clip norms"
+
+    def _thresholds(self, positives, negatives, clip_norm):
+        return np.full(len(negatives), 10 * clip_norm)
+
+    def replacement_sensitivity(self, num_negatives):
+        return 20.0
+
+    def removal_sensitivity(self):
+        return 10.0
+
+
+class StatedLoose(Loose):
+    """The same, stated."""
+
+    max_tuple_norm = 10.0
+
+
+class Undefined(Loose):
+    """Has no thresholds at all."""
+
+    def _thresholds(self, positives, negatives, clip_norm):
+        return np.full(len(negatives), np.nan)
+
+
+# The accountant counts one clip norm for every tuple of the entity, whatever the rule's sensitivities say.
+def test_a_plan_refuses_a_rule_whose_tuples_add_more_than_the_accountant_counts() -> None:
+    settings = {
+        "num_entities": 1000, "num_relations": 900, "max_degree": 5, "num_negatives": 4,
+        "sample_rate": 0.01, "num_steps": 10, "delta": 1e-4,
+    }  # fmt: skip
+    with pytest.raises(
+        PlanError, match=r"`max_tuple_norm` .* at most 1, for the loose rule, got 10"
+    ):
+        PrivacyPlan(**settings, clipping=StatedLoose())
+
+
+@pytest.mark.parametrize("rule", [Loose(), StatedLoose(), Undefined()])
+def test_thresholds_above_the_clip_norm_are_refused_whatever_the_rule_states(rule) -> None:
+    with pytest.raises(PlanError, match=r"at most the clip norm, 0\.5, got the loose rule"):
+        rule.units([[0, 1]], [[2, 3]], clip_norm=0.5)
+
+
+@pytest.mark.parametrize("rule", list(RULES.values()))
+@pytest.mark.parametrize("k", [1, 3, 7, 10, 49])
+def test_no_rule_of_reldp_exceeds_the_norm_that_it_states(rule, k) -> None:
+    negatives = np.arange(2, 2 + 5 * k).reshape(5, k)
+    limits = rule.thresholds([[0, 1]] * 5, negatives, clip_norm=0.3)
+    assert rule.max_tuple_norm <= 1
+    assert (limits.reshape(5, -1).sum(axis=1) <= 0.3 * rule.max_tuple_norm * (1 + 1e-12)).all()
+
+
+def test_an_empty_batch_has_no_thresholds() -> None:
+    empty = np.empty((0, 2), dtype=np.int64)
+    assert all(rule.thresholds(empty, empty, clip_norm=1.0).size == 0 for rule in RULES.values())

@@ -246,7 +246,7 @@ def test_fast_noise_is_gaussian_and_another_deviation_would_be_rejected():
 @pytest.mark.parametrize(
     ("name", "call"),
     [
-        ("mode", lambda: GaussianNoise(STREAMS, "sloppy")),
+        ("noise_generator", lambda: GaussianNoise(STREAMS, "sloppy")),
         ("prefetch", lambda: GaussianNoise(STREAMS, prefetch=-1)),
         ("workers", lambda: GaussianNoise(STREAMS, workers=0)),
         ("allocate", lambda: GaussianNoise(STREAMS, allocate=np.ones(7).repeat).draw(0, 0, 3)),

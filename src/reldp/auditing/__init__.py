@@ -1,5 +1,6 @@
 """Empirical lower bounds on epsilon from the real code, strong enough to reject wrong implementations.
 
+* `audit_plan`: runs the three audits of a plan below; `reldp.audit` and the command are this.
 * `audit_step`: runs the training step itself on neighboring graphs, with an encoder of the auditor's.
 * `audit_mechanism`: runs sampler, rule, sum and noise on two neighboring graphs with the auditor's gradients.
 * `search_neighbors`: looks for the batch in which one entity moves the clipped sum most.
@@ -16,9 +17,11 @@ from reldp.auditing.results import Bound, MechanismAudit
 from reldp.auditing.search import Finding, search_neighbors
 from reldp.auditing.step_audit import audit_step, default_workers
 from reldp.auditing.step_results import StepAudit
+from reldp.auditing.suite import AuditResults, audit_plan
 from reldp.auditing.training_audit import TrainingAudit, audit_training
 
 __all__ = [
+    "AuditResults",
     "Bound",
     "Finding",
     "MechanismAudit",
@@ -26,6 +29,7 @@ __all__ = [
     "StepAudit",
     "TrainingAudit",
     "audit_mechanism",
+    "audit_plan",
     "audit_step",
     "audit_training",
     "default_workers",

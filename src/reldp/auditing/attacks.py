@@ -4,10 +4,10 @@ The best score is the likelihood ratio (Neyman and Pearson). The auditor sees th
 and so knows both densities: mixtures of Gaussians around those sums. That works for any mechanism whose noise is
 as stated. Mistakes in the noise itself need no model, only a suspicion, so simple scores are tried as well:
 
-* ``likelihood``: sum over steps of the log ratio of the two fitted mixtures;
+* ``likelihood ratio``: sum over steps of the log ratio of the two fitted mixtures;
 * ``projection``: sum of the outputs along the entity's direction;
-* ``smallest``: the smallest absolute output of a step (noise left out, or scaled by the batch);
-* ``range``: largest minus smallest output (noise used twice).
+* ``smallest output``: the smallest absolute output of a step (noise left out, or scaled by the batch);
+* ``range of outputs``: largest minus smallest output (noise used twice).
 
 A score is chosen on pilot trials alone; whatever it is, the bounds of `reldp.auditing.bounds` hold for it.
 
@@ -96,10 +96,10 @@ def scores(outputs: Array, ratio: LikelihoodRatio) -> dict[str, Array]:
         ratio: Fitted on pilot trials.
     """
     by_name = {
-        "likelihood": ratio(outputs),
+        "likelihood ratio": ratio(outputs),
         "projection": outputs.sum(axis=1),
-        "smallest": np.abs(outputs).min(axis=1),
+        "smallest output": np.abs(outputs).min(axis=1),
     }
     if outputs.shape[1] > 1:
-        by_name["range"] = outputs.max(axis=1) - outputs.min(axis=1)
+        by_name["range of outputs"] = outputs.max(axis=1) - outputs.min(axis=1)
     return by_name

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from reldp._validate import check_integer, check_number
 from reldp.auditing.attacks import LikelihoodRatio, scores
 from reldp.auditing.bounds import Sides, counting_bound, gaussian_bound
-from reldp.auditing.designs import AGAINST, STILL, Design
+from reldp.auditing.designs import KEY_LABELS, OPPOSING_ELSEWHERE, ZERO_ELSEWHERE, Design
 from reldp.auditing.mechanism import Parts, real_parts, run_steps
 from reldp.auditing.neighbors import NeighborPair, worst_pair
 from reldp.auditing.results import Bound, MechanismAudit
@@ -98,7 +98,7 @@ def audit_mechanism(
     deltas: Sequence[float] | None = None,
     confidence: float = 0.99,
     key: bytes | None = None,
-    designs: Sequence[Design] = (STILL, AGAINST),
+    designs: Sequence[Design] = (ZERO_ELSEWHERE, OPPOSING_ELSEWHERE),
     pair: NeighborPair | None = None,
     parts: Maker = real_parts,
     claimed: Callable[[float], float] | None = None,
@@ -180,7 +180,7 @@ def _gather(
     """Run pilot and judging trials on both graphs."""
     halves: list[_Half] = []
     for side, graph in (("with", pair.with_entity), ("without", pair.without_entity)):
-        made = maker(plan, graph, _subkey(key, side, design.name))
+        made = maker(plan, graph, _subkey(key, side, KEY_LABELS.get(design.name, design.name)))
         first = 0
         for count in (pilot_trials(trials), trials):
             steps = run_steps(made, pair, graph, design, first=first, count=count * num_steps)

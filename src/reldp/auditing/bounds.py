@@ -145,7 +145,7 @@ def _events(pilot: Sides, deviation: float) -> list[_Event]:
     """Candidates: where sums can be, and some deviations beyond."""
     steps = pilot[0].shape[1]
     events = []
-    for kind in ("total", "peak")[: 1 + (steps > 1)]:
+    for kind in ("total", "largest output")[: 1 + (steps > 1)]:
         columns = [side.sum(axis=1) if kind == "total" else side for side in pilot]
         scale = deviation * (steps**0.5 if kind == "total" else 1.0)
         low, high = min(map(np.min, columns)), max(map(np.max, columns))

@@ -7,21 +7,22 @@ sizes and rates at which one step tells much about the entity. Each has its own 
 | case | what it brings to light |
 |---|---|
 | plan | anything that depends on the plan's own sizes |
-| one other | places in a microbatch, the deviation of the noise, also for batches above the expected size |
-| many others | embeddings or thresholds that reach other tuples, at a small clip norm |
-| many own | sums over several relations of the entity |
-| rate | how often relations are drawn |
+| one other relation | positions in a microbatch, the deviation of the noise, also for batches above the expected size |
+| many other relations | embeddings or thresholds that reach other tuples, at a small clip norm |
+| several relations | sums over several relations of the entity |
+| sample rate | how often relations are drawn |
 | negatives | how negatives are drawn, where endpoints are a large part of all entities |
 
 Deltas are large, because that is where counting has power: with noise too small by the square root of 2, 1,000 trials
 refute the claim at delta 0.3 nearly always and at delta 0.05 nearly never.
 
-Public to `reldp.auditing`: `StepCase`, `step_cases`.
+Public to `reldp.auditing`: `StepCase`, `step_cases`, `KEY_LABELS`.
 
 >>> plan = PrivacyPlan(num_entities=1000, num_relations=900, max_degree=5, num_negatives=4, sample_rate=0.01,
 ...                    num_steps=10, noise_multiplier=1.0, delta=1e-4)
->>> [case.name for case in step_cases(plan)]
-['plan', 'plan', 'one other', 'many others', 'many own', 'rate', 'negatives']
+>>> [case.name for case in step_cases(plan)]  # doctest: +NORMALIZE_WHITESPACE
+['plan', 'plan', 'one other relation', 'many other relations', 'several relations', 'sample rate',
+ 'negatives']
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,15 @@ from dataclasses import dataclass
 from reldp.auditing.audit import default_deltas
 from reldp.plan import PrivacyPlan
 
-__all__ = ["StepCase", "step_cases"]
+__all__ = ["KEY_LABELS", "StepCase", "step_cases"]
+
+KEY_LABELS = {
+    "one other relation": "one other",
+    "many other relations": "many others",
+    "several relations": "many own",
+    "sample rate": "rate",
+}
+"""Labels in the derivation of keys: they never change, so that a seed repeats an audit whatever cases are called."""
 
 _MAX_ENTITY_RELATIONS = 5
 _SMALL_NORM = 0.05
@@ -61,7 +70,7 @@ def step_cases(plan: PrivacyPlan, deltas: tuple[float, ...] | None = None) -> li
     chosen = default_deltas(plan) if deltas is None else tuple(sorted(set(deltas)))
     plan_cases = [
         StepCase(name="plan", plan=plan, graph="crowded", design=design, deltas=chosen)
-        for design in ("still", "against")
+        for design in ("zero elsewhere", "opposing elsewhere")
     ]
     return plan_cases + stress_cases(plan)
 
@@ -91,23 +100,23 @@ def stress_cases(plan: PrivacyPlan) -> list[StepCase]:
     spare = 2000 * k  # so many entities that the entity is seldom a negative
     return [
         case(
-            "one other", "against", (0.3,),
+            "one other relation", "opposing elsewhere", (0.3,),
             num_entities=spare, num_relations=1, noise_multiplier=0.7,
         ),
         case(
-            "many others", "against", (0.3,),
+            "many other relations", "opposing elsewhere", (0.3,),
             num_entities=spare, num_relations=8, noise_multiplier=0.7, clip_norm=_SMALL_NORM,
         ),
         case(
-            "many own", "still", (0.3,),
+            "several relations", "zero elsewhere", (0.3,),
             num_entities=spare, num_relations=4, max_degree=degree, noise_multiplier=0.5 * degree,
         ),
         case(
-            "rate", "still", (0.72,),
+            "sample rate", "zero elsewhere", (0.72,),
             num_entities=spare, num_relations=4, sample_rate=0.8, noise_multiplier=0.3,
         ),
         case(
-            "negatives", "still", (0.22,), graph="crowded", effort=2,
+            "negatives", "zero elsewhere", (0.22,), graph="crowded", effort=2,
             num_entities=12, num_relations=45, num_negatives=1, sample_rate=1 / 15,
             noise_multiplier=0.35,
         ),

@@ -1,13 +1,13 @@
 """Gradients that the auditor chooses, as adversarially as the guarantee allows.
 
 A guarantee holds for any gradients that are a function of the clip unit alone. So the auditor gives every unit that
-contains the entity one long gradient along a direction, and every other unit nothing at all (`STILL`) or the
-opposite (`AGAINST`). Against is what makes theory.md 3.1 tight (replacing a negative then moves the sum by 2) and,
-for 3.2, lets the output tell the batch size, which is where the reweighting shows.
+contains the entity one long gradient along a direction, and every other unit nothing at all (`ZERO_ELSEWHERE`) or the
+opposite (`OPPOSING_ELSEWHERE`). Opposing gradients make theory.md 3.1 tight (replacing a negative then moves the sum
+by 2) and, for 3.2, let the output tell the batch size, which is where the reweighting shows.
 
-Public: `Design`, `STILL`, `AGAINST`, `DESIGNS`.
+Public: `Design`, `ZERO_ELSEWHERE`, `OPPOSING_ELSEWHERE`, `DESIGNS`, `KEY_LABELS`.
 
->>> AGAINST.gradients(np.array([True, False])).tolist()
+>>> OPPOSING_ELSEWHERE.gradients(np.array([True, False])).tolist()
 [[100.0], [-100.0]]
 """
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from reldp.errors import InputError
 
-__all__ = ["AGAINST", "DESIGNS", "STILL", "Design"]
+__all__ = ["DESIGNS", "KEY_LABELS", "OPPOSING_ELSEWHERE", "ZERO_ELSEWHERE", "Design"]
 
 Array = npt.NDArray[np.float64]
 
@@ -60,6 +60,8 @@ class Design:
         return np.where(touching[:, None], np.array(self.touching), np.array(self.other))
 
 
-STILL = Design(name="still")
-AGAINST = Design(name="against", other=(-100.0,))
-DESIGNS = {design.name: design for design in (STILL, AGAINST)}
+ZERO_ELSEWHERE = Design(name="zero elsewhere")
+OPPOSING_ELSEWHERE = Design(name="opposing elsewhere", other=(-100.0,))
+DESIGNS = {design.name: design for design in (ZERO_ELSEWHERE, OPPOSING_ELSEWHERE)}
+KEY_LABELS = {ZERO_ELSEWHERE.name: "still", OPPOSING_ELSEWHERE.name: "against"}
+"""Labels in the derivation of keys: they never change, so that a seed repeats an audit whatever designs are called."""

@@ -10,13 +10,13 @@ number t * stride + e, so entities of different steps are never the same one, an
 
 Public: `Flat`, `Parts`, `Steps`, `real_parts`, `run_steps`.
 
->>> from reldp.auditing.designs import STILL
+>>> from reldp.auditing.designs import ZERO_ELSEWHERE
 >>> from reldp.auditing.neighbors import worst_pair
 >>> plan = PrivacyPlan(num_entities=12, num_relations=4, max_degree=1, num_negatives=2, sample_rate=1.0,
 ...                    num_steps=1, noise_multiplier=1.0, delta=0.01)
 >>> pair = worst_pair(plan)
 >>> graph = pair.without_entity
->>> steps = run_steps(real_parts(plan, graph, bytes(32)), pair, graph, STILL, first=0, count=3)
+>>> steps = run_steps(real_parts(plan, graph, bytes(32)), pair, graph, ZERO_ELSEWHERE, first=0, count=3)
 >>> steps.sums[:, 0].tolist(), steps.sizes.tolist()
 ([0.0, 0.0, 0.0], [4, 4, 4])
 """
@@ -177,7 +177,7 @@ def real_parts(plan: PrivacyPlan, graph: CappedGraph, key: bytes) -> Parts:
             return sums
         total: Any = sums  # numpy's types do not meet the protocol that serves torch as well
         drawn: Any = noise.draw(first, 0, sums.size).reshape(sums.shape)
-        return np.asarray(add_noise(total, drawn, standard_deviation=plan.noise_deviation))
+        return np.asarray(add_noise(total, drawn, standard_deviation=plan.noise_std))
 
     return Parts(
         sample=plan.sampler(graph, streams).sample,

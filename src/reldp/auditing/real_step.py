@@ -12,7 +12,7 @@ Public to `reldp.auditing`: `Job`, `Outputs`, `StepSettings`, `run_job`, `run_jo
 >>> from reldp.plan import PrivacyPlan
 >>> plan = PrivacyPlan(num_entities=12, num_relations=2, max_degree=1, num_negatives=2, sample_rate=1.0,
 ...                    num_steps=1, noise_multiplier=1e-4, delta=0.01)
->>> job = Job(plan=plan, graph="matched", design="against", present=False, key=bytes(32), count=2)
+>>> job = Job(plan=plan, graph="matched", design="opposing elsewhere", present=False, key=bytes(32), count=2)
 >>> run_job(job).along.round(2).tolist()  # two tuples without the entity, each of norm 1
 [-2.0, -2.0]
 """
@@ -67,7 +67,7 @@ class Job:
     Attributes:
         plan: The plan that the step executes.
         graph: ``"crowded"`` or ``"matched"``, see `reldp.auditing.roles`.
-        design: ``"still"`` or ``"against"``.
+        design: ``"zero elsewhere"`` or ``"opposing elsewhere"``.
         present: Whether the graph is the one with the entity.
         key: 32 bytes, of its own for every graph and design: neighbors share no random draws.
         count: How many steps.

@@ -6,7 +6,7 @@ stated confidence; it can never prove one.
 Public: `Bound`, `MechanismAudit`.
 
 >>> bound = Bound(delta=0.01, claimed=2.0, epsilon=1.5, direction="removal", method="counting",
-...               score="likelihood", design="still")
+...               score="likelihood ratio", design="zero elsewhere")
 >>> bound.refuted, bound.share
 (False, 0.75)
 """

@@ -5,11 +5,11 @@ Roles: the *entity* that the two graphs differ in, its *partners*, *hubs* (endpo
 that
 
 * every tuple with the entity, as an endpoint or as a negative, has a very long gradient along the direction;
-* every other tuple has none (``still``), or a long one the other way (``against``).
+* every other tuple has none (``zero elsewhere``), or a long one the other way (``opposing elsewhere``).
 
 Exceptions are rare and harm the audit's power only, never its validity: a tuple whose negatives are all masked, or all
-other partners of the entity. ``against`` also gives the entity a huge c in the hubs' dimensions, so that an
-embedding that leaks into other tuples (say, through a batch mean) turns their gradients round.
+other partners of the entity. ``opposing elsewhere`` also gives the entity a huge c in the hubs' dimensions, so that
+an embedding that leaks into other tuples (say, through a batch mean) turns their gradients round.
 
 For the relation-level unit only the tuple of the extra relation has the long gradient.
 
@@ -18,7 +18,7 @@ Public to `reldp.auditing`: `Roles`, `crowded_pair`, `matched_pair`, `vectors`.
 >>> roles = matched_pair(num_entities=12, num_relations=2, max_degree=1)
 >>> roles.pair.with_entity.num_relations, roles.pair.without_entity.num_relations
 (3, 2)
->>> moving, still = vectors(roles, "against", present=True, clip_norm=1.0)
+>>> moving, still = vectors(roles, "opposing elsewhere", present=True, clip_norm=1.0)
 >>> moving.shape == still.shape == (12, 3)
 True
 """
@@ -29,6 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from reldp.auditing.designs import OPPOSING_ELSEWHERE, ZERO_ELSEWHERE
 from reldp.auditing.neighbors import NeighborPair, pair_from_relations, relation_pair
 from reldp.errors import PlanError
 from reldp.plan import PrivacyPlan
@@ -38,7 +39,7 @@ __all__ = ["DESIGNS", "Roles", "crowded_pair", "matched_pair", "vectors"]
 Array = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-DESIGNS = ("still", "against")
+DESIGNS = (ZERO_ELSEWHERE.name, OPPOSING_ELSEWHERE.name)
 _LONG = 1e4  # gradient of the entity's tuples, in clip norms
 _OTHER = 5.0  # of all other entities
 _LEAK = 1e4  # the entity's c in the hubs' dimensions: more than a microbatch has rows
@@ -139,7 +140,7 @@ def vectors(roles: Roles, design: str, *, present: bool, clip_norm: float) -> tu
 
     Args:
         roles: The graphs and who is what.
-        design: ``"still"`` or ``"against"``.
+        design: ``"zero elsewhere"`` or ``"opposing elsewhere"``.
         present: Whether the graph is the one with the entity.
         clip_norm: What gradients are measured in.
     """
@@ -148,7 +149,7 @@ def vectors(roles: Roles, design: str, *, present: bool, clip_norm: float) -> tu
     shape = (graph.num_entities, 1 + int(roles.dimensions.max(initial=1)))
     moving, still = np.zeros(shape), np.zeros(shape)
     by_relation = pair.entity is None
-    hub_gradient = _OTHER * clip_norm if design == "against" else 0.0
+    hub_gradient = _OTHER * clip_norm if design == OPPOSING_ELSEWHERE.name else 0.0
     moving[roles.hubs, roles.dimensions] = hub_gradient
     still[roles.hubs, roles.dimensions] = 1.0
     still[roles.hubs, 0] = 0.0 if by_relation else 1.0

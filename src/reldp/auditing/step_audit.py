@@ -1,7 +1,7 @@
 """The audit of the training step: what `Trainer` runs is run here, on graphs that differ in one entity.
 
 What is run is `reldp.training.step.PrivateStep` itself: sampler, clipping rule, microbatches, gradient engine,
-clipping, sum, noise at the addresses of real steps, division by the expected batch size. The auditor brings the
+clipping, sum, noise from the streams of real steps, division by the expected batch size. The auditor brings the
 graphs and the encoder (`reldp.auditing.roles`, `reldp.auditing.probe`) and reads what a run releases. Two kinds of
 evidence:
 
@@ -15,9 +15,9 @@ Public: `audit_step`, `default_workers`.
 
 >>> plan = PrivacyPlan(num_entities=40, num_relations=20, max_degree=2, num_negatives=2, sample_rate=0.2,
 ...                    num_steps=10, noise_multiplier=1.0, delta=0.01)
->>> audit = audit_step(plan, trials=100, addresses=100, key=bytes(32), cases=["one other"])
+>>> audit = audit_step(plan, trials=100, addresses=100, key=bytes(32), cases=["one other relation"])
 >>> audit.refuted, [bound.case for bound in audit.bounds]
-(False, ['one other'])
+(False, ['one other relation'])
 """
 
 import hashlib
@@ -31,6 +31,7 @@ import numpy as np
 
 from reldp.auditing.audit import check_audit, pilot_trials, steps_alone
 from reldp.auditing.bounds import counting_bound
+from reldp.auditing.cases import KEY_LABELS as CASE_LABELS
 from reldp.auditing.cases import StepCase, step_cases
 from reldp.auditing.checks import (
     Check,
@@ -39,6 +40,7 @@ from reldp.auditing.checks import (
     noise_checks,
     repetition_checks,
 )
+from reldp.auditing.designs import KEY_LABELS as DESIGN_LABELS
 from reldp.auditing.real_step import Job, Outputs, StepSettings, run_jobs
 from reldp.auditing.results import Bound
 from reldp.auditing.step_results import StepAudit
@@ -53,6 +55,7 @@ _Label = tuple[str, str, int]  # case, design, whether the entity is present (or
 
 _PLAN, _CHECKS, _NOISE = "plan", "checks", "noise"
 _DIRECTIONS = {"removal": (0, 1), "insertion": (1, 0)}
+_KEY_LABELS = {**CASE_LABELS, **DESIGN_LABELS}
 _BRANCHES = 2
 # With half as many of a second branch, a generator seeded with 32 bits repeats with probability 0.989.
 _FAST_ADDRESSES = 1 << 17
@@ -127,7 +130,8 @@ def audit_step(
 
 def _subkey(key: bytes, *labels: object) -> bytes:
     """Return an independent key for the steps of one label."""
-    text = "/".join(map(str, ("step", *labels)))
+    fixed = (_KEY_LABELS.get(str(label), str(label)) for label in labels)
+    text = "/".join(("step", *fixed))
     return hashlib.blake2b(text.encode(), key=key, digest_size=32).digest()
 
 
@@ -174,12 +178,12 @@ def _noise_jobs(plan: PrivacyPlan, count: int, jobs: dict[_Label, Job]) -> dict[
         noise_multiplier=plan.noise_multiplier,
         delta=0.01,
     )
-    key = jobs[_PLAN, "still", False].key
+    key = jobs[_PLAN, "zero elsewhere", False].key
     return {
-        (_NOISE, "still", branch): Job(
+        (_NOISE, "zero elsewhere", branch): Job(
             plan=quiet,
             graph="matched",
-            design="still",
+            design="zero elsewhere",
             present=False,
             key=key,
             count=count if branch == 0 else max(count // 2, 1),
@@ -267,10 +271,12 @@ def _halves(outputs: Outputs, pilot: int) -> tuple[Outputs, Outputs]:
 
 def _checks(plan: PrivacyPlan, outputs: dict[_Label, Outputs], miss: float) -> list[Check]:
     """All checks, on the plan's own graph without the entity; each group has an even part of the risk."""
-    still, against = (outputs[_PLAN, design, False] for design in ("still", "against"))
+    still, against = (
+        outputs[_PLAN, design, False] for design in ("zero elsewhere", "opposing elsewhere")
+    )
     sigma, part = plan.noise_multiplier, miss / 4
     sizes = np.concatenate([still.sizes, against.sizes])
-    noise = {b: outputs[_NOISE, "still", b].values for b in range(_BRANCHES)}
+    noise = {b: outputs[_NOISE, "zero elsewhere", b].values for b in range(_BRANCHES)}
     return [
         *noise_checks(
             still.values, still.sizes, expected=plan.expected_batch_size, deviation=sigma, miss=part

@@ -3,14 +3,14 @@
 Which score is used is decided on pilot trials, so the bounds of `reldp.auditing.bounds` hold whatever the step does:
 
 * ``projection``: the released value along the gradients' direction;
-* ``distance``: how far it is from the median of the graph without the entity, or with it;
-* ``rest``: the length of what is orthogonal to the direction, where there should be nothing but noise.
+* ``distance from ... median``: how far it is from the median of the graph with the entity, or without it;
+* ``orthogonal part``: the length of what is orthogonal to the direction, where there should be nothing but noise.
 
 Public to `reldp.auditing`: `step_scores`.
 
 >>> quiet = Outputs(np.zeros((50, 2)), np.ones(50, dtype=np.int64))
 >>> sorted(step_scores(quiet, quiet)(quiet))
-['distance from with', 'distance from without', 'projection', 'rest']
+['distance from the median with', 'distance from the median without', 'orthogonal part', 'projection']
 """
 
 from collections.abc import Callable
@@ -33,9 +33,9 @@ def step_scores(with_entity: Outputs, without: Outputs) -> Callable[[Outputs], d
         along = outputs.along
         return {
             "projection": along,
-            "distance from with": np.abs(along - near),
-            "distance from without": np.abs(along - far),
-            "rest": outputs.across,
+            "distance from the median with": np.abs(along - near),
+            "distance from the median without": np.abs(along - far),
+            "orthogonal part": outputs.across,
         }
 
     return score

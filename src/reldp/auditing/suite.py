@@ -25,7 +25,7 @@ from reldp.auditing.audit import audit_mechanism
 from reldp.auditing.real_step import StepSettings
 from reldp.auditing.results import MechanismAudit
 from reldp.auditing.search import Finding, search_neighbors
-from reldp.auditing.step_audit import audit_step, default_workers
+from reldp.auditing.step_audit import audit_step
 from reldp.auditing.step_results import StepAudit
 from reldp.auditing.training_audit import TrainingAudit
 from reldp.errors import InputError
@@ -97,9 +97,12 @@ def audit_plan(
     confidence: float = 0.99,
     seed: int | None = None,
     settings: StepSettings | None = None,
+    workers: int = 1,
     progress: Progress | None = None,
 ) -> AuditResults:
-    """Try to refute the epsilon that a plan claims.
+    """Try to refute the epsilon that a plan claims: what ``reldp audit`` runs, and `reldp.audit`.
+
+    Takes a minute or two of one core with the default number of trials.
 
     Args:
         plan: The plan.
@@ -109,7 +112,12 @@ def audit_plan(
         confidence: Probability with which all bounds of one audit hold together.
         seed: Seed of a repeatable audit; fresh random draws if None.
         settings: Performance settings of the run whose plan it is; those of a default run if None.
+        workers: Processes for the training step. With more than one, a script must call this below
+            ``if __name__ == "__main__":``, because they are started by importing it.
         progress: Called as steps are done.
+
+    Returns:
+        The results of all audits; ``refuted`` and ``verdicts`` summarize them.
 
     Raises:
         InputError: The plan has no noise, or a setting is out of range.
@@ -129,7 +137,7 @@ def audit_plan(
             plan,
             trials=trials,
             settings=settings,
-            workers=default_workers() if parallel else 1,
+            workers=workers if parallel else 1,
             progress=_reporter(progress, "auditing the training step"),
             **common,
         )

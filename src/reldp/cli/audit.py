@@ -154,7 +154,7 @@ def command(
 
     Exit code 3 means that a claim is refuted. An audit can refute a claim; it cannot prove one.
     """
-    from reldp.auditing.suite import audit_plan
+    from reldp.auditing import audit_plan, default_workers
 
     _check_usage(run, plan_file, canaries, graph)
     if plot is not None:
@@ -172,6 +172,7 @@ def command(
             confidence=confidence,
             seed=seed,
             settings=None if folder is None else _step_settings(folder),
+            workers=default_workers(),
             progress=progress,
         )
     if plot is not None:

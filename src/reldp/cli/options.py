@@ -128,7 +128,7 @@ HINTS = {
     "expected_batch_size": "It is the sample rate times the number of relations.",
     "noise_multiplier": "Values from 0.4 to 2 are typical; reldp calibrate computes the one a target needs.",
     "num_steps": "It is the number of batches in the whole training.",
-    "delta": "Take it well below 1 / entities, such as a tenth of that.",
+    "delta": "Take it to be at most 0.1 / entities.",
     "pool_size": "It is the number of entities that negatives are drawn from.",
     "target_epsilon": "Values from 1 to 10 are typical; smaller is more private.",
 }
@@ -175,7 +175,7 @@ _FLAGS: tuple[tuple[str, Any, str, str | None, str], ...] = (
         Word(CLIPPING_RULES),
         _MECHANISM,
         None,
-        "Clipping rule; the guarantee of frequency is claimed in the literature but not proven.",
+        "Clipping rule; the published claim for frequency is false in the worst case.",
     ),
     ("negatives", Word(NEGATIVE_POOLS), _MECHANISM, None, "Pool that negatives are drawn from."),
     (

@@ -43,6 +43,11 @@ _ANALYSIS_LABELS = {
     "anchored": "anchored: one tuple changes for each negative draw of the entity",
     "replacement": "replacement: the published coupling, which counts such a tuple twice",
 }
+_STATUS_LABELS = {
+    "proven": "proven",
+    "claimed": "claimed, false in the worst case",
+    "none": "none: without noise nothing is guaranteed",
+}
 _ACCOUNTANT_LABELS = {"pld": "privacy-loss distributions (pld)", "rdp": "Renyi divergences (rdp)"}
 _POOL_LABELS = {
     "entities": "all entities of the graph",
@@ -88,17 +93,12 @@ def cost_fields(plan: "PrivacyPlan", cost: "PrivacyCost") -> dict[str, Any]:
         "delta": cost.delta,
         "accountant": cost.accountant,
         "clipping": plan.clipping.name,
-        "analysis": _analysis(plan, cost),
-        "status": plan.status,
+        "analysis": cost.analysis,
+        "status": plan.clipping.status,  # of the epsilon, which may be infinite: see `guarantee`
         "guarantee": guarantee(plan, cost),
         "plan": plan.to_dict(),
         "plan_hash": plan.hash,
     }
-
-
-def _analysis(plan: "PrivacyPlan", cost: "PrivacyCost") -> str:
-    """Return the analysis that gave the epsilon; ``"claimed"`` where none proves it."""
-    return cost.analysis if plan.status == "proven" else "claimed"
 
 
 def guarantee(plan: "PrivacyPlan", cost: "PrivacyCost") -> str:
@@ -131,12 +131,11 @@ def guarantee(plan: "PrivacyPlan", cost: "PrivacyCost") -> str:
 def _facts(plan: "PrivacyPlan", cost: "PrivacyCost") -> list[tuple[str, str]]:
     """Return label and text of each row of the table."""
     rate = f"{plan.sample_rate:.6g}"
-    analysis = _analysis(plan, cost)
     return [
         ("epsilon", f"{round_up(cost.epsilon)} at delta {round_up(cost.delta)}"),
-        ("status", plan.status if plan.status == "proven" else "claimed, false in the worst case"),
+        ("status", _STATUS_LABELS[plan.status]),
         ("accountant", _ACCOUNTANT_LABELS[cost.accountant]),
-        ("analysis", _ANALYSIS_LABELS.get(analysis, "the published claim; no proof")),
+        ("analysis", _ANALYSIS_LABELS.get(cost.analysis, "the published claim; no proof")),
         ("clipping", f"{plan.clipping}: {plan.clipping.summary.split(';')[0]}"),
         ("noise", f"{round_up(plan.noise_multiplier, 6)} times the clip norm"),
         ("steps", f"{plan.num_steps:,}"),

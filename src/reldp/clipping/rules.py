@@ -1,9 +1,11 @@
 """Clipping rules: what is clipped, to which norm, and how far one entity can then move the sum.
 
 There is one class per rule. Each states its sensitivity and the layout of its clip units
-(theory.md 2); the plan hands these numbers to the accountant, and nothing else does. Sensitivities are
-in units of ``clip_norm``: u is the entity in which two neighboring graphs differ, i the number of its
-relations in the batch, j whether it is a negative of a tuple whose positive does not touch it.
+(theory.md 2); the plan hands these numbers to the accountant, and nothing else does. The accountant
+assumes that one tuple adds at most one clip norm to the sum, so larger thresholds are refused.
+Sensitivities are in units of ``clip_norm``: u is the entity in which two neighboring graphs differ, i
+the number of its relations in the batch, j whether it is a negative of a tuple whose positive does not
+touch it.
 
 `TupleClipping` and `PairClipping` are local: what a tuple contributes depends on that tuple alone.
 `FrequencyClipping` is the published FREQ-CLIP rule, kept for reproduction. Its status is "claimed",
@@ -50,6 +52,8 @@ __all__ = [
     "is_builtin",
 ]
 
+_ROUNDING = 1 + 1e-9  # k times clip_norm / k may exceed clip_norm by rounding
+
 
 @dataclass(frozen=True)
 class ClippingRule(ABC):
@@ -63,7 +67,8 @@ class ClippingRule(ABC):
         is_local: Whether a tuple's contribution depends on that tuple alone, which the proofs need.
         splits_tuples: Whether a clip unit is one pair of a tuple, so that the loss must be a sum over
             negatives.
-        max_tuple_norm: Largest norm that one tuple adds to the sum, in units of the clip norm.
+        max_tuple_norm: Largest norm that one tuple adds to the sum, in units of the clip norm; at most 1, which is
+            what the accountant assumes of every rule.
         min_negatives: Fewest negatives per tuple with which the rule can be used.
         summary: One sentence for readers of a certificate.
     """
@@ -107,10 +112,20 @@ class ClippingRule(ABC):
 
         Returns:
             (units,) float64; tuple-major for pairs.
+
+        Raises:
+            PlanError: The thresholds of a tuple add up to more than the clip norm.
         """
         check_number("clip_norm", clip_norm, above=0, error=InputError)
         pos, neg, _, _ = check_batch(positives, negatives, None, None)
-        return self._thresholds(pos, neg, clip_norm)
+        limits = self._thresholds(pos, neg, clip_norm)
+        per_tuple = limits.reshape(len(neg), -1).sum(axis=1) if len(neg) else limits  # (l,)
+        if not (per_tuple <= clip_norm * _ROUNDING).all():
+            raise PlanError(
+                f"`clipping` must let one tuple add at most the clip norm, {clip_norm:g}, got the {self} rule with "
+                f"thresholds of up to {per_tuple.max():g} per tuple. Epsilon would be too small: clip to smaller norms."
+            )
+        return limits
 
     @abstractmethod
     def _thresholds(

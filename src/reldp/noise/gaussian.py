@@ -10,10 +10,10 @@ the grid would reveal the value's position between grid points.
 In training every clip unit is put on the grid by itself before it is summed
 (``reldp.gradients.fixed_point``), so that nothing is left to round here.
 
-``mode="fast"`` draws with numpy's Philox generator under a 128-bit key per address, derived from the
+``noise_generator="fast"`` draws with numpy's Philox generator under a 128-bit key per address, derived from the
 run's key, and rounds to the same grid. It gives up two things: Philox is not a cryptographic
 generator, and its draws are not rounded with exactly the right probabilities. The certificate says
-which mode was used.
+which one was used.
 
 Public: ``GaussianNoise``, ``add_noise``.
 
@@ -136,7 +136,7 @@ class GaussianNoise:
 
     Args:
         streams: The run's streams.
-        mode: ``"secure"`` (default) or ``"fast"``: see above.
+        noise_generator: ``"secure"`` (default) or ``"fast"``: see above.
         prefetch: Number of steps to draw ahead after each ``draw`` (default: 1). With 0, draws happen on
             request, on the caller's thread.
         workers: Number of background threads (default: 1). Like ``prefetch``, it changes speed only.
@@ -147,15 +147,15 @@ class GaussianNoise:
     def __init__(
         self,
         streams: Streams,
-        mode: str = "secure",
+        noise_generator: str = "secure",
         *,
         prefetch: int = 1,
         workers: int = 1,
         allocate: Callable[[int], NDArray[np.float64]] = np.empty,
     ) -> None:
-        check_choice("mode", mode, NOISE_GENERATORS, error=InputError)
+        check_choice("noise_generator", noise_generator, NOISE_GENERATORS, error=InputError)
         check_arithmetic()
-        self.mode = mode
+        self.noise_generator = noise_generator
         self._streams = streams
         self._allocate = allocate
         self._ahead = check_integer("prefetch", as_integer(prefetch), error=InputError)
@@ -209,7 +209,7 @@ class GaussianNoise:
             step: As in `draw`.
             branch: As in `draw`.
         """
-        bound = GaussianNoise(self._streams.bound_to(total), self.mode, prefetch=0)
+        bound = GaussianNoise(self._streams.bound_to(total), self.noise_generator, prefetch=0)
         return bound.draw(step, branch, total.nbytes // 8)
 
     def _keep(self, wanted: set[_Address]) -> None:
@@ -250,7 +250,7 @@ class GaussianNoise:
 
     def _fill(self, address: _Address, lane: int, part: NDArray[np.float64]) -> None:
         step, branch, _ = address
-        if self.mode == "fast":
+        if self.noise_generator == "fast":
             key = self._streams.stream(_FAST, branch, step, lane).uint64(2)
             draws = np.random.Generator(np.random.Philox(key=key)).standard_normal(part.size)
             part[:] = np.rint(draws * (1.0 / GRID)) * GRID

@@ -66,7 +66,8 @@ def compare_rules(plan: PrivacyPlan) -> list[RuleCost]:
     """
     rows = []
     for clipping, analysis, accountant in WAYS:
-        if plan.num_negatives < get_rule(clipping).min_negatives:
+        rule = get_rule(clipping)
+        if plan.num_negatives < rule.min_negatives:
             continue
         if analysis == "anchored" and plan.sample_rate == 1:
             continue
@@ -76,9 +77,9 @@ def compare_rules(plan: PrivacyPlan) -> list[RuleCost]:
         rows.append(
             RuleCost(
                 clipping=clipping,
-                analysis=analysis if way.status == "proven" else "claimed",
+                analysis=analysis if rule.is_local else "claimed",
                 accountant=accountant,
-                status=way.status,
+                status=rule.status,
                 noise_multiplier=noise,
                 epsilon=cost.epsilon,
             )

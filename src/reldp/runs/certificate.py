@@ -192,8 +192,8 @@ def _guarantee(plan: "PrivacyPlan", record: "LedgerRecord") -> dict[str, Any]:
     return {
         "epsilon": {"pld": _plain(pld.epsilon), "rdp": _plain(rdp.epsilon)},
         "delta": plan.delta,
-        "analysis": pld.analysis if plan.clipping.is_local else "claimed",
-        "status": plan.status if plan.noise_multiplier > 0 else "none",
+        "analysis": pld.analysis,
+        "status": plan.status,
         "unit": plan.unit,
         "adjacency": wording.adjacency(plan, record.start["graph"]),
         "sizes": wording.sizes(plan),

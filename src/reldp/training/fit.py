@@ -104,7 +104,7 @@ def _check_noise(plan: PrivacyPlan, clip: bool) -> None:
             "`clip` must be true when there is noise, got false. Without clipping, noise promises "
             "nothing; use noise_multiplier 0 for a run without privacy."
         )
-    deviation, limit = plan.noise_deviation, MIN_DEVIATION
+    deviation, limit = plan.noise_std, MIN_DEVIATION
     if plan.noise_multiplier > 0 and not limit <= deviation <= 1 / limit:
         raise ConfigError(
             f"`clip_norm` must give noise a standard deviation from {limit:g} to {1 / limit:g}, got "

@@ -315,7 +315,7 @@ class PrivateStep:
             raise RunError("A batch must fit the noise's grid, got one far too large for it.")
         total = total * plan.grid
         noise = self._draw_noise(step, branch, total)
-        return add_noise(total, noise, standard_deviation=plan.noise_deviation)
+        return add_noise(total, noise, standard_deviation=plan.noise_std)
 
     def _draw_noise(self, step: int, branch: int, total: Tensor) -> Tensor:
         """Draw N(0, 1) like the total; where steps are repeated, another total has other noise."""

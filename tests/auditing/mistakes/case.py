@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from reldp.auditing.audit import audit_mechanism
-from reldp.auditing.designs import STILL
+from reldp.auditing.designs import ZERO_ELSEWHERE
 from reldp.auditing.mechanism import real_parts
 from reldp.auditing.neighbors import pair_from_relations
 from reldp.plan import PrivacyPlan
@@ -24,7 +24,7 @@ class Case:
     plan: PrivacyPlan
     pair: object
     wrong: object
-    design: object = STILL
+    design: object = ZERO_ELSEWHERE
     num_steps: int = 1
     trials: int = 1000
     right_pair: object = None  # where the mistake is in the graph itself

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from reldp.auditing.designs import AGAINST, Design
+from reldp.auditing.designs import OPPOSING_ELSEWHERE, Design
 from reldp.auditing.mechanism import clip, real_parts, units_of
 from reldp.clipping import get_rule
 from tests.auditing.mistakes.case import (
@@ -107,7 +107,7 @@ CASES = [
         plan=FREQUENCY,
         pair=star_with_tails(FREQUENCY),
         wrong=real_parts,
-        design=AGAINST,
+        design=OPPOSING_ELSEWHERE,
     ),
     Case(
         letter="b",
@@ -115,7 +115,7 @@ CASES = [
         plan=TWO_ARMS,
         pair=star_with_tails(TWO_ARMS),
         wrong=replaced(units=without_factor_two),
-        design=AGAINST,
+        design=OPPOSING_ELSEWHERE,
     ),
     Case(
         letter="c",
@@ -155,6 +155,6 @@ CASES = [
         # a_i are 0..4 and c_i are 5..9: c_i reads like a_i, and (c_i, b_i) touches none of the star.
         pair=pair_of(FREQUENCY, [(5 + i, 10 + i) for i in range(5)], range(5)),
         wrong=replaced(units=by_truncated_text),
-        design=AGAINST,
+        design=OPPOSING_ELSEWHERE,
     ),
 ]

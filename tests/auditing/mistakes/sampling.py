@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from reldp.auditing.designs import AGAINST
+from reldp.auditing.designs import OPPOSING_ELSEWHERE
 from reldp.auditing.mechanism import real_parts
 from reldp.auditing.neighbors import worst_pair
 from reldp.noise.streams import Streams
@@ -68,7 +68,7 @@ CASES = [
         plan=REPLACEMENT,
         pair=worst_pair(REPLACEMENT),
         wrong=replaced(sample=with_replacement),
-        design=AGAINST,
+        design=OPPOSING_ELSEWHERE,
         trials=4000,
     ),
     Case(
@@ -77,7 +77,7 @@ CASES = [
         plan=FIXED,
         pair=worst_pair(FIXED),
         wrong=replaced(sample=fixed_size),
-        design=AGAINST,
+        design=OPPOSING_ELSEWHERE,
     ),
     Case(
         letter="l",

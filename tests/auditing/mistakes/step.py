@@ -236,7 +236,7 @@ MISTAKES = [
     StepMistake(
         name="noise divided by the square root of 2" + BY_COUNTING,
         put_in=little_noise,
-        cases=("many own",),
+        cases=("several relations",),
     ),
     StepMistake(
         name="noise divided by the square root of 2 for batches above the expected size",
@@ -248,7 +248,7 @@ MISTAKES = [
         name="noise divided by the square root of 2 for batches above the expected size"
         + BY_COUNTING,
         put_in=little_noise_for_large_batches,
-        cases=("one other",),
+        cases=("one other relation",),
     ),
     StepMistake(
         name="the same noise every 50 steps",
@@ -272,7 +272,7 @@ MISTAKES = [
     StepMistake(
         name="the mean of a microbatch clipped instead of its units",
         put_in=mean_of_a_microbatch_clipped,
-        cases=("many others",),
+        cases=("many other relations",),
         trials=400,
     ),
     StepMistake(
@@ -281,7 +281,7 @@ MISTAKES = [
     StepMistake(
         name="sample rate 1.2 times too high" + BY_COUNTING,
         put_in=rate_too_high,
-        cases=("rate",),
+        cases=("sample rate",),
     ),
     StepMistake(
         name="negatives avoid the batch's endpoints",
@@ -292,24 +292,24 @@ MISTAKES = [
     StepMistake(
         name="a gradient depends on its unit's place",
         put_in=gradient_depends_on_place,
-        cases=("one other",),
+        cases=("one other relation",),
     ),
     StepMistake(
         name="embeddings less the mean of the microbatch",
         put_in=lambda: embeddings_less_their_mean(detached=False),
-        cases=("many others",),
+        cases=("many other relations",),
         trials=400,
     ),
     StepMistake(
         name="embeddings less the detached mean of the microbatch",
         put_in=lambda: embeddings_less_their_mean(detached=True),
-        cases=("many others",),
+        cases=("many other relations",),
         trials=400,
     ),
     StepMistake(
         name="padding with a threshold of 1 instead of a weight of 0",
         put_in=padding_with_a_threshold_of_its_own,
-        cases=("many others",),
+        cases=("many other relations",),
         trials=400,
     ),
 ]

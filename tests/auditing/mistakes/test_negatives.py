@@ -1,8 +1,8 @@
 """Negatives that avoid the endpoints of the batch exceed epsilon: shown by exact enumeration on the audit's own case.
 
 The graph: all 45 relations among ten entities, a partner, and the entity with one relation; one negative per tuple.
-With the gradients of ``still``, a step releases the number of tuples that hold the entity plus noise, so its law
-follows from the batch size and the number of distinct endpoints in the batch alone.
+With the gradients of ``zero elsewhere``, a step releases the number of tuples that hold the entity plus noise, so its
+law follows from the batch size and the number of distinct endpoints in the batch alone.
 """
 
 from math import comb
