@@ -79,6 +79,6 @@ def test_the_certificate_states_the_assumption(kind):
         line for line in assumptions(step._plan, start) if "depend on that entity alone" in line
     ]
     assert len(said) == 1
-    assert {"averaged features": "averaged over neighbors", "texts with names": "names of"}[
+    assert {"averaged features": "averaged over adjacent entities", "texts with names": "names of"}[
         kind
     ] in said[0]

@@ -3,7 +3,7 @@
 Relations are taken in the order of a keyed hash of their two ids and kept while both endpoints have
 room. A relation therefore keeps its priority whatever else is in the graph and in whatever order
 rows come, and the result is maximal: no dropped relation could be put back. Unprotected entities
-are promised nothing and always have room.
+always have room.
 
 The loop below *is* the sequential greedy algorithm. It is fast because numpy removes beforehand the
 relations that no cap can touch, and block by block those with an endpoint that is already full.

@@ -123,7 +123,7 @@ class GraphInspection:
     Attributes:
         num_entities: Entities.
         num_relations: Relations.
-        num_protected: Entities that are promised privacy.
+        num_protected: Entities that the guarantee protects.
         feature_size: Length of the feature vectors, or None.
         degrees: Summary and histogram of the degrees.
         caps: What capping keeps, by bound.

@@ -103,7 +103,7 @@ def _guarantee(certificate: Certificate) -> str:
         ("epsilon (Renyi)", shown(guarantee["epsilon"]["rdp"])),
         ("delta", shown(guarantee["delta"])),
         ("status", guarantee["status"]),
-        ("neighbors", guarantee["adjacency"]),
+        ("neighboring graphs", guarantee["adjacency"]),
         ("sizes", guarantee["sizes"]),
         ("clipping", guarantee["clipping"]),
         ("noise", certificate.values["noise"]["description"]),

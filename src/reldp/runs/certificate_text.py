@@ -56,7 +56,7 @@ def _guarantee(values: _Values) -> list[tuple[str, object]]:
         ("status", guarantee["status"]),
         ("analysis", guarantee["analysis"]),
         ("unit of privacy", guarantee["unit"]),
-        ("neighbors", guarantee["adjacency"]),
+        ("neighboring graphs", guarantee["adjacency"]),
         ("sizes", guarantee["sizes"]),
         ("clipping", guarantee["clipping"]),
         ("noise", values["noise"]["description"]),
@@ -90,7 +90,7 @@ def size_rows(plan: _Values, data: _Values) -> list[tuple[str, object]]:
     """Return the public facts about the graph's sizes: exact numbers only if they are public."""
     entities, relations = f"{plan['num_entities']:,}", f"{plan['num_relations']:,}"
     if plan["sizes"] != "public":
-        kind = f"({plan['sizes']} bound)"
+        kind = "(noisy bound)" if plan["sizes"] == "private" else "(declared bound)"
         entities, relations = f"at least {entities} {kind}", f"at most {relations} {kind}"
     return [
         ("entities", entities),

@@ -53,7 +53,7 @@ def model_card(values: Mapping[str, Any]) -> str:
                 ("delta", shown(guarantee["delta"])),
                 ("status", guarantee["status"]),
                 ("unit of privacy", guarantee["unit"]),
-                ("neighbors", guarantee["adjacency"]),
+                ("neighboring graphs", guarantee["adjacency"]),
                 ("sizes", guarantee["sizes"]),
                 ("steps", values["steps"]["counted"]),
                 ("ledger head", values["ledger"]["head"]),

@@ -80,7 +80,7 @@ def sizes(plan: "PrivacyPlan") -> str:
         )
     return (
         f"The exact numbers of entities ({plan.num_entities:,}) and relations "
-        f"({plan.num_relations:,}) are public, although neighbors differ in them."
+        f"({plan.num_relations:,}) are public, although neighboring graphs differ in them."
     )
 
 
@@ -95,7 +95,7 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
         "random draws come from AES-256 streams under one secret key from the operating system.",
         "The starting weights were chosen without looking at the private graph.",
         "The text and features of every entity depend on that entity alone, not on other entities or "
-        "on relations: no values averaged over neighbors, no degrees, no embeddings of the graph, no "
+        "on relations: no values averaged over adjacent entities, no degrees, no embeddings of the graph, no "
         "names of other entities in a text. Otherwise removing one entity changes the contribution of "
         "others, and epsilon does not hold (theory.md 6).",
         "The key was secret until it was destroyed.",

@@ -101,7 +101,7 @@ def _check_noise(plan: PrivacyPlan, clip: bool) -> None:
         raise ConfigError("`num_negatives` must be at least 1 to learn from, got 0.")
     if not clip and plan.noise_multiplier > 0:
         raise ConfigError(
-            "`clip` must be true when there is noise, got false. Without clipping, noise promises "
+            "`clip` must be true when there is noise, got false. Without clipping, noise guarantees "
             "nothing; use noise_multiplier 0 for a run without privacy."
         )
     deviation, limit = plan.noise_std, MIN_DEVIATION
