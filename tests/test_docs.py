@@ -37,7 +37,7 @@ def test_the_code_of_the_page_about_extensions_runs(tmp_path, monkeypatch, capsy
     exec(compile("\n".join(blocks), "extending.md", "exec"), {"__name__": "page"})
     printed = capsys.readouterr().out
     assert printed.startswith("epsilon ")
-    assert "Proven: (" in printed
+    assert "Proven, under the assumptions of the certificate: (" in printed
     assert " claimed" in printed
     assert (tmp_path / "run" / "certificate.json").exists()
 

@@ -60,7 +60,7 @@ def test_the_training_example_runs(workplace, capsys):
     printed = capsys.readouterr().out
     before, summary, after = printed.splitlines()
     assert "mrr" in before
-    assert summary.startswith("Proven: (")
+    assert summary.startswith("Proven, under the assumptions of the certificate: (")
     assert "mrr" in after
     assert (workplace / "python-run" / "certificate.json").exists()
 

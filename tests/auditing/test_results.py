@@ -15,7 +15,7 @@ AUDIT = MechanismAudit(
 
 def test_the_verdict_names_bound_claim_confidence_and_trials():
     assert AUDIT.verdict == (
-        "Consistent: epsilon is at least 1.5 at delta 0.01, 75% of it; the claim is 2 "
+        "Consistent: for one step at delta 0.01 the audit shows epsilon >= 1.5; the claim for one step is 2 "
         "(99 % confidence, 1,000 trials)."
     )
 
@@ -24,7 +24,9 @@ def test_one_bound_above_its_claim_refutes():
     worse = replace(AUDIT, bounds=(BOUND, replace(BOUND, delta=0.1, epsilon=2.1)))
     assert worse.refuted
     assert worse.tightest.delta == 0.1
-    assert worse.verdict.startswith("REFUTED: epsilon is at least 2.1 at delta 0.1")
+    assert worse.verdict.startswith(
+        "REFUTED: for one step at delta 0.1 the audit shows epsilon >= 2.1"
+    )
 
 
 def test_a_claim_of_zero_is_refuted_by_anything():

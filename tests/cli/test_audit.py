@@ -49,7 +49,7 @@ def test_a_plan_by_flags_gets_a_table_and_a_verdict(capsys):
     out = capsys.readouterr().out
     assert "…" not in out
     assert "<= 1.45" in out
-    assert "Consistent: epsilon is at least" in out
+    assert "Consistent: for one step at delta" in out
     assert "Consistent: the training step kept its claim in 6 cases" in " ".join(out.split())
     assert "noise of steps at every lag" in out
     assert "It cannot prove one" in out

@@ -151,3 +151,11 @@ def test_a_run_whose_key_was_kept_gets_none():
     kept = LedgerRecord.check([*others, last | {"key": "kept"}], "f" * 64)
     with pytest.raises(LedgerError, match="key must be one of destroyed"):
         Certificate.from_ledger(PLAN, kept)
+
+
+def test_a_run_without_clipping_says_so():
+    plan = replace(PLAN, noise_multiplier=0.0)
+    first, *others = ledger(plan).entries
+    for clip, words in ((True, plan.clipping.summary), (False, "none")):
+        record = LedgerRecord.check([first | {"training": {"clip": clip}}, *others], "f" * 64)
+        assert Certificate.from_ledger(plan, record).values["guarantee"]["clipping"] == words

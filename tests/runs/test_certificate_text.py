@@ -1,5 +1,7 @@
 """The page says what the values say, and is a whole Markdown page whatever they hold."""
 
+from dataclasses import replace
+
 from reldp.runs.certificate import Certificate
 from reldp.runs.certificate_text import certificate_text, table
 from tests.reporting.example import PLAN, certificate_of, ledger
@@ -41,10 +43,24 @@ def test_bars_and_lines_cannot_break_a_table():
     ]
 
 
+def test_a_run_without_noise_names_no_analysis_and_no_assumption():
+    plan = replace(PLAN, noise_multiplier=0.0)
+    page = certificate_text(Certificate.from_ledger(plan, ledger(plan)).values)
+    assert "| analysis |" not in page.split("## Plan")[0]
+    assert "## Assumptions\n\nNone: nothing is guaranteed.\n" in page
+    assert "| analysis | anchored (the proof of theory.md 3.2) |" in certificate_text(VALUES)
+
+
 def test_audits_are_listed_one_by_one():
     assert "None yet." in certificate_text(VALUES)
-    audits = [{"lower_bound": 0.25, "settings": {"canaries": 10}}, {"lower_bound": 0.5}]
+    audits = [
+        {"kind": "mechanism", "bound": {"audited": 0.2}},
+        {"lower_bound": 0.25, "settings": {"canaries": 10}},
+        {"lower_bound": 0.5},
+    ]
     page = certificate_text({**VALUES, "audits": audits})
     assert "| lower_bound | 0.25 |" in page
     assert "| settings.canaries | 10 |" in page
+    assert "| kind | mechanism (sampling, clipping and noise" in page
+    assert "| bound.audited (lower bound on epsilon of the steps composed) | 0.2 |" in page
     assert "| lower_bound | 0.5 |" in page

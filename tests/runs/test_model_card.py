@@ -15,7 +15,7 @@ def values(plan=PLAN):
 
 def test_the_promise_and_the_ledger_s_head_are_on_the_card():
     card = model_card(values())
-    assert "**Proven: (" in card
+    assert "**Proven, under the assumptions of the certificate: (" in card
     assert "f" * 64 in card
     assert "`small-model`" in card
     assert card.startswith("---\nlibrary_name: sentence-transformers\n")
@@ -23,7 +23,11 @@ def test_the_promise_and_the_ledger_s_head_are_on_the_card():
 
 @pytest.mark.parametrize(
     ("mode", "words"),
-    [("private", "noisy bounds"), ("declared", "must not be shown"), ("public", "are public")],
+    [
+        ("private", "noisy bounds"),
+        ("declared", "only neighbors that both meet"),
+        ("public", "are public"),
+    ],
 )
 def test_the_card_says_what_is_known_about_sizes(mode, words):
     row = next(x for x in model_card(certificate_of(mode).values).splitlines() if "| sizes |" in x)

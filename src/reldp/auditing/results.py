@@ -99,13 +99,15 @@ class MechanismAudit:
     def verdict(self) -> str:
         """One line for people."""
         best = self.headline
-        outcome = f"epsilon is at least {best.epsilon:.3g} at delta {best.delta:.2g}"
-        claim = f"the claim is {best.claimed:.3g}"
+        steps = "one step" if self.num_steps == 1 else f"{self.num_steps:,} steps"
+        outcome = (
+            f"for {steps} at delta {best.delta:.2g} the audit shows epsilon >= {best.epsilon:.3g}"
+        )
+        claim = f"the claim for {steps} is {best.claimed:.3g}"
         sure = f"{self.confidence:.3%}".rstrip("0%").rstrip(".") + " % confidence"
         if self.refuted:
-            return f"REFUTED: {outcome}, {claim} ({sure}, {self.trials:,} trials)."
-        share = "" if best.claimed == 0 else f", {best.share:.0%} of it"
-        return f"Consistent: {outcome}{share}; {claim} ({sure}, {self.trials:,} trials)."
+            return f"REFUTED: {outcome}; {claim} ({sure}, {self.trials:,} trials)."
+        return f"Consistent: {outcome}; {claim} ({sure}, {self.trials:,} trials)."
 
     def to_record(self) -> dict[str, Any]:
         """Return the few values that belong on a certificate."""

@@ -197,7 +197,7 @@ def _guarantee(plan: "PrivacyPlan", record: "LedgerRecord") -> dict[str, Any]:
         "unit": plan.unit,
         "adjacency": wording.adjacency(plan, record.start["graph"]),
         "sizes": wording.sizes(plan),
-        "clipping": plan.clipping.summary,
+        "clipping": plan.clipping.summary if record.start["training"].get("clip", True) else "none",
     }
 
 

@@ -18,6 +18,24 @@ __all__ = ["certificate_text", "size_rows", "table"]
 
 _Values = Mapping[str, Any]
 
+_ANALYSES = {
+    "anchored": "anchored (the proof of theory.md 3.2)",
+    "replacement": "replacement (the proof of theory.md 3.1)",
+    "claimed": "claimed (no proof; theory.md 2.1)",
+}
+# What the values of an audit mean, where their names do not say it.
+_AUDIT_ROWS = {
+    "bound.delta": "bound.delta (of the comparison, not of the certificate)",
+    "bound.audited": "bound.audited (lower bound on epsilon of the steps composed)",
+    "bound.claimed": "bound.claimed (epsilon of the accountant for the same steps)",
+    "steps composed": "steps composed (in one trial)",
+    "plan": "plan (hash)",
+}
+_AUDIT_KINDS = {
+    "mechanism": "mechanism (sampling, clipping and noise, without the gradients of a model)",
+    "training step": "training step (all of it, with the settings of the run)",
+}
+
 
 def table(rows: Iterable[tuple[str, object]]) -> list[str]:
     """Return a table of two columns without a header."""
@@ -29,7 +47,11 @@ def certificate_text(values: _Values) -> str:
     parts = [
         ["# Privacy certificate", "", f"**{summary(values)}**"],
         ["## Guarantee", "", *table(_guarantee(values))],
-        ["## Assumptions", "", *_points(values["assumptions"])],
+        [
+            "## Assumptions",
+            "",
+            *(_points(values["assumptions"]) or ["None: nothing is guaranteed."]),
+        ],
         ["## Not guaranteed", "", *_points(values["not_guaranteed"])],
         ["## Plan", "", *table(values["plan"].items())],
         ["## Steps that ran", "", *table(_steps(values))],
@@ -49,18 +71,20 @@ def certificate_text(values: _Values) -> str:
 def _guarantee(values: _Values) -> list[tuple[str, object]]:
     guarantee = values["guarantee"]
     epsilon = guarantee["epsilon"]
+    proof = guarantee["analysis"]
+    analysis = [] if guarantee["status"] == "none" else [("analysis", _ANALYSES.get(proof, proof))]
     return [
         ("epsilon (privacy-loss distributions)", shown(epsilon["pld"])),
         ("epsilon (Renyi)", shown(epsilon["rdp"])),
         ("delta", shown(guarantee["delta"])),
         ("status", guarantee["status"]),
-        ("analysis", guarantee["analysis"]),
+        *analysis,
         ("unit of privacy", guarantee["unit"]),
         ("neighboring graphs", guarantee["adjacency"]),
         ("sizes", guarantee["sizes"]),
         ("clipping", guarantee["clipping"]),
         ("noise", values["noise"]["description"]),
-        ("key", values["key"]),
+        ("key", f"{values['key']} (secret key of all random draws)"),
     ]
 
 
@@ -70,9 +94,9 @@ def _steps(values: _Values) -> list[tuple[str, object]]:
         ("date", values["date"]),
         ("steps planned", steps["planned"]),
         ("steps counted", steps["counted"]),
-        ("steps abandoned on resuming", steps["abandoned"]),
+        ("counted steps that were abandoned (run again from an earlier state)", steps["abandoned"]),
         ("times resumed", steps["resumes"]),
-        ("batches that could not be drawn", steps["overflowed_batches"]),
+        ("empty batches for lack of negatives (theory.md 1)", steps["overflowed_batches"]),
     ]
 
 
@@ -108,8 +132,16 @@ def _audits(audits: list[_Values]) -> list[str]:
         return ["None yet."]
     lines: list[str] = []
     for audit in audits:
-        lines += [*table(_flat(audit)), ""]
+        lines += [*table(map(_audit_row, _flat(audit))), ""]
     return lines[:-1]
+
+
+def _audit_row(row: tuple[str, object]) -> tuple[str, object]:
+    """Return a row of an audit with its meaning."""
+    name, value = row
+    if name == "kind":
+        value = _AUDIT_KINDS.get(str(value), value)
+    return _AUDIT_ROWS.get(name, name), value
 
 
 def _proof(values: _Values) -> list[tuple[str, object]]:

@@ -21,8 +21,8 @@ __all__ = ["adjacency", "assumptions", "not_guaranteed", "shown", "sizes", "summ
 _Values = Mapping[str, Any]
 
 _EXCEPT_BOUNDS = (
-    ", except at its noisy bounds. Epsilon was fixed as a target before these were drawn; where the "
-    "noise was fixed instead, epsilon bounds the privacy loss given the bounds (theory.md 2.4)."
+    ", except at the noisy bounds on its sizes. Assumed, not recorded: the target epsilon was fixed before "
+    "these bounds were released. Otherwise epsilon holds only conditionally on them (theory.md 2.4)."
 )
 
 
@@ -48,7 +48,10 @@ def adjacency(plan: "PrivacyPlan", graph: _Values) -> str:
         f"with all of its at most {plan.max_degree} relations"
     )
     if graph["degree_bound"] == "capped":
-        words += "; both are graphs after capping, in which relations beyond it were dropped"
+        words += (
+            "; both are graphs after capping, in which relations beyond this bound of "
+            f"{plan.max_degree} per entity were dropped"
+        )
     else:
         words += "; both obey this bound as they are"
     return words + _within(plan)
@@ -75,8 +78,9 @@ def sizes(plan: "PrivacyPlan") -> str:
         )
     if plan.sizes == "declared":
         return (
-            f"The owner declared {bounds} without looking at the data. The guarantee holds for "
-            "graphs within these bounds; whether a graph meets them must not be shown."
+            f"The owner declared {bounds} without looking at the data. The guarantee covers only "
+            "neighbors that both meet these bounds. That this graph meets them is public; had it been "
+            "refused, the refusal would have to stay secret."
         )
     return (
         f"The exact numbers of entities ({plan.num_entities:,}) and relations "
@@ -85,7 +89,9 @@ def sizes(plan: "PrivacyPlan") -> str:
 
 
 def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
-    """Return the assumptions that epsilon rests on."""
+    """Return the assumptions that epsilon rests on; none without noise, where nothing is guaranteed."""
+    if plan.noise_multiplier == 0:
+        return []
     sentences = [] if plan.sizes == "private" else [sizes(plan)]
     sentences += [
         "All settings (the degree bound, sampling rate, noise, steps, delta, the number of features) "
@@ -105,11 +111,6 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
             f"Negatives come from the unprotected entities, at least {plan.pool_size:,} of them. "
             "Their number is public: neighbors differ in a protected entity, so both have the same."
         )
-    if plan.unit == "entity" and start["graph"]["degree_bound"] == "capped":
-        sentences.append(
-            "Capping is part of preparing the data: the guarantee holds for neighbors of the capped "
-            "graph, not of the raw one (theory.md 2.2)."
-        )
     if start["noise"]["source"] == "fast":
         sentences.append(
             "Noise came from the Philox generator under a 128-bit key per step, instead of a "
@@ -117,7 +118,7 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
             "noise, and its values are rounded to the grid with nearly, not exactly, the right "
             "probabilities."
         )
-    if plan.noise_multiplier > 0 and plan.clipping.is_local:
+    if plan.clipping.is_local:
         sentences.append(
             "The contribution of a tuple to the sum depends on that tuple alone, also in floating point. "
             "This was checked to the bit on public random rows for every microbatch shape; it is not "
@@ -136,13 +137,23 @@ def not_guaranteed(plan: "PrivacyPlan", start: _Values) -> list[str]:
     if plan.noise_multiplier == 0:
         return ["Privacy of any kind: no noise was added."]
     sentences = [
-        "That choosing settings by results on this graph is free: each further run on it has an "
-        "epsilon of its own, and epsilons of runs on the same data add up.",
-        "Privacy of values that are shown without noise: losses, norms, batch sizes, counts of dropped "
-        'rows and evaluations on private relations are marked "sensitive".',
-        "That the base model forgets a text that it was trained on, or that entities which share a "
-        "text or a person are protected together.",
+        "Settings chosen by results on this graph: each trial run adds its own epsilon and delta, which "
+        "are not included here.",
+        "Values that are shown without noise: losses, norms, batch sizes, counts of dropped rows and "
+        'evaluations on private relations are marked "sensitive".',
+        "Inferences from other entities' relations: what these reveal about an entity is not hidden.",
+        "Groups: entities that act together, or share a text or a person, are not protected together. "
+        "For a group of g, epsilon is up to g times as large, and delta grows as well.",
     ]
+    if start["encoder"]["kind"] == "text":
+        sentences.append(
+            "Protection of texts that were already in the base model's pretraining data."
+        )
+    if plan.unit == "entity" and start["graph"]["degree_bound"] == "capped":
+        sentences.append(
+            f"Protection in the raw graph: relations beyond {plan.max_degree} per entity were dropped "
+            "before training, and neighbors are compared after that (theory.md 2.2)."
+        )
     if plan.unit == "entity" and not start["graph"]["all_protected"]:
         sentences.append("Privacy of entities that were not marked as protected.")
     if plan.unit == "relation":
@@ -157,12 +168,20 @@ def summary(values: _Values) -> str:
         return "No privacy: this model was trained without noise, epsilon is infinite."
     if isinstance(guarantee["epsilon"]["pld"], str):
         return "No privacy: the noise is too small for any guarantee, epsilon is infinite."
-    who = "every entity" if data["all_protected"] else "every protected entity"
-    who = "every single relation" if guarantee["unit"] == "relation" else who
     guaranteed = (
         f"({shown(guarantee['epsilon']['pld'])}, {shown(guarantee['delta'])})-differential privacy "
-        f"for {who} of the training graph"
+        f"for {_protected(guarantee['unit'], data)}"
     )
     if guarantee["status"] == "claimed":
         return f"Claimed, and known to be false in the worst case: {guaranteed}."
-    return f"Proven: {guaranteed}."
+    return f"Proven, under the assumptions of the certificate: {guaranteed}."
+
+
+def _protected(unit: str, data: _Values) -> str:
+    """Return who is protected, and in which graph."""
+    capped = data["degree_bound"] == "capped"
+    graph = "the graph after degree capping (not the raw graph)" if capped else "the training graph"
+    if unit == "relation":
+        return f"any one relation of {graph}"
+    who = "any one entity" if data["all_protected"] else "any one protected entity"
+    return f"{who} with all of its at most {data['max_degree']} relations, in {graph}"
