@@ -30,8 +30,11 @@ def test_a_run_is_evaluated_and_remembers_it(tmp_path, graph, capsys):
     assert "sensitive" in printed["privacy"]
     assert main(command) == 0
     assert "prec@1" in capsys.readouterr().out
+    for flag in ("--num-relations", "--max-relations"):  # the second is the name in 0.3
+        assert main([*command[:4], "--candidates", "8", flag, "20"]) == 0
+        assert capsys.readouterr().out.count("16 relations") == 1
     stored = (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()
-    assert [json.loads(line)["mrr"] for line in stored] == [printed["mrr"]] * 2
+    assert [json.loads(line)["mrr"] for line in stored][:2] == [printed["mrr"]] * 2
     assert main(["verify", str(tmp_path / "run")]) == 0
 
 
@@ -54,6 +57,7 @@ def test_all_candidates_and_a_bare_text_encoder(tmp_path, capsys):
         (["MODEL", "--graph", "nowhere"], "nowhere"),
         (["nowhere/at/all", "--graph", "GRAPH"], "--model must be a model's folder"),
         (["MODEL", "--graph", "GRAPH", "--candidates", "some"], "--candidates must be"),
+        (["MODEL", "--graph", "GRAPH", "--num-relations", "0"], "--num-relations must be"),
         (["MODEL", "--graph", "GRAPH", "--pooling", "cls"], "--pooling must be left out"),
         (["MODEL", "--graph", "GRAPH", "--candidates", "9999"], "--candidates must be at most"),
     ],

@@ -49,8 +49,11 @@ def test_private_sizes_are_released_only_when_asked_for(
     assert not (tmp_path / "ring" / "sizes.private.json").exists()
     assert main([*command, "--release-sizes"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "from private bounds: at least 3," in printed
+    assert "from noisy bounds: at least 3," in printed
     assert "released for epsilon 0." in printed
+    assert "Do not choose the target epsilon from this table" in printed
+    assert "Do not choose the maximum degree of a private graph from this table" in printed
+    assert "It needs more noise than a smaller cap" in printed
     assert (tmp_path / "ring" / "sizes.private.json").stat().st_mode & 0o077 == 0
     assert main(command) == 0
     assert " ".join(capsys.readouterr().out.split()) == printed

@@ -15,6 +15,7 @@ from reldp.cli.output import (
     round_up,
     to_json,
 )
+from reldp.clipping import TupleClipping
 from reldp.plan import PrivacyPlan
 from reldp.reporting.rule_comparison import RuleCost
 
@@ -81,6 +82,15 @@ def test_a_claim_is_called_a_claim():
     assert (fields["analysis"], fields["status"]) == ("claimed", "claimed")
     assert fields["guarantee"].startswith("Claimed, false in the worst case")
     assert "Do not promise" in fields["guarantee"]
+
+
+def test_a_rule_from_outside_is_unproven_and_not_called_false():
+    class Outside(TupleClipping):
+        name = "outside"
+
+    sentence = guarantee(make(clipping=Outside()), COST)
+    assert sentence.startswith("Claimed, not proven: reldp has no proof")
+    assert "false" not in sentence
 
 
 def test_the_sentence_says_who_is_protected_and_rounds_up():

@@ -211,6 +211,7 @@ def test_layout_numbers_agree_with_the_units_themselves() -> None:
 def test_the_frequency_rule_carries_its_status_everywhere_it_is_described() -> None:
     rule = get_rule("frequency")
     assert (rule.status, rule.is_local, rule.removal_sensitivity()) == ("claimed", False, None)
+    assert rule.replacement_sensitivity(4) == 1.0  # the claim
     assert "false in the worst case" in rule.summary
     assert all(
         RULES[name].status == "proven" and RULES[name].is_local for name in ("tuple", "pair")

@@ -187,6 +187,11 @@ def test_a_public_pool_goes_into_the_plan(graph):
         privacy={"noise_multiplier": 2.0, "negatives": "public"},
     ).trainer()
     assert made.plan.pool_size == 300
+    without = recipe(graph, privacy={"noise_multiplier": 2.0, "negatives": "public"})
+    with pytest.raises(
+        ConfigError, match=r"data.public_pool` must name .* --set data.public_pool=PATH"
+    ):
+        without.trainer()
 
 
 def test_encoders_of_features_texts_and_heads(graph, tmp_path):

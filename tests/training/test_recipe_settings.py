@@ -53,3 +53,9 @@ def test_every_choice_is_named_in_its_description():
             assert (
                 setting.default is None or not setting.choices or setting.default in setting.choices
             )
+
+
+def test_every_kind_that_can_be_dropped_is_named():
+    from reldp.graph.sources import DROPPABLE
+
+    assert all(kind in SECTIONS["data"]["drop"].about for kind in DROPPABLE)

@@ -35,8 +35,8 @@ def command(
 ) -> None:
     """Compute the epsilon of a training run from its settings alone.
 
-    No data is read. All options under "Plan" are required, with either --sample-rate or --expected-batch-size. With
-    --json one object is printed, in which an infinite epsilon is the string "Infinity".
+    No data is read. Required: all options under "Plan", and exactly one of --sample-rate and --expected-batch-size.
+    With --json one object is printed, in which an infinite epsilon is the string "Infinity".
     """
     plan = make_plan(settings)
     if compare or compare_alias:

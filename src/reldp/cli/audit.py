@@ -69,14 +69,16 @@ _SENSITIVE = (
     help="Number of trials of the training step on each graph; its parts get twenty times as many.",
 )
 @option(
-    "--steps",
+    "--steps-per-trial",
+    "steps",
     group=_MAIN,
     type=Integer(),
     metavar="T",
     default=1,
     show_default=True,
-    help="Number of steps composed in one trial of the parts.",
+    help="Number of steps composed in one trial of the parts of the step.",
 )
+@option("--steps", "steps_alias", type=Integer(), hidden=True)  # the name in 0.3
 @option(
     "--at-delta",
     "deltas",
@@ -84,7 +86,8 @@ _SENSITIVE = (
     type=Number(),
     metavar="DELTA",
     multiple=True,
-    help="Delta at which to compare the claim with the audit; may be repeated (default: the plan's and a few larger).",
+    help="Delta at which to compare the audit with the claim for as many steps; may be repeated (default: the plan's "
+    "and a few larger ones, at which an audit can show more).",
 )
 @option(
     "--confidence",
@@ -113,7 +116,8 @@ _SENSITIVE = (
     group=_CANARIES,
     type=Integer(),
     metavar="N",
-    help="Train a copy of RUN with this many random canary entities as well.",
+    help="Also train a copy of RUN with this many random canary entities. This is a second run on the private graph, "
+    "whose epsilon adds to that of RUN.",
 )
 @option("--graph", group=_CANARIES, metavar="GRAPH", help="Training graph of RUN.")
 @option(
@@ -130,6 +134,7 @@ def command(
     plan_file: str | None,
     trials: int,
     steps: int,
+    steps_alias: int | None,
     deltas: tuple[float, ...],
     confidence: float,
     seed: int | None,
@@ -147,10 +152,12 @@ def command(
     in one entity, with an encoder that makes the entity as visible as possible. The outputs give a lower bound on
     epsilon. Noise, batches and clipping are also checked directly. Then the parts of the step run many more times
     without the gradient engine, and a search looks for a batch that contradicts the sensitivity of the clipping rule.
+    The results of a complete RUN are appended to its ledger, which changes the head of the ledger, and its certificate
+    is written again.
 
     With --canaries a copy of RUN is trained on the graph with random canary entities, and an attack tries to tell from
     the trained encoder which of them were included. The copy is deleted. Its results are sensitive: they are printed
-    and not written to the ledger.
+    and not written to the ledger, and no certificate includes the epsilon of the copy.
 
     Exit code 3 means that a claim is refuted. An audit can refute a claim; it cannot prove one.
     """
@@ -167,7 +174,7 @@ def command(
         results = audit_plan(
             plan,
             trials=trials,
-            num_steps=steps,
+            num_steps=steps if steps_alias is None else steps_alias,
             deltas=deltas,
             confidence=confidence,
             seed=seed,

@@ -43,7 +43,8 @@ def command(target_epsilon: float | None, accountant: str, as_json: bool, **sett
     """Compute the least noise, or the largest number of steps, that keeps epsilon within a target.
 
     No data is read. Leave out what you want to compute: --noise-multiplier for the least noise (to 0.1 %), or
-    --num-steps for the largest number of steps. The epsilon of the answer never exceeds the target.
+    --num-steps for the largest number of steps. Required: all other options under "Plan", and exactly one of
+    --sample-rate and --expected-batch-size. The epsilon of the answer never exceeds the target.
     """
     from rich.console import Console
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reldp._validate import POOLINGS, SCORES
+from reldp._validate import POOLINGS, SCORES, check_integer
 from reldp.cli.commands import Command, option
 from reldp.cli.options import Integer, Word, device_option, json_option, show_ids_option
 from reldp.cli.output import print_json, print_table
@@ -43,12 +43,14 @@ _MAIN = "Main options"
     help="Number of candidates that each relation's partner is ranked among, or all entities of the graph.",
 )
 @option(
-    "--max-relations",
+    "--num-relations",
     type=Integer(),
     group=_MAIN,
     metavar="N",
-    help="Number of relations to sample for the evaluation (default: all).",
+    help="Number of relations to sample for the evaluation (default: all). A last group with fewer relations than "
+    "--candidates is dropped.",
 )
+@option("--max-relations", "num_relations_alias", type=Integer(), hidden=True)  # the name in 0.3
 @option(
     "--score",
     type=Word(SCORES),
@@ -91,7 +93,8 @@ def command(
     candidates: str,
     score: str,
     pooling: str | None,
-    max_relations: int | None,
+    num_relations: int | None,
+    num_relations_alias: int | None,
     filtered: bool | None,
     seed: int,
     batch_size: int,
@@ -111,6 +114,9 @@ def command(
     from reldp.training.trained import load_trained
 
     test_graph = open_graph(graph, show_ids=show_ids)
+    limit = num_relations_alias if num_relations is None else num_relations
+    if limit is not None:
+        check_integer("num_relations", limit, low=1, error=ConfigError)
     used_device = default_device() if device is None else device
     settings = {} if pooling is None else {"pooling": pooling}
     result = evaluate(
@@ -119,7 +125,7 @@ def command(
         _candidates(candidates),
         score=score,
         filtered=filtered,
-        max_relations=max_relations,
+        max_relations=limit,
         seed=seed,
         batch_size=batch_size,
     )

@@ -30,6 +30,11 @@ __all__ = ["command"]
 
 _MAIN = "Main options"
 _BAR_WIDTH = 40
+_FIXED_DEGREE = "Do not choose the maximum degree of a private graph from this table: no guarantee covers that choice."
+_FIXED_TARGET = (
+    "Do not choose the target epsilon from this table: the noise follows from the released bounds, and no guarantee "
+    "covers a target that depends on them."
+)
 
 
 @click.command(
@@ -100,8 +105,7 @@ _BAR_WIDTH = 40
     "--drop",
     multiple=True,
     metavar="KIND",
-    help="Drop and count a kind of invalid row instead of refusing the graph, such as duplicate_relations; may be "
-    "repeated.",
+    help=f"{SECTIONS['data']['drop'].about.rstrip('.')}; may be repeated.",
 )
 @show_ids_option
 @json_option
@@ -249,11 +253,12 @@ def _caps(report: "GraphInspection") -> Group:
         )
     largest = report.degrees.largest_protected
     hint = (
-        f"The largest degree of a protected entity is {largest}. Where that is a rule of the data "
-        "and not luck, promise it (promise_degrees): a plan then needs less noise."
+        f"The largest degree of a protected entity is {largest}. If a rule of your domain bounds the degree, use "
+        "promise_degrees with that bound: the guarantee then covers the raw graph. It needs more noise than a "
+        "smaller cap."
     )
-    body = table if report.caps[-1].num_over else Group(table, Text(hint))
-    return _section("What capping keeps", body)
+    hints = [] if report.caps[-1].num_over else [Text(hint)]
+    return _section("What capping keeps", Group(table, *hints, Text(_FIXED_DEGREE)))
 
 
 def _plans(suggestion: "Suggestion") -> Group:
@@ -276,8 +281,15 @@ def _plans(suggestion: "Suggestion") -> Group:
         f"batch {settings.expected_batch_size:,}, {settings.num_steps:,} steps"
     )
     reasons = dict.fromkeys(plan["reason"] for plan in plans if "reason" in plan)
-    lines = Group(Text(words), Text(_known(bounds)), table, *map(Text, reasons))
-    return _section("Suggested plan", lines)
+    warnings = [Text(_FIXED_TARGET)] if bounds.source == "private" else []
+    lines: list[RenderableType] = [
+        Text(words),
+        Text(_known(bounds)),
+        table,
+        *map(Text, reasons),
+        *warnings,
+    ]
+    return _section("Suggested plan", Group(*lines))
 
 
 def _known(bounds: "SizeBounds") -> str:
@@ -285,7 +297,8 @@ def _known(bounds: "SizeBounds") -> str:
     if bounds.source == "public":
         return "from exact sizes, taken as public"
     cost = f", released for epsilon {bounds.epsilon:.2g}" if bounds.source == "private" else ""
+    source = "noisy" if bounds.source == "private" else bounds.source
     return (
-        f"from {bounds.source} bounds: at least {bounds.min_entities:,} entities, "
+        f"from {source} bounds: at least {bounds.min_entities:,} entities, "
         f"at most {bounds.max_relations:,} relations{cost}"
     )

@@ -110,6 +110,11 @@ def guarantee(plan: "PrivacyPlan", cost: "PrivacyCost") -> str:
             else "the noise or the pool of negatives is too small"
         )
         return f"Nothing is guaranteed: epsilon is infinite because {reason} for this delta."
+    if plan.status == "claimed" and plan.clipping.is_local:
+        return (
+            f"Claimed, not proven: reldp has no proof of the sensitivity that the {plan.clipping} rule states. "
+            "Do not promise this epsilon to anyone; --clipping tuple has a proven one."
+        )
     if plan.status == "claimed":
         return (
             "Claimed, false in the worst case: the published argument that one entity changes the sum of a batch by "

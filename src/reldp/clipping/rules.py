@@ -3,9 +3,8 @@
 There is one class per rule. Each states its sensitivity and the layout of its clip units
 (theory.md 2); the plan hands these numbers to the accountant, and nothing else does. The accountant
 assumes that one tuple adds at most one clip norm to the sum, so larger thresholds are refused.
-Sensitivities are in units of ``clip_norm``: u is the entity in which two neighboring graphs differ, i
-the number of its relations in the batch, j whether it is a negative of a tuple whose positive does not
-touch it.
+Sensitivities are in units of ``clip_norm``; u is the entity
+in which two neighboring graphs differ.
 
 `TupleClipping` and `PairClipping` are local: what a tuple contributes depends on that tuple alone.
 `FrequencyClipping` is the published FREQ-CLIP rule, kept for reproduction. Its status is "claimed",
@@ -63,7 +62,8 @@ class ClippingRule(ABC):
 
     Attributes:
         name: Name in plans, flags and certificates.
-        status: ``"proven"`` for the rules of theory.md 3, else ``"claimed"``, the default: a subclass has no proof.
+        status: ``"proven"`` for the rules of theory.md 2 with a proof in 3, else ``"claimed"``, the default: a
+            subclass has no proof.
         is_local: Whether a tuple's contribution depends on that tuple alone, which the proofs need.
         splits_tuples: Whether a clip unit is one pair of a tuple, so that the loss must be a sum over
             negatives.
@@ -93,11 +93,14 @@ class ClippingRule(ABC):
         return 1
 
     def replacement_sensitivity(self, num_negatives: int) -> float:
-        """How far the sum moves when another entity takes u's place as a negative (theory.md 3.1)."""
+        """Return the bound on the change of the sum when another entity replaces u as a negative (theory.md 3.1)."""
         return 2.0
 
     def removal_sensitivity(self) -> float | None:
-        """How far the sum moves without the tuple that has u as a negative (theory.md 3.2); None if not local."""
+        """Return the bound on the change of the sum without the tuple of which u is a negative (theory.md 3.2).
+
+        None for a rule that is not local.
+        """
         return 1.0 if self.is_local else None
 
     def thresholds(
@@ -205,6 +208,10 @@ class FrequencyClipping(ClippingRule):
         "every tuple gradient is clipped by how often its entities occur in the batch; "
         "the published sensitivity claim is false in the worst case"
     )
+
+    def replacement_sensitivity(self, num_negatives: int) -> float:
+        """Return the published claim, 1, which is false in the worst case (theory.md 2.1)."""
+        return 1.0
 
     def _thresholds(
         self, positives: npt.NDArray[np.int64], negatives: npt.NDArray[np.int64], clip_norm: float

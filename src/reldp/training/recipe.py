@@ -167,6 +167,11 @@ class Recipe:
         from reldp.graph.bundled import open_graph
 
         place = self.values["data"]["public_pool"]
+        if place is None and self.values["privacy"]["negatives"] == "public":
+            raise ConfigError(
+                "`data.public_pool` must name a graph of public entities when negatives are public, got none. "
+                "Use --set data.public_pool=PATH."
+            )
         return None if place is None else open_graph(place, show_ids=show_ids)
 
     def _target(self) -> float | None:
@@ -268,7 +273,7 @@ class Recipe:
         )
 
     def encoder(self, capped: "CappedGraph") -> "Encoder":
-        """Return the text model that is named; else an MLP on the graph's features, or MiniLM on its texts."""
+        """Return the text model that is named; else layers on the graph's features, or MiniLM on its texts."""
         from reldp.encoders import FeatureEncoder, TextEncoder
         from reldp.encoders.default_model import DEFAULT_MODEL
 

@@ -119,7 +119,9 @@ _DATA = {
     ),
     "drop": Setting(
         "list",
-        "Kinds of damage to drop and count instead of refusing the graph, such as duplicate_relations.",
+        "Kinds of invalid rows to drop and count instead of refusing the graph, among bad_features, duplicate_ids, "
+        "duplicate_relations, empty_text, extra_columns, malformed_lines, missing_ids, relation_columns, "
+        "self_relations and unknown_ids.",
         default=[],
     ),
     "public_pool": Setting(
@@ -205,20 +207,23 @@ _TARGET = {
     ),
     "noise_multiplier": Setting(
         "number",
-        "Standard deviation of the noise, divided by the clip norm; instead of target_epsilon.",
+        "Standard deviation of the noise divided by the clip norm, instead of a target epsilon. With private sizes, "
+        "epsilon then holds only conditionally on the released bounds.",
         "1.0",
     ),
     "delta": Setting(
-        "number", "Delta (default: a tenth of 1/entities, or of their lower bound).", "1e-6"
+        "number",
+        "Delta (default: 0.1 / N, N being the number of entities or its lower bound).",
+        "1e-6",
     ),
 }
 _SIZES = {
     "sizes": Setting(
         "text",
         "What a plan knows about the numbers of entities and relations: private (noisy bounds, "
-        "released once per graph for a little epsilon, which is included), declared (bounds that you "
-        "know without looking at the data), or public (the exact numbers, which the certificate then "
-        "prints).",
+        "released once per capped graph, that is, per max_degree and cap_seed, for a little epsilon, which is "
+        "included; other releases are not), declared (bounds that you know without looking at the data), or "
+        "public (the exact numbers, which the certificate then prints).",
         choices=SIZES,
     ),
     "min_entities": Setting(
@@ -238,19 +243,21 @@ _STEPS = {
         "1000",
     ),
     "num_steps": Setting(
-        "whole number", "Number of steps (default: suggested for the graph).", "1000"
+        "whole number",
+        "Number of steps (default: about 2.5 passes over the relations).",
+        "1000",
     ),
     "expected_batch_size": Setting(
-        "number", "Expected relations per batch (default: suggested for the graph).", "256"
+        "number",
+        "Expected relations per batch (default: a power of two, at most 256 and 0.5 % of the relations).",
+        "256",
     ),
     "sample_rate": Setting(
         "number",
         "Probability that a relation enters a batch; instead of expected_batch_size.",
         "0.001",
     ),
-    "num_negatives": Setting(
-        "whole number", "Negatives per relation (default: suggested for the graph).", "4"
-    ),
+    "num_negatives": Setting("whole number", "Negatives per relation (default: 4).", "4"),
 }
 _MECHANISM = {
     "clip_norm": Setting("number", "Largest gradient norm of one tuple. Does not change epsilon."),
@@ -259,7 +266,11 @@ _MECHANISM = {
         "Clipping rule. The claim of the frequency rule is false in the worst case.",
         choices=CLIPPING_RULES,
     ),
-    "negatives": Setting("text", "Entities that negatives are drawn from.", choices=NEGATIVE_POOLS),
+    "negatives": Setting(
+        "text",
+        "Entities that negatives are drawn from. public needs --set data.public_pool=PATH.",
+        choices=NEGATIVE_POOLS,
+    ),
     "unit": Setting("text", "What is protected; the relation level is weaker.", choices=UNITS),
     "analysis": Setting("text", "Proof that gives epsilon; best is the smaller.", choices=ANALYSES),
 }
