@@ -209,6 +209,24 @@ def test_commands_are_imported_by_nobody_but_the_program():
     assert {i.importer for i in outside} <= {"reldp.__main__"}
 
 
+def test_integrations_are_loaded_by_the_methods_of_graphs_and_by_nobody_else():
+    inside = [i for i in IMPORTS if part(i.imported) == "integrations"]
+    outside = [i for i in inside if part(i.importer) != "integrations"]
+    assert {i.importer for i in outside} <= {
+        "reldp.graph.conversions",
+        "reldp.graph.entity_graph",
+    }
+    assert not any(i.at_once for i in outside)
+
+
+@pytest.mark.parametrize("name", ["datasets", "networkx", "pandas", "polars", "pyg", "tables"])
+def test_an_integration_of_data_can_be_imported_without_its_library(name):
+    """`require` imports a library where it is used, so that the module itself always loads."""
+    module = f"reldp.integrations.{name}"
+    needed = {top(i.imported) for i in IMPORTS if i.importer == module and i.at_once}
+    assert needed <= {*LIGHT, *sys.stdlib_module_names, "reldp"}
+
+
 def test_there_is_no_import_cycle():
     edges = {
         module: {i.imported for i in IMPORTS if i.importer == module and i.at_once} & set(MODULES)

@@ -10,12 +10,15 @@ import math
 from collections.abc import Collection
 from typing import Any, overload
 
+from reldp._plan_suggestion import lacks_settings
 from reldp._validate import check, check_integer, check_name, check_number
 from reldp.clipping import ClippingRule, get_rule
 from reldp.errors import PlanError
+from reldp.graph.capped import CappedGraph
 
 __all__ = [
     "ClippingSetting",
+    "check_capped",
     "check_graph_settings",
     "check_rule",
     "check_sizes",
@@ -56,6 +59,20 @@ def check_graph_settings(
     if target_epsilon is not None and "noise_multiplier" in settings:
         raise PlanError(
             "`noise_multiplier` must not be given with a target epsilon. Leave one out."
+        )
+    if target_epsilon is None and "noise_multiplier" not in settings and lacks_settings(settings):
+        raise PlanError(
+            "`target_epsilon` must be given where settings are suggested, got none. Give it, or "
+            "`noise_multiplier`; 4 is a common target."
+        )
+
+
+def check_capped(capped: object) -> None:
+    """Refuse a graph whose degrees are not bounded."""
+    if not isinstance(capped, CappedGraph):
+        raise PlanError(
+            f"`capped` must be a CappedGraph, got {type(capped).__name__}. Bound the degrees first, "
+            "with graph.cap_degrees or graph.promise_degrees."
         )
 
 

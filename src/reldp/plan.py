@@ -24,12 +24,14 @@ import numpy.typing as npt
 from reldp._plan_settings import (
     LARGEST,
     ClippingSetting,
+    check_capped,
     check_graph_settings,
     check_rule,
     check_sizes,
     checked_pool_size,
     rate_and_batch_size,
 )
+from reldp._plan_suggestion import with_suggestions
 from reldp._validate import (
     ACCOUNTANTS,
     ANALYSES,
@@ -306,6 +308,9 @@ class PrivacyPlan:
     ) -> "PrivacyPlan":
         """Make a plan for a capped graph; with a target the noise is calibrated to it.
 
+        A target alone is enough: negatives, batch size and number of steps are then those that ``reldp inspect``
+        suggests and ``reldp train`` uses. They follow from the bounds on the sizes and reveal nothing else.
+
         With private sizes, the default, the first call for a graph has a side effect: it draws noisy bounds on the
         sizes, which costs epsilon, and stores them in the state folder (``$RELDP_STATE_DIR``, else
         ``~/.local/state/reldp``) and in `sizes_folder`. Later calls reuse them at no further cost. Where these folders
@@ -320,10 +325,16 @@ class PrivacyPlan:
             max_relations: For declared sizes: upper bound on the number of relations.
             target_epsilon: Epsilon to calibrate noise_multiplier to; then noise_multiplier is not given.
             sizes_folder: The folder that the graph was read from, where private sizes are stored too.
-            **settings: The other fields of the plan. delta defaults to a tenth of 1 / num_entities. pool_size must be
-                given for public negatives; for unprotected ones it is replaced, unless sizes are declared.
+            **settings: The other fields of the plan, each instead of its suggestion. delta defaults to a tenth of
+                1 / num_entities. pool_size must be given for public negatives; for unprotected ones it is replaced,
+                unless sizes are declared.
+
+        Raises:
+            PlanError: A setting is unknown, missing or breaks its rule, or the graph is too small for private sizes.
+            UnreachableTarget: No noise meets the target.
         """
         check_graph_settings([field.name for field in fields(cls)], settings, target_epsilon)
+        check_capped(capped)
         bounds = bounds_for(
             capped,
             sizes=sizes,
@@ -339,6 +350,9 @@ class PrivacyPlan:
         taken = bounds.delta
         if "delta" not in settings:
             settings["delta"], taken = bounds.default_delta()
+        settings = with_suggestions(
+            settings, max_degree=capped.max_degree, num_relations=bounds.max_relations
+        )
         plan = cls(
             num_entities=bounds.min_entities,
             num_relations=bounds.max_relations,

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from reldp._plan_suggestion import suggest_settings
 from reldp.cli.main import main
 from reldp.graph import EntityGraph, bundled
-from reldp.graph.inspection import suggest_settings
 from reldp.plan import PrivacyPlan
 
 

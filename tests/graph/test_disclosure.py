@@ -21,10 +21,13 @@ from reldp.encoders.tokens import TokenTable
 from reldp.errors import InputError
 from reldp.graph import EntityGraph
 from reldp.graph.disclosure import column_words, columns_words, guarded, reason_words, type_words
-from reldp.graph.interop import from_networkx, from_pandas, from_pyg, from_scipy
 from reldp.graph.recipes.pairs import pairs
 from reldp.graph.splits import split_by_column
 from reldp.graph.validation import checked_entities
+from reldp.integrations.networkx import from_networkx
+from reldp.integrations.pandas import from_pandas
+from reldp.integrations.pyg import from_pyg
+from reldp.integrations.scipy import from_scipy
 from tests.graph.folders import ENTITIES, RELATIONS, arrow, folder_of, parquet
 
 CANARY = "bob@example.com"

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reldp.errors import GraphError
 from reldp.graph import EntityGraph
-from reldp.graph.inspection import inspect_graph, suggest_settings
+from reldp.graph.inspection import inspect_graph
 
 # a is a hub of degree 5; e and f share a text; g is alone.
 HUB = EntityGraph.from_lists(
@@ -78,8 +77,6 @@ def test_no_text_and_no_id_leaves_the_inspection() -> None:
 def test_an_empty_graph_is_refused() -> None:
     graph = EntityGraph.from_lists(["a", "b"], [("a", "b")], text=["x", "y"])
     empty = graph.replace(relations=graph.relations[:0].copy(), record=graph.record)
-    with pytest.raises(GraphError, match="a relation to plan for"):
-        suggest_settings(5, 0)
     assert inspect_graph(empty).degrees.num_isolated == 2
 
 
@@ -102,17 +99,6 @@ def test_counts_equal_those_of_a_slow_program(
     assert report.texts.longest_words == max(len(text.split()) for text in texts)
     shares = [cap.share for cap in report.caps]
     assert shares == sorted(shares)
-
-
-@pytest.mark.parametrize(
-    ("num_relations", "batch", "steps"),
-    [(1, 1, 2), (1000, 4, 620), (9000, 32, 700), (60_000, 256, 590)],
-)
-def test_suggested_settings_follow_the_size(num_relations: int, batch: int, steps: int) -> None:
-    suggested = suggest_settings(2, num_relations)
-    assert (suggested.max_degree, suggested.num_negatives) == (2, 4)
-    assert suggested.expected_batch_size == batch
-    assert suggested.num_steps == steps
 
 
 def test_what_speaks_against_own_texts_and_features_becomes_a_warning() -> None:

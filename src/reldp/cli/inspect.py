@@ -1,6 +1,6 @@
 """``reldp inspect``: sizes and degrees of a graph, what capping keeps, and a suggested plan.
 
-The counting is in `reldp.graph.inspection`, the plan in `reldp.training.suggestion`.
+The counting is in `reldp.graph.inspection`, the plan in `reldp._plan_suggestion`.
 """
 
 import json
@@ -13,18 +13,17 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from reldp._plan_suggestion import Suggestion, suggest
 from reldp._validate import SIZES, default_of
 from reldp.cli.commands import Command, option
 from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
 from reldp.cli.output import round_up
 from reldp.plan import PrivacyPlan
 from reldp.training.recipe_settings import SECTIONS
-from reldp.training.suggestion import suggest
 
 if TYPE_CHECKING:
     from reldp.graph.inspection import GraphInspection
     from reldp.graph.sizes import SizeBounds
-    from reldp.training.suggestion import Suggestion
 
 __all__ = ["command"]
 
@@ -261,7 +260,7 @@ def _caps(report: "GraphInspection") -> Group:
     return _section("What capping keeps", Group(table, *hints, Text(_FIXED_DEGREE)))
 
 
-def _plans(suggestion: "Suggestion") -> Group:
+def _plans(suggestion: Suggestion) -> Group:
     settings, bounds, plans = suggestion.settings, suggestion.bounds, suggestion.plans
     if settings is None or bounds is None:
         return _section("Suggested plan", Text(suggestion.note))

@@ -31,6 +31,7 @@ from reldp.errors import GraphError
 from reldp.graph.capped import CappedGraph, CappingReport
 from reldp.graph.capping import degrees, kept_relations, read_only
 from reldp.graph.columns import single, values_at, vectors
+from reldp.graph.conversions import Conversions
 from reldp.graph.disclosure import SHOW_HINT, guarded
 from reldp.graph.fingerprint import fingerprint
 from reldp.graph.reading import GraphFiles, read_files, read_folder
@@ -45,7 +46,7 @@ _ENDPOINTS = {0: "source", 1: "target"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class EntityGraph:
+class EntityGraph(Conversions):
     """A graph of entities, made by `read` and the `from_...`, which check everything.
 
     Attributes:
@@ -124,11 +125,12 @@ class EntityGraph:
         record: GraphRecord | None = None,
         show_ids: bool = False,
     ) -> "EntityGraph":
-        """Return a graph from two Arrow tables.
+        """Return a graph from two tables: of pyarrow, Polars, Hugging Face datasets, DuckDB.
 
         Args:
             entities: Columns `id`, `text` and/or `features`, optionally `protected`, and further
-                ones.
+                ones; as pyarrow or pandas table, as dataset, as dictionary of columns, or as
+                anything with `__arrow_c_stream__`.
             relations: Columns `source` and `target`, ids of entities.
             drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`).
             record: Where the data comes from.
@@ -137,11 +139,15 @@ class EntityGraph:
         Raises:
             GraphError: The tables do not form a graph.
         """
-        files = GraphFiles(
-            entities=SourceTable(table=entities, name="entities", show_ids=show_ids),
-            relations=SourceTable(table=relations, name="relations", show_ids=show_ids),
-            record=record or GraphRecord(),
-        )
+        from reldp.integrations.tables import as_arrow
+
+        tables = {
+            name: SourceTable(
+                table=as_arrow(table, name, show_ids=show_ids), name=name, show_ids=show_ids
+            )
+            for name, table in (("entities", entities), ("relations", relations))
+        }
+        files = GraphFiles(**tables, record=record or GraphRecord())
         return cls._checked(files, drop_kinds(drop))
 
     @classmethod

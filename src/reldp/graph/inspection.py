@@ -2,8 +2,8 @@
 
 Guarantees: nothing but counts and lengths leaves this module, never a text, and an id only where
 asked for. The counts are computed from the data without noise, so they are **sensitive**: look at
-them on the side of the data. Public: :func:`inspect_graph`, :class:`GraphInspection`,
-:func:`suggest_settings`. theory.md 2.2 says what capping means for the guarantee.
+them on the side of the data. Public: :func:`inspect_graph`, :class:`GraphInspection`. theory.md 2.2
+says what capping means for the guarantee.
 
 >>> from reldp.graph import EntityGraph
 >>> star = EntityGraph.from_lists("abcd", [("a", "b"), ("a", "c"), ("a", "d")], text=["x"] * 4)
@@ -12,7 +12,6 @@ them on the side of the data. Public: :func:`inspect_graph`, :class:`GraphInspec
 (3, 2, 4)
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -33,10 +32,8 @@ __all__ = [
     "DegreeBar",
     "DegreeSummary",
     "GraphInspection",
-    "SuggestedSettings",
     "TextSummary",
     "inspect_graph",
-    "suggest_settings",
 ]
 
 CAPS = (2, 5, 10, 20)
@@ -152,23 +149,6 @@ class GraphInspection:
     def to_json(self) -> dict[str, Any]:
         """Return the inspection as plain values for ``json.dumps``."""
         return {**asdict(self), "warnings": list(self.warnings), "sensitive": True}
-
-
-@dataclass(frozen=True, kw_only=True)
-class SuggestedSettings:
-    """Settings of a first plan: a start to measure from, not an optimum.
-
-    Attributes:
-        max_degree: The bound to cap at.
-        num_negatives: Negatives per positive.
-        expected_batch_size: Relations per step on average.
-        num_steps: Steps, about two and a half passes over the capped relations.
-    """
-
-    max_degree: int
-    num_negatives: int
-    expected_batch_size: int
-    num_steps: int
 
 
 def _bars(counts: npt.NDArray[np.int64]) -> tuple[DegreeBar, ...]:
@@ -291,30 +271,4 @@ def inspect_graph(
         mentions=find_mentions(graph, show_ids=show_ids) if graph.has_text else None,
         derived=None if graph.features is None else find_derived(graph),
         record=asdict(graph.record),
-    )
-
-
-def suggest_settings(max_degree: int, num_relations: int) -> SuggestedSettings:
-    """Return settings to start from, by size alone.
-
-    Batches hold at most half a percent of the relations (amplification by sampling fades above
-    that) and at most 256; the steps make about two and a half passes: with a target of epsilon,
-    more steps need more noise.
-
-    Args:
-        max_degree: The bound that the graph is capped at.
-        num_relations: Relations to plan for: a public bound on their number (`SizeBounds`), or the
-            exact number where it is public. Settings that follow from a sensitive number tell it.
-    """
-    size = num_relations
-    if size < 1:
-        raise GraphError("The graph must have a relation to plan for, got none.")
-    batch = 2 ** int(math.log2(min(max(size / 200, 1), 256)))
-    steps = max(1, round(2.5 * size / batch))
-    scale = 10 ** max(len(str(steps)) - 2, 0)  # two significant digits
-    return SuggestedSettings(
-        max_degree=max_degree,
-        num_negatives=4,
-        expected_batch_size=batch,
-        num_steps=round(steps / scale) * scale,
     )

@@ -36,6 +36,7 @@ DROPPABLE: dict[str, str] = {
     "extra_columns": "entity columns of a type that a graph cannot keep",
     "malformed_lines": "lines of a text file with the wrong number of columns",
     "missing_ids": "entities and relations with a missing id",
+    "other_texts": "texts of an id after its first one, in a table of pairs",
     "relation_columns": "relation columns other than source and target",
     "self_relations": "relations of an entity with itself",
     "unknown_ids": "relations that name an entity that is not there",

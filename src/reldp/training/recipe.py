@@ -249,7 +249,6 @@ class Recipe:
 
     def plan(self, capped: "CappedGraph", pool: Any = None) -> "PrivacyPlan":
         """Return the plan for the graph; missing settings follow from the bounds on its sizes."""
-        from reldp.graph.inspection import suggest_settings
         from reldp.plan import PrivacyPlan
 
         given = {k: v for k, v in self.values["privacy"].items() if v is not None}
@@ -262,12 +261,6 @@ class Recipe:
         given.pop("min_unprotected", None)
         if pool_size is not None:
             given["pool_size"] = pool_size
-        if {"num_negatives", "num_steps"} - set(given) or not _has_rate(given):
-            suggested = suggest_settings(capped.max_degree, self.bounds(capped).max_relations)
-            given.setdefault("num_negatives", suggested.num_negatives)
-            given.setdefault("num_steps", suggested.num_steps)
-            if not _has_rate(given):
-                given["expected_batch_size"] = float(suggested.expected_batch_size)
         return PrivacyPlan.for_graph(
             capped, target_epsilon=target, sizes_folder=self._folder(), **self._sizes(), **given
         )
@@ -297,10 +290,6 @@ def _parsed(text: str) -> dict[str, dict[str, Any]]:
         raise ConfigError(
             "The recipe must be TOML, got a number or a list that is too long."
         ) from None
-
-
-def _has_rate(given: Mapping[str, Any]) -> bool:
-    return "sample_rate" in given or "expected_batch_size" in given
 
 
 def _refuse_old_section(given: Mapping[str, Any]) -> None:

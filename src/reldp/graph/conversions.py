@@ -1,0 +1,316 @@
+"""Constructors and results of `EntityGraph` for the libraries that people keep their data in.
+
+The code for each library is in `reldp.integrations` and is imported when it is called. Every
+constructor validates as `EntityGraph.read` does.
+
+Inside the package: `Conversions`, the base class of `EntityGraph`.
+
+>>> from reldp.graph import EntityGraph
+>>> pairs = {"query": ["tent"], "product": ["sleeping mat"]}
+>>> EntityGraph.from_pairs(pairs, left="query", right="product", ids="text")
+EntityGraph(2 entities, 1 relations, text)
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+
+from reldp.graph.disclosure import guarded
+from reldp.graph.pairs import pair_columns, pair_files
+from reldp.graph.sources import drop_kinds
+
+if TYPE_CHECKING:
+    from reldp.graph.entity_graph import EntityGraph
+    from reldp.graph.reading import GraphFiles
+    from reldp.graph.record import GraphRecord
+
+__all__ = ["Conversions"]
+
+
+class Conversions:
+    """What `EntityGraph` can be made from, and what it can be turned into."""
+
+    @classmethod
+    def _checked(cls, files: "GraphFiles", drop: frozenset[str]) -> Self:
+        raise NotImplementedError
+
+    @classmethod
+    def from_pairs(
+        cls,
+        pairs: Any,
+        *,
+        left: str,
+        right: str,
+        left_id: str | None = None,
+        right_id: str | None = None,
+        ids: str | None = None,
+        prefixes: tuple[str, str] | None = None,
+        protected: str = "both",
+        drop: Iterable[str] = (),
+        record: "GraphRecord | None" = None,
+        show_ids: bool = False,
+    ) -> Self:
+        """Return a graph from one table of pairs: each row is a relation between two texts.
+
+        *What an entity is.* The guarantee protects entities, so the table must say which texts
+        belong to the same one, and ids are never guessed. With `left_id` and `right_id`, equal ids
+        are one entity, on whichever side they stand; two ids with the same text are two entities.
+        With ``ids="text"``, equal texts are one entity and the text is its id: a person whose name
+        is spelled in two ways is then two entities, each protected on its own only.
+
+        Args:
+            pairs: Table of pandas, pyarrow, Polars or Hugging Face datasets, everything with
+                `__arrow_c_stream__` or `__dataframe__`, or a dictionary of columns.
+            left: Column of texts, such as "anchor".
+            right: Column of texts, such as "positive".
+            left_id: Column with the ids of the entities on the left: strings or integers.
+            right_id: Column with the ids of the entities on the right.
+            ids: "text" if equal texts are one entity; then there are no columns of ids.
+            prefixes: Two strings to put before the ids of left and right, if the same id means
+                different entities there: customer 7 and product 7.
+            protected: Side whose entities are protected: "both", "left" or "right". An entity that
+                occurs on both sides is protected.
+            drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`), such
+                as "duplicate_relations", or "other_texts" to use the first text of an id.
+            record: Where the data comes from.
+            show_ids: Whether errors may show ids; by default they give counts and places only.
+
+        Returns:
+            The graph; a column that is not named here is not in it.
+
+        Raises:
+            GraphError: The table does not form a graph, or does not say what an entity is.
+
+        Warns:
+            AmbiguousEntityWarning: Texts differ in case or spaces only (``ids="text"``), or no id
+                occurs twice although texts do.
+        """
+        from reldp.integrations.tables import as_arrow
+
+        kinds = drop_kinds(drop)
+        columns = pair_columns(left, right, left_id, right_id, ids)
+        table = as_arrow(pairs, "pairs", columns=columns, show_ids=show_ids)
+        with guarded("pairs", show_ids=show_ids):
+            files = pair_files(
+                table,
+                left=left,
+                right=right,
+                left_id=left_id,
+                right_id=right_id,
+                ids=ids,
+                prefixes=prefixes,
+                protected=protected,
+                drop=kinds,
+                record=record,
+                show_ids=show_ids,
+            )
+        return cls._checked(files, kinds)
+
+    @classmethod
+    def from_pandas(
+        cls,
+        entities: Any,
+        relations: Any,
+        *,
+        drop: Iterable[str] = (),
+        record: "GraphRecord | None" = None,
+        show_ids: bool = False,
+    ) -> "EntityGraph":
+        """Return a graph from two pandas data frames; an index named `id` counts as a column.
+
+        Args:
+            entities: Columns `id`, `text` and/or `features`, optionally `protected`, and further
+                ones.
+            relations: Columns `source` and `target`, ids of entities.
+            drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`).
+            record: Where the data comes from.
+            show_ids: Whether errors may show ids; by default they give counts and places only.
+
+        Raises:
+            GraphError: The tables do not form a graph.
+        """
+        from reldp.integrations.pandas import from_pandas
+
+        return from_pandas(entities, relations, drop=drop, record=record, show_ids=show_ids)
+
+    @classmethod
+    def from_networkx(
+        cls,
+        network: Any,
+        *,
+        drop: Iterable[str] = (),
+        record: "GraphRecord | None" = None,
+        show_ids: bool = False,
+    ) -> "EntityGraph":
+        """Return a graph from a networkx graph: nodes are ids, node attributes are columns.
+
+        Args:
+            network: The networkx graph. Attributes of edges are relation columns, which are refused
+                unless `drop` names "relation_columns".
+            drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`).
+            record: Where the data comes from.
+            show_ids: Whether errors may show ids; by default they give counts and places only.
+
+        Raises:
+            GraphError: The network does not form a graph.
+        """
+        from reldp.integrations.networkx import from_networkx
+
+        return from_networkx(network, drop=drop, record=record, show_ids=show_ids)
+
+    @classmethod
+    def from_scipy(
+        cls,
+        adjacency: Any,
+        *,
+        text: Sequence[str] | None = None,
+        features: Any = None,
+        ids: Any = None,
+        protected: Any = None,
+        drop: Iterable[str] = (),
+        record: "GraphRecord | None" = None,
+        show_ids: bool = False,
+    ) -> "EntityGraph":
+        """Return a graph from a square sparse matrix: every entry that is not zero is a relation.
+
+        Args:
+            adjacency: (n, n) SciPy sparse matrix or array of zeros and ones; symmetric, or each
+                pair once.
+            text: n texts.
+            features: (n, d) numbers.
+            ids: n ids; 0..n-1 by default.
+            protected: n booleans; all true by default.
+            drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`).
+            record: Where the data comes from.
+            show_ids: Whether errors may show ids; by default they give counts and places only.
+
+        Raises:
+            GraphError: The matrix and the columns do not form a graph.
+        """
+        from reldp.integrations.scipy import from_scipy
+
+        return from_scipy(
+            adjacency,
+            text=text,
+            features=features,
+            ids=ids,
+            protected=protected,
+            drop=drop,
+            record=record,
+            show_ids=show_ids,
+        )
+
+    @classmethod
+    def from_pyg(
+        cls,
+        data: Any,
+        *,
+        text: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+        ids: Any = None,
+        edge_types: Sequence[tuple[str, str, str]] | None = None,
+        protected_types: Collection[str] | None = None,
+        drop: Iterable[str] = (),
+        record: "GraphRecord | None" = None,
+        show_ids: bool = False,
+    ) -> "EntityGraph":
+        """Return a graph from a PyTorch Geometric `Data` or `HeteroData`.
+
+        Features come from `x` and relations from `edge_index`; `text`, `ids` and `protected` are
+        taken if the object has them. An `edge_attr` is refused unless `drop` names
+        "relation_columns". What else it holds is named in the record and left out.
+
+        Args:
+            data: The `Data` or `HeteroData`. The ids of a `HeteroData` get their type as a prefix
+                ("user:7"), and the types become the column `node_type`.
+            text: One text per node; for a `HeteroData` a dictionary of such lists by node type.
+            ids: One id per node, as `text`; 0..n-1 by default.
+            edge_types: Types of edges of a `HeteroData` that become relations. They must be given
+                if there are several.
+            protected_types: Types of nodes of a `HeteroData` that are protected; all by default.
+            drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`).
+            record: Where the data comes from.
+            show_ids: Whether errors may show ids; by default they give counts and places only.
+
+        Raises:
+            GraphError: The object does not form a graph.
+        """
+        from reldp.integrations.pyg import from_pyg
+
+        return from_pyg(
+            data,
+            text=text,
+            ids=ids,
+            edge_types=edge_types,
+            protected_types=protected_types,
+            drop=drop,
+            record=record,
+            show_ids=show_ids,
+        )
+
+    def to_pairs(
+        self: Any,
+        *,
+        left: str = "left",
+        right: str = "right",
+        left_id: str = "left_id",
+        right_id: str = "right_id",
+    ) -> Any:
+        """Return the relations as an Arrow table of pairs: two columns of ids, two of texts.
+
+        Entities without a relation are not in it. Pass the table to `pandas`, `polars.from_arrow` or
+        `datasets.Dataset`.
+
+        Raises:
+            GraphError: The graph has no texts.
+        """
+        columns = {}
+        for end, (name, text) in enumerate(((left_id, left), (right_id, right))):
+            rows = self.relations[:, end]
+            columns[name] = self.ids.take(pa.array(rows))
+            columns[text] = pa.array(self.text(rows), pa.large_string())
+        return pa.table(columns)
+
+    def to_pandas(self: Any) -> tuple[Any, Any]:
+        """Return the entities and the relations (`source` and `target`, by id) as data frames."""
+        from reldp.integrations.pandas import to_pandas
+
+        return to_pandas(self)
+
+    def to_polars(self: Any) -> tuple[Any, Any]:
+        """Return the entities and the relations (`source` and `target`, by id) as Polars frames."""
+        from reldp.integrations.polars import to_polars
+
+        return to_polars(self)
+
+    def to_datasets(self: Any) -> tuple[Any, Any]:
+        """Return the entities and the relations (`source` and `target`, by id) as HF datasets."""
+        from reldp.integrations.datasets import to_datasets
+
+        return to_datasets(self)
+
+    def to_networkx(self: Any) -> Any:
+        """Return an undirected `networkx.Graph`; columns become node attributes."""
+        from reldp.integrations.networkx import to_networkx
+
+        return to_networkx(self)
+
+    def to_scipy(self: Any) -> Any:
+        """Return the symmetric (n, n) `scipy.sparse.csr_array` of zeros and ones."""
+        from reldp.integrations.scipy import to_scipy
+
+        return to_scipy(self)
+
+    def to_pyg(self: Any, *, node_type: str | None = None) -> Any:
+        """Return a PyTorch Geometric `Data` with both directions of every relation.
+
+        It holds `edge_index` and `num_nodes`; `x` where there are features; `ids`, and `text` where
+        there is text, as lists.
+
+        Args:
+            node_type: Column of node types, such as "node_type"; then the result is a `HeteroData`
+                with edges ``(type, "related_to", type)``.
+        """
+        from reldp.integrations.pyg import to_pyg
+
+        return to_pyg(self, node_type=node_type)
