@@ -21,6 +21,7 @@ def test_every_example_is_tested_here():
     assert sorted(path.name for path in EXAMPLES.glob("*.py")) == [
         "customers_and_products.py",
         "dense_features.py",
+        "pairs_from_a_data_frame.py",
         "text_graph.py",
     ]
 
@@ -46,6 +47,25 @@ def test_a_text_graph(tmp_path, capsys):
     assert certificate.epsilon <= 4
     assert certificate.values["plan"]["sizes"] == "private"
     assert "after:" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore::reldp.training.advice.PoorPlanWarning")
+def test_pairs_from_a_data_frame(tmp_path, capsys):
+    import reldp
+
+    graph = reldp.EntityGraph.read(write_graph(tmp_path / "graph", 0, 2000))
+    pairs = graph.to_pairs(left="anchor", right="positive").to_pandas()
+    model = str(write_model("bert", tmp_path / "model"))
+    certificate = example("pairs_from_a_data_frame.py")(
+        model, pairs, str(tmp_path / "run"), num_steps=2, expected_batch_size=4
+    )
+    assert 3 < certificate.epsilon <= 4
+    assert certificate.values["plan"]["num_negatives"] == 4  # suggested
+    assert "(2, " in capsys.readouterr().out
+
+
+def test_the_examples_of_the_ecosystem_are_short():
+    assert len((EXAMPLES / "pairs_from_a_data_frame.py").read_text().splitlines()) <= 40
 
 
 def test_dense_features_learn(tmp_path, capsys):

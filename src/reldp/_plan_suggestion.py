@@ -3,8 +3,8 @@
 `PrivacyPlan.for_graph`, `reldp train` and `reldp inspect` take what is not given from `suggest_settings`. Settings
 that follow from exact sizes would reveal them to whoever sees the plan (docs/theory.md 2.4), so a suggestion is made
 from bounds only. Private bounds are released once per capped graph and cost epsilon: inspecting a graph must not spend
-it unasked. Without a stored release `suggest` gives no plan but the epsilon that a release would cost, unless the caller
-asks for one.
+it unasked. Without a stored release `suggest` gives no plan but the epsilon that a release would cost, unless the
+caller asks for one.
 
 Inside the package: `SuggestedSettings`, `Suggestion`, `suggest`, `suggest_settings`, `with_suggestions`.
 

@@ -33,6 +33,7 @@ COMMANDS = {
     "prepare": "Make a graph folder from WordNet, Debian or pairs of texts.",
     "train": "Train an encoder on a private graph, and certify the result.",
     "evaluate": "Evaluate how well an encoder predicts relations.",
+    "encode": "Write the embeddings of a graph's entities to a file.",
     "verify": "Check a run's certificate against its ledger.",
     "report": "Write an HTML report about a run.",
     "audit": "Try to refute the epsilon of a plan or a run.",

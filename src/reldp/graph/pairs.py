@@ -207,13 +207,13 @@ def _entities(
     source = _first(codes, texted, num)  # where an entity's text comes from, -1 if nowhere
     spelled = mentions.texts.dictionary_encode().indices
     words = pc.fill_null(spelled.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
-    others = texted[words[texted] != words[source[codes[texted]]]]
-    across = bool(np.any(others % 2 != source[codes[others]] % 2))
+    differing = texted[words[texted] != words[source[codes[texted]]]]
+    across = bool(np.any(differing % 2 != source[codes[differing]] % 2))
     fix = "Correct them"
     if across:
         fix += ", set `prefixes` if the ids of left and right are about different entities"
-    rows = np.unique(others // 2)
-    show = partial(_show_id, mentions, {int(o) // 2: int(codes[o]) for o in others[::-1][-100:]})
+    rows = np.unique(differing // 2)
+    show = partial(_show_id, mentions, {int(o) // 2: int(codes[o]) for o in differing[::-1][-100:]})
     checks.check("other_texts", rows, "must give an id one text", "rows with another", fix, show)
     checks.finish()
     texts = mentions.texts.take(pa.array(source, mask=source < 0))

@@ -103,15 +103,15 @@ def _pairs(store: Any) -> Any:
 
 def _typed_pairs(data: Any, edge: EdgeType, starts: Mapping[str, int]) -> Any:
     """Return the relations of one type of edges as rows of the entities of all types."""
-    pairs, ends = _pairs(data[edge]), (edge[0], edge[2])
-    sizes = [int(data[kind].num_nodes) for kind in ends]
+    pairs, kinds = _pairs(data[edge]), (edge[0], edge[2])
+    sizes = [int(data[kind].num_nodes) for kind in kinds]
     num_wrong = int(((pairs < 0) | (pairs >= sizes)).any(axis=1).sum())
     if num_wrong:  # beyond its type, a number would name a node of the next type
         raise GraphError(
             f"`edge_index` must hold numbers of nodes of its two types, got {num_wrong} edges with "
             "others."
         )
-    return pairs + np.array([starts[kind] for kind in ends])
+    return pairs + np.array([starts[kind] for kind in kinds])
 
 
 def _noted(record: GraphRecord, stores: list[Any], drop: frozenset[str]) -> GraphRecord:
@@ -216,9 +216,9 @@ def _to_typed(graph: EntityGraph, column: str, data: Any, edge_index: Any, ones:
         within[rows] = np.arange(len(rows))
         data[kind].num_nodes = len(rows)
         _fill(data[kind], graph, rows, ones)
-    ends = kinds[np.asarray(_plain(edge_index))]  # (2, m)
-    for one, other in np.unique(ends, axis=1).T.tolist():
-        edges = np.flatnonzero((ends[0] == one) & (ends[1] == other))
+    endpoints = kinds[np.asarray(_plain(edge_index))]  # (2, m)
+    for one, other in np.unique(endpoints, axis=1).T.tolist():
+        edges = np.flatnonzero((endpoints[0] == one) & (endpoints[1] == other))
         numbers = within[np.asarray(_plain(edge_index))[:, edges]]
         data[one, "related_to", other].edge_index = edge_index.new_tensor(numbers)
     return data

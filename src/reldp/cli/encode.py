@@ -1,0 +1,115 @@
+"""``reldp encode``: embeddings of a graph's entities, as a Parquet file of ids and vectors."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from reldp._validate import POOLINGS
+from reldp.cli.commands import Command, option
+from reldp.cli.options import Integer, Word, device_option, json_option, show_ids_option
+from reldp.cli.output import print_json
+
+__all__ = ["command"]
+
+_MAIN = "Main options"
+_PRIVACY = "each embedding is computed from its entity's text or features without noise"
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        "reldp encode RUN --graph my-graph -o embeddings.parquet",
+        "reldp encode sentence-transformers/all-MiniLM-L6-v2 --graph wordnet-verbs -o verbs.parquet",
+    ],
+)
+@click.argument("source")
+@option(
+    "--graph",
+    required=True,
+    group=_MAIN,
+    metavar="GRAPH",
+    help="Graph whose entities are encoded: a graph folder or the name of a bundled graph.",
+)
+@option(
+    "-o",
+    "--output",
+    required=True,
+    group=_MAIN,
+    metavar="FILE",
+    help="Parquet file to write, with the columns id and embedding.",
+)
+@option("--overwrite", is_flag=True, group=_MAIN, help="Replace a file that exists.")
+@option(
+    "--pooling",
+    type=Word(POOLINGS),
+    help="Pooling of token embeddings (default: the pooling that the model was saved with).",
+)
+@option(
+    "--batch-size",
+    type=Integer(),
+    metavar="N",
+    help="Number of entities that are encoded at a time (default: by the lengths of their texts).",
+)
+@device_option
+@show_ids_option
+@json_option
+def command(
+    source: str,
+    graph: str,
+    output: str,
+    overwrite: bool,
+    pooling: str | None,
+    batch_size: int | None,
+    device: str | None,
+    show_ids: bool,
+    as_json: bool,
+) -> None:
+    """Write the embeddings of a graph's entities to a file.
+
+    SOURCE is a run folder, the folder of a model, or a model's name on the hub. The embeddings are sensitive: each is
+    computed from its entity's text or features without noise. The certificate of a run covers its encoder, and not
+    the texts that you encode with it. Memory use does not grow with the number of entities beyond the graph itself.
+    """
+    from reldp.encoders.device import default_device
+    from reldp.encoders.embedding_file import check_embedding_file, write_embeddings
+    from reldp.graph.bundled import open_graph
+    from reldp.training.trained import load_trained
+
+    check_embedding_file(output, overwrite=overwrite)  # before a model is loaded
+    data = open_graph(graph, show_ids=show_ids)
+    used_device = default_device() if device is None else device
+    settings = {} if pooling is None else {"pooling": pooling}
+    encoder = load_trained(source, **settings).to(used_device)
+    with _progress_bar() as progress:
+        count = write_embeddings(
+            encoder,
+            data,
+            output,
+            batch_size=batch_size,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    name = Path(output).name
+    if as_json:
+        fields = {"graph": Path(graph).name, "file": name, "num_entities": count}
+        fields |= {"dim": encoder.dim, "pooling": pooling, "device": used_device}
+        print_json({**fields, "privacy": f"sensitive: {_PRIVACY}"})
+        return
+    click.echo(
+        f"{name}: {count:,} embeddings of length {encoder.dim:,}, computed on {used_device}. "
+        f"Sensitive: {_PRIVACY}."
+    )
+
+
+@contextmanager
+def _progress_bar() -> Iterator[Callable[[int, int], None]]:
+    """Show a progress bar on a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("encoding", total=None)
+        yield lambda done, total: bar.update(task, advance=done, total=total)
