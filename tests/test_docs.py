@@ -70,6 +70,19 @@ def test_the_code_of_the_page_about_graphs_runs(tmp_path, monkeypatch):
     assert set(names["parts"]) >= {"train", "test"}
 
 
+def test_the_code_about_tables_of_other_libraries_runs():
+    text = (DOCS / "graphs.md").read_text()
+    section = text.partition("## Tables and graphs of other libraries\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    names = {"__name__": "page"}
+    exec(compile("\n".join(blocks), "graphs.md", "exec"), names)
+    assert len(blocks) == 2
+    assert names["shop"].num_entities == names["by_text"].num_entities == 3
+    assert names["table"].num_rows == 2
+    for method in re.findall(r"`(?:EntityGraph|graph)\.(\w+)\(", section):
+        assert callable(getattr(type(names["shop"]), method)), method
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_and_their_anchors_lead_somewhere(page):
     for target, anchor in links(page):

@@ -49,3 +49,9 @@ def test_no_pandas_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingDependency, match="pip install pandas"):
         to_pandas(graph())
+
+
+def test_an_index_counts_as_a_column_only_where_one_is_needed() -> None:
+    entities, relations = to_pandas(graph())
+    relations.index.name = "id"
+    assert from_pandas(entities.set_index("id"), relations) == graph()

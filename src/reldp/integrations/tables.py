@@ -123,18 +123,21 @@ def _wanted(
 
 def _from_pandas(table: Any, name: str, columns: Sequence[str] | None, show_ids: bool) -> Any:
     """Return a data frame column by column: Arrow's error would quote a value."""
-    levels = [level for level in table.index.names if level in ("id", *(columns or ()))]
-    if any(level not in table.columns for level in levels):
-        table = table.reset_index()  # an index named like a column that is needed counts as one
+    # An index that is named like a column that is needed counts as one.
+    needed = columns or (["id"] if name == "entities" else [])
+    if any(level in needed and level not in table.columns for level in table.index.names):
+        table = table.reset_index()
     names = [str(column) for column in table.columns]
-    wanted = names if columns is None else _wanted(names, name, columns, show_ids)
+    places = list(range(len(names)))
+    if columns is not None:
+        places = [names.index(column) for column in _wanted(names, name, columns, show_ids)]
     arrays = [
-        column_array(table.iloc[:, place], name, column_words(column, names, show_ids=show_ids))
-        for place, column in (
-            enumerate(names) if columns is None else ((names.index(c), c) for c in wanted)
+        column_array(
+            table.iloc[:, place], name, column_words(names[place], names, show_ids=show_ids)
         )
+        for place in places
     ]
-    return pa.Table.from_arrays(arrays, names=wanted)
+    return pa.Table.from_arrays(arrays, names=[names[place] for place in places])
 
 
 def _from_mapping(
