@@ -88,7 +88,7 @@ def lacks_settings(settings: Mapping[str, Any]) -> bool:
 
 
 def with_suggestions(
-    settings: Mapping[str, Any], *, max_degree: int, num_relations: int
+    settings: Mapping[str, Any], max_degree: int, num_relations: int
 ) -> dict[str, Any]:
     """Return the settings of a plan, with suggestions for those that are not given.
 

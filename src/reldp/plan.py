@@ -330,8 +330,7 @@ class PrivacyPlan:
                 unless sizes are declared.
 
         Raises:
-            PlanError: A setting is unknown, missing or breaks its rule, or the graph is too small for private sizes.
-            UnreachableTarget: No noise meets the target.
+            PlanError: A setting is unknown, missing or breaks its rule, or the target cannot be met.
         """
         check_graph_settings([field.name for field in fields(cls)], settings, target_epsilon)
         check_capped(capped)
@@ -350,9 +349,7 @@ class PrivacyPlan:
         taken = bounds.delta
         if "delta" not in settings:
             settings["delta"], taken = bounds.default_delta()
-        settings = with_suggestions(
-            settings, max_degree=capped.max_degree, num_relations=bounds.max_relations
-        )
+        settings = with_suggestions(settings, capped.max_degree, bounds.max_relations)
         plan = cls(
             num_entities=bounds.min_entities,
             num_relations=bounds.max_relations,
