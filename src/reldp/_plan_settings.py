@@ -13,7 +13,7 @@ from typing import Any, overload
 from reldp._plan_suggestion import lacks_settings
 from reldp._validate import check, check_integer, check_name, check_number
 from reldp.clipping import ClippingRule, get_rule
-from reldp.errors import PlanError
+from reldp.errors import PlanError, UnreachableTarget
 from reldp.graph.capped import CappedGraph
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "check_graph_settings",
     "check_rule",
     "check_sizes",
+    "check_target",
     "checked_pool_size",
     "rate_and_batch_size",
 ]
@@ -104,6 +105,15 @@ def check_sizes(sizes: str, epsilon: float, sizes_delta: float, *, delta: float)
             check_number(name, value, above=0, below=limit, rule=rule, error=PlanError)
         else:
             check(value == 0, name, f"0 for {sizes} sizes", value, error=PlanError)
+
+
+def check_target(target: float, sizes_epsilon: float) -> None:
+    """Refuse a target that the sizes alone use up."""
+    if sizes_epsilon and target <= sizes_epsilon:
+        raise UnreachableTarget(
+            f"`target_epsilon` must be above {sizes_epsilon:g}, which the private sizes cost, "
+            f"got {target!r}. Raise the target, or declare bounds on the sizes."
+        )
 
 
 def checked_pool_size(pool_size: int | None, negatives: str, num_entities: int) -> int:

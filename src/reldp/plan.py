@@ -28,6 +28,7 @@ from reldp._plan_settings import (
     check_graph_settings,
     check_rule,
     check_sizes,
+    check_target,
     checked_pool_size,
     rate_and_batch_size,
 )
@@ -45,7 +46,7 @@ from reldp._validate import (
     check_number,
 )
 from reldp.clipping import is_builtin
-from reldp.errors import PlanError, RunError, UnreachableTarget
+from reldp.errors import PlanError, RunError
 from reldp.graph.sizes import bounds_for
 from reldp.runs.strict_json import parse_json
 
@@ -263,19 +264,11 @@ class PrivacyPlan:
         each = [renyi_epsilon(self.event, name, orders) for name in analyses]
         return np.asarray(np.min(each, axis=0), dtype=np.float64)
 
-    def _check_target(self, target: float) -> None:
-        """Refuse a target that the sizes alone use up."""
-        if self.sizes_epsilon and target <= self.sizes_epsilon:
-            raise UnreachableTarget(
-                f"`target_epsilon` must be above {self.sizes_epsilon:g}, which the private sizes cost, "
-                f"got {target!r}. Raise the target, or declare bounds on the sizes."
-            )
-
     def calibrate(self, target_epsilon: float, accountant: str = "pld") -> "PrivacyPlan":
         """Return this plan with the least noise, to 0.1 %, whose epsilon is at most the target."""
         from reldp.accounting import least_noise
 
-        self._check_target(target_epsilon)
+        check_target(target_epsilon, self.sizes_epsilon)
         noise, _ = least_noise(
             lambda sigma: replace(self, noise_multiplier=sigma).epsilon(accountant), target_epsilon
         )
@@ -288,7 +281,7 @@ class PrivacyPlan:
         """
         from reldp.accounting import max_steps
 
-        self._check_target(target_epsilon)
+        check_target(target_epsilon, self.sizes_epsilon)
         steps, _ = max_steps(
             lambda count: self.epsilon(accountant, count), target_epsilon, max(self.num_steps, 1)
         )
