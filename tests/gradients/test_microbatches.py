@@ -9,14 +9,14 @@ from reldp.gradients.microbatches import (
     MicrobatchShape,
     MicrobatchShapes,
     UnitInputs,
-    typical_max_units,
+    typical_units,
 )
 
 LONGEST = np.array([31, 30, 30, 25, 24, 20, 18, 17, 9, 3])
 
 
 def shapes(**changes):
-    settings = {"rows_per_unit": 6, "max_units": 80, "max_length": 32, "device_type": "cpu"}
+    settings = {"rows_per_unit": 6, "typical_units": 80, "max_length": 32, "device_type": "cpu"}
     return MicrobatchShapes(**{**settings, **changes})
 
 
@@ -65,7 +65,7 @@ def test_units_of_a_microbatch_are_as_asked_or_fit_the_device():
 
 @pytest.mark.parametrize(("batch", "per_tuple"), [(64, 1), (256, 1), (64, 4), (0.01, 1), (3.5, 2)])
 def test_most_batches_fit(batch, per_tuple):
-    found = typical_max_units(batch, per_tuple)
+    found = typical_units(batch, per_tuple)
     tuples = np.random.default_rng(0).poisson(batch, 20_000) * per_tuple
     assert found % 8 == 0
     assert (tuples > found).mean() < 0.05

@@ -9,7 +9,7 @@ from reldp.gradients.microbatches import MicrobatchShape, MicrobatchShapes
 from reldp.training.locality import SyntheticUnits, find_layouts, is_still_local
 
 ROWS = 3
-SHAPES = MicrobatchShapes(rows_per_unit=ROWS, max_units=8, max_length=16, device_type="cpu")
+SHAPES = MicrobatchShapes(rows_per_unit=ROWS, typical_units=8, max_length=16, device_type="cpu")
 
 
 def make(units, length, seed):

@@ -57,7 +57,7 @@ def test_a_text_that_leaves_a_graph_changes_no_other_text_s_vectors(tmp_path, ki
 def test_every_unit_is_in_one_microbatch_whatever_the_order(kind, units):
     generator = np.random.default_rng(0)
     shapes = MicrobatchShapes(
-        rows_per_unit=6, max_units=8, max_length=200, device_type=kind, units=units
+        rows_per_unit=6, typical_units=8, max_length=200, device_type=kind, units=units
     )
     for _ in range(50):
         longest = generator.integers(1, 260, generator.integers(1, 60))  # some longer than all

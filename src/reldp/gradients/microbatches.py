@@ -1,23 +1,25 @@
-"""Microbatches of fixed, public shape: the one place where a batch is split and padded.
+"""Microbatches of fixed shape: the one place where a batch is split and padded.
 
-Kernels round differently for other shapes, and in bfloat16 that is a lot: if microbatches were split
-and padded by what happens to be in a batch, one more unit could move the gradients of all others, and
-the sum by more than that unit's threshold (theory.md 2: a unit's contribution depends on that
-unit alone). So every microbatch has a shape that follows from public settings. Its length in tokens
-follows from the longest row of each of its units; the number of units and the layout follow from the
-length. Padding units repeat the first unit with the weight 0: the engine multiplies clip factors by
-weights, so that padding contributes nothing. A microbatch of several units always has a padding unit,
-whose last token is masked: models choose other kernels where nothing is masked, and whether anything
-is masked must not depend on the batch either.
+Kernels round differently for other shapes, and in bfloat16 the differences are large. If the
+content of a batch decided how microbatches are split and padded, one more unit could change the
+gradients of all others, and the sum by more than that unit's threshold (theory.md 2: a unit's
+contribution depends on that unit alone). So the shape in which a unit is computed depends only on
+public settings and on the length of that unit's longest row, never on other units: that length
+decides the length of the microbatch in tokens, which decides its number of units and its layout.
+Shapes are sensitive, because texts are; what matters is that they are local. Padding units repeat
+the first unit with the weight 0: the engine multiplies clip factors by weights, so that padding
+contributes nothing. A microbatch of several units always has a padding unit, whose last token is
+masked: models choose other kernels where nothing is masked, and whether anything is masked must not
+depend on the batch either.
 
 Layouts, from fast to slow; `reldp.training.locality` selects the first in which a unit's bits depend
 on nothing but the unit: ``"rows"``, matrix products over all rows of the microbatch; ``"apart"``, a
-matrix product per unit; ``"single"``, microbatches of one unit.
+separate matrix product per unit; ``"single"``, microbatches of one unit.
 
 Private to the package: `Microbatch`, `MicrobatchShape`, `MicrobatchShapes`, `UnitInputs`, `fixed_shape`,
-`typical_max_units`, `LAYOUTS`.
+`typical_units`, `LAYOUTS`.
 
->>> shapes = MicrobatchShapes(rows_per_unit=6, max_units=80, max_length=64, device_type="cpu")
+>>> shapes = MicrobatchShapes(rows_per_unit=6, typical_units=80, max_length=64, device_type="cpu")
 >>> for units, shape in shapes.split(np.array([20, 19, 18, 17, 9])):
 ...     print(units.start, units.stop, shape.length, shape.units)
 0 4 24 10
@@ -43,7 +45,7 @@ __all__ = [
     "MicrobatchShapes",
     "UnitInputs",
     "fixed_shape",
-    "typical_max_units",
+    "typical_units",
 ]
 
 LAYOUTS = ("rows", "apart", "single")
@@ -55,12 +57,12 @@ _BUDGET = {"cpu": 1536, "cuda": 65536}
 
 @dataclass(frozen=True, kw_only=True)
 class MicrobatchShape:
-    """The public shape of a microbatch.
+    """The shape of a microbatch: follows from public settings and one unit's length, never from other units.
 
     Attributes:
         units: Number of units, padding included.
         length: Tokens of a row; 1 for rows without tokens.
-        apart: Whether every unit has matrix products of its own.
+        apart: Whether each unit has separate matrix products.
     """
 
     units: int
@@ -69,17 +71,17 @@ class MicrobatchShape:
 
     @property
     def capacity(self) -> int:
-        """Number of units that are not padding: all but one, unless there is only one."""
+        """Largest number of units that are not padding: all but one, unless there is only one."""
         return max(1, self.units - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MicrobatchShapes:
-    """The shapes of a run's microbatches: decided by public settings alone.
+    """The shapes of a run's microbatches, one for each length: decided by public settings alone.
 
     Attributes:
         rows_per_unit: Rows of the forward pass that belong to one unit.
-        max_units: Number of units that few batches exceed.
+        typical_units: Number of units that few batches exceed, which limits the size of a microbatch.
         max_length: Tokens to which a text is cut; None for rows without tokens.
         device_type: ``"cpu"`` or ``"cuda"``.
         units: Units of every microbatch; None chooses them by length. One of several is padding.
@@ -87,7 +89,7 @@ class MicrobatchShapes:
     """
 
     rows_per_unit: int
-    max_units: int
+    typical_units: int
     max_length: int | None
     device_type: str
     units: int | None = None
@@ -149,7 +151,7 @@ class MicrobatchShapes:
         if self.units is not None:
             return self.units
         room = _BUDGET[self.device_type] // (length * self.rows_per_unit)
-        return max(3, min(self.max_units + 1, room))
+        return max(3, min(self.typical_units + 1, room))
 
 
 def fixed_shape(name: str, value: Tensor) -> tuple[int, ...]:
@@ -157,7 +159,7 @@ def fixed_shape(name: str, value: Tensor) -> tuple[int, ...]:
     return tuple(value.shape[2 if name in _TOKENS else 1 :])
 
 
-def typical_max_units(expected_batch_size: float, units_per_tuple: int) -> int:
+def typical_units(expected_batch_size: float, units_per_tuple: int) -> int:
     """Return a multiple of 8 that the number of units of a batch exceeds once in forty times."""
     tuples = expected_batch_size + 2 * math.sqrt(expected_batch_size)
     return 8 * math.ceil(tuples * units_per_tuple / 8)
@@ -169,7 +171,7 @@ class UnitInputs:
 
     Attributes:
         rows: Inputs of the encoder by name, first dimension units times rows per unit.
-        endpoints: See `reldp.clipping.ClipUnits`, (units, negatives) int64.
+        endpoints: Endpoint (0 or 1) of the positive that each negative is paired with, (units, negatives) int64.
         mask: See `reldp.clipping.ClipUnits`, (units, negatives) bool.
         thresholds: Largest norm that each unit may keep, (units,) float64.
         grid: Spacing of the grid on which contributions are put; None for plain sums.
@@ -192,8 +194,9 @@ class Microbatch:
         rows: See `UnitInputs`, with padding; so are `endpoints`, `mask` and `thresholds`.
         weights: 1 for a unit of the batch, 0 for padding, (units,).
         grid: Spacing of the grid, a float64 tensor without dimensions; None for plain sums.
-        apart: Whether every unit has matrix products of its own.
-        witness: Whether to give witnesses of the units' bits (`reldp.training.locality`).
+        apart: Whether each unit has separate matrix products.
+        witness: Whether to compute a number per unit that shows whether its bits changed
+            (`reldp.gradients.witness`).
         pad_id: Token after the tokens of a short row. It does not depend on the batch, since models
             with convolutions or hashing look at it.
     """

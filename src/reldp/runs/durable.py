@@ -43,13 +43,18 @@ _REASONS = {
 
 
 @contextmanager
-def disk_errors(path: Path) -> Iterator[None]:
-    """Turn an error of the operating system about a file into one clear line."""
+def disk_errors(path: Path, action: str = "written") -> Iterator[None]:
+    """Turn an error of the operating system about a file into one clear line.
+
+    Args:
+        path: The file.
+        action: What could not be done, as a participle.
+    """
     try:
         yield
     except OSError as error:
         reason = _REASONS.get(error.errno or 0, f"{error.strerror or error}.")
-        raise RunError(f"{path.name} could not be written: {reason}") from error
+        raise RunError(f"{path.name} could not be {action}: {reason}") from error
 
 
 def write_durably(path: Path, data: bytes, *, mode: int = 0o644) -> None:

@@ -92,7 +92,7 @@ class Ledger:
             RunError: Another process is writing.
         """
         place = Path(path)
-        with disk_errors(place):
+        with disk_errors(place, "opened"):
             descriptor = os.open(place, os.O_RDWR | os.O_APPEND)
         try:
             _lock(descriptor, place)

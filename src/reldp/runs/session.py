@@ -9,14 +9,14 @@ The content of the folder decides what `Session.open` does:
   different objective is refused, with all differences (`reldp.runs.changes`);
 * a ledger with completion: no step is left.
 
-At completion the model is written first, then the key is destroyed, then the ledger is closed; each
-of these can be executed again.
+At completion the model is written first, then the key is destroyed, then the completion is recorded
+in the ledger; each of these can be executed again.
 
 Public inside the package: `Session`, `RunFacts`, `threads_of`.
 
 >>> threads_of(RunFolder("nowhere"))
 Traceback (most recent call last):
-reldp.errors.RunError: ledger.jsonl could not be written: No such file or directory.
+reldp.errors.RunError: ledger.jsonl could not be opened: No such file or directory.
 """
 
 import secrets
@@ -38,7 +38,7 @@ from reldp.runs.sensitive_file import SensitiveRecord
 
 __all__ = ["RunFacts", "Session", "threads_of"]
 
-# The files that exist before the ledger does.
+# The files that an interrupted start may leave: the ledger is written last, so it may be partial.
 _FILES_OF_A_START = ("plan.json", "key", "sensitive.json", "checkpoints", "ledger.jsonl")
 
 
@@ -104,13 +104,15 @@ class Session:
         self._facts, self._sensitive = facts, sensitive
 
     @classmethod
-    def open(cls, run: RunFolder, facts: RunFacts, first: Callable[[], bytes]) -> "Session":
+    def open(
+        cls, run: RunFolder, facts: RunFacts, initial_checkpoint: Callable[[], bytes]
+    ) -> "Session":
         """Resume the run in a folder, or start a new one.
 
         Args:
             run: The folder.
             facts: What the run is.
-            first: Returns the content of the checkpoint before step 0; called for a new run only.
+            initial_checkpoint: Returns the content of the checkpoint before step 0; called for a new run only.
 
         Raises:
             ConfigError: The folder holds other files.
@@ -118,7 +120,7 @@ class Session:
             RunError: Another process has the folder open, or the disk cannot be written to.
         """
         if not run.has_run:
-            return cls._start(run, facts, first())
+            return cls._start(run, facts, initial_checkpoint())
         ledger = Ledger.open(run.ledger)
         try:
             return cls._resume(run, facts, ledger)
@@ -127,13 +129,13 @@ class Session:
             raise
 
     @classmethod
-    def _start(cls, run: RunFolder, facts: RunFacts, first: bytes) -> "Session":
+    def _start(cls, run: RunFolder, facts: RunFacts, initial_checkpoint: bytes) -> "Session":
         _clear(run)
         write_durably(run.plan, plan_bytes(facts.plan))
         sensitive = SensitiveRecord.new(facts.fingerprint, facts.statistics)
         sensitive.write(run.sensitive)
         streams = Streams(bound_key(make_key(run.key), facts.identity))
-        named = {"step": 0, "sha256": write_checkpoint(run.checkpoints, 0, first)}
+        named = {"step": 0, "sha256": write_checkpoint(run.checkpoints, 0, initial_checkpoint)}
         start = facts.start(sensitive) | {"inputs": facts.inputs(sensitive), "checkpoint": named}
         return cls(run, facts, Ledger.create(run.ledger, start), sensitive, streams)
 

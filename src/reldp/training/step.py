@@ -49,7 +49,7 @@ from reldp.encoders.tokens import RowTable
 from reldp.errors import ConfigError, RunError
 from reldp.gradients import ClippedSum, GradientSettings, PerUnitGradients
 from reldp.gradients.cuda_graphs import MicrobatchRunner
-from reldp.gradients.microbatches import Microbatch, MicrobatchShapes, UnitInputs, typical_max_units
+from reldp.gradients.microbatches import Microbatch, MicrobatchShapes, UnitInputs, typical_units
 from reldp.noise import GaussianNoise, Streams, add_noise
 from reldp.training.config import PerformanceSettings
 from reldp.training.fit import check_fit
@@ -344,7 +344,7 @@ class PrivateStep:
             )
         return MicrobatchShapes(
             rows_per_unit=plan.clipping.rows_per_unit(k),
-            max_units=typical_max_units(plan.expected_batch_size, units_per_tuple),
+            typical_units=typical_units(plan.expected_batch_size, units_per_tuple),
             max_length=max_length,
             device_type=self._encoder.device.type,
             units=self._performance.microbatch_units,
