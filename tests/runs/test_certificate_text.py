@@ -45,7 +45,9 @@ def test_bars_and_lines_cannot_break_a_table():
 
 def test_a_run_without_noise_names_no_analysis_and_no_assumption():
     plan = replace(PLAN, noise_multiplier=0.0)
-    page = certificate_text(Certificate.from_ledger(plan, ledger(plan)).values)
+    values = Certificate.from_ledger(plan, ledger(plan)).values
+    assert values["guarantee"]["analysis"] == "none"
+    page = certificate_text(values)
     assert "| analysis |" not in page.split("## Plan")[0]
     assert "## Assumptions\n\nNone: nothing is guaranteed.\n" in page
     assert "| analysis | anchored (the proof of theory.md 3.2) |" in certificate_text(VALUES)

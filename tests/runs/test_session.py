@@ -99,7 +99,7 @@ def test_when_every_step_is_counted_a_new_branch_has_none_left(tmp_path):
         session.ledger.reserve(0, 12)
     with opened(tmp_path, facts(microbatch_units=3)) as session:
         assert session.ledger.branch == 1
-        assert session.stop == session.step == 0
+        assert session.stop == session.next_step == 0
 
 
 def test_a_run_between_its_last_checkpoint_and_its_end_needs_no_key(tmp_path):

@@ -192,7 +192,7 @@ def _guarantee(plan: "PrivacyPlan", record: "LedgerRecord") -> dict[str, Any]:
     return {
         "epsilon": {"pld": _plain(pld.epsilon), "rdp": _plain(rdp.epsilon)},
         "delta": plan.delta,
-        "analysis": pld.analysis,
+        "analysis": pld.analysis if plan.noise_multiplier > 0 else "none",
         "status": plan.status,
         "unit": plan.unit,
         "adjacency": wording.adjacency(plan, record.start["graph"]),

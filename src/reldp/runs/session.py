@@ -86,7 +86,7 @@ class Session:
     Attributes:
         run: The folder.
         ledger: The ledger, which counts steps.
-        step: The next step: the one that the newest checkpoint precedes.
+        next_step: The step to run next: the newest checkpoint is the state before it.
         streams: Random draws and noise; None when no step is left.
     """
 
@@ -100,7 +100,7 @@ class Session:
     ) -> None:
         """Take over an open ledger; use `open`."""
         self.run, self.ledger, self.streams = run, ledger, streams
-        self.step = _named_checkpoint(ledger)[0]
+        self.next_step = _named_checkpoint(ledger)[0]
         self._facts, self._sensitive = facts, sensitive
 
     @classmethod
@@ -144,12 +144,12 @@ class Session:
         sensitive = refuse_changes(run, facts, ledger.record)
         session = cls(run, facts, ledger, sensitive, None)
         session.read_checkpoint()
-        remove_other_checkpoints(run.checkpoints, session.step)
+        remove_other_checkpoints(run.checkpoints, session.next_step)
         if session.is_complete:
             return session
         reason = why_new_branch(facts, ledger.record)
         stop = ledger.record.branches[-1].stop
-        no_step_left = session.step == stop and ledger.num_left == 0
+        no_step_left = session.next_step == stop and ledger.num_left == 0
         if no_step_left and not run.key.exists():
             return session
         session.streams = Streams(bound_key(read_key(run.key), facts.identity))
@@ -159,7 +159,7 @@ class Session:
 
     @property
     def stream_number(self) -> int:
-        """The number that addresses draws and noise of the newest branch; 0 for the first."""
+        """The number that selects the random streams (draws and noise) of the newest branch; 0 for the first."""
         return int(newest_branch(self.ledger.record).get("stream_number", 0))
 
     @property
@@ -184,7 +184,7 @@ class Session:
             # the same noise for different sums.
             facts["stream_number"] = 1 + secrets.randbelow(2**63 - 1)
             facts["inputs"] = self._facts.inputs(self._sensitive)
-        self.ledger.resume(self.step, new_branch=reason, facts=facts)
+        self.ledger.resume(self.next_step, new_branch=reason, facts=facts)
 
     def read_checkpoint(self) -> bytes:
         """Return the content of the newest checkpoint, checked against the ledger.
@@ -198,7 +198,7 @@ class Session:
         """Make the content of a checkpoint before `step` the one to resume from."""
         self.ledger.checkpoint(step, write_checkpoint(self.run.checkpoints, step, data))
         remove_other_checkpoints(self.run.checkpoints, step)
-        self.step = step
+        self.next_step = step
 
     def complete(self, save_model: Callable[[Path], None], weights_sha256: str) -> None:
         """Write the model, destroy the key and record the completion in the ledger.

@@ -202,7 +202,7 @@ class Trainer:
 
     def _run(self, session: Session) -> None:
         """Run all steps that are left."""
-        if session.step >= session.stop or session.streams is None:
+        if session.next_step >= session.stop or session.streams is None:
             return
         step = self._prepared()
         step.open(session.streams)
@@ -273,7 +273,7 @@ class _Loop:
 
     def run(self) -> None:
         """Take every step that is left; a first Ctrl-C or SIGTERM stops after a checkpoint."""
-        first, stop = self._session.step, self._session.stop
+        first, stop = self._session.next_step, self._session.stop
         branch = self._session.ledger.branch
         config = self._config
         with (
