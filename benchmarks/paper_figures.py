@@ -66,14 +66,14 @@ CURVES = (
         style={"color": "#d55e00", "linestyle": "--", "linewidth": 1.8},
     ),
     Curve(
-        label="standard clipping, replacement, Renyi (proven)",
+        label="tuple, replacement, Renyi (proven)",
         clipping="tuple",
         analysis="replacement",
         accountant="rdp",
         style={"color": "#0072b2", "linewidth": 1.8},
     ),
     Curve(
-        label="standard clipping, replacement, PLD (proven)",
+        label="tuple, replacement, PLD (proven)",
         clipping="tuple",
         analysis="replacement",
         accountant="pld",

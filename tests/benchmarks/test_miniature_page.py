@@ -99,7 +99,7 @@ def test_every_row_of_the_column_has_a_score_and_every_training_a_cost(text):
 
 def test_the_page_begins_with_the_result_in_words_and_one_line(text):
     assert "**little-train to little-test, tiny, cls pooling.** MRR is" in text
-    (row,) = rows_of(text, "All columns")
+    (row,) = rows_of(text, "All results")
     assert len(row) == 10
     assert "-" not in row
 

@@ -15,7 +15,8 @@ def section(store: Store) -> str:
     """Return the command that runs one cell, and the results of such runs."""
     text = """## Reproduction
 
-Run one cell with another seed (GRAPHS: folder of the citation graphs, which are not bundled):
+Run one experiment (a *cell*: one setting with one seed) with another seed. GRAPHS is the folder of the citation graphs,
+which are not bundled:
 
 ```
 python -m benchmarks.experiments list --suite cross_domain   # ids of cells
@@ -27,11 +28,11 @@ python -m benchmarks.experiments merge runs/cells.jsonl      # then `tables` sho
         return text
     inside = sum(line[-1] == "yes" for line in lines)
     after = paragraphs(
-        f"""Cells that were run again with a seed that no table uses. The interval contains the result of a
+        f"""Experiments that were run again with a seed that no table uses. The interval contains the result of a
         further seed with probability {100 * CONFIDENCE:g} % (Student's t, from the reported seeds). Inside:
         {inside} of {len(lines)}."""
     )
-    header = ["cell", "id", "seed", "MRR reported", "MRR reproduced", "interval", "inside"]
+    header = ["experiment", "id", "seed", "MRR reported", "MRR reproduced", "interval", "inside"]
     return "\n\n".join([text, after, table(header, lines)])
 
 

@@ -11,9 +11,9 @@ from benchmarks.experiments.tables.layout import (
     encoder_of,
     mean,
     mrr,
-    numbers,
     pair_of,
     percent,
+    precision_of,
     results_of,
     share,
     table,
@@ -63,7 +63,7 @@ def section(store: Store, column: Column) -> str:
         if (cells := private_cells(column, key, epsilon))
     ]
     header = ["training", "epsilon", "PREC@1", "MRR", "gain retained", "noise multiplier"]
-    kind = f"Activations: {numbers(column.start)}."
+    kind = f"Precision: {precision_of(column.start)}."
     return "\n\n".join([f"## {title(column)}", kind, table([*header, *cost_columns.HEADER], rows)])
 
 
@@ -77,7 +77,7 @@ def _without_guarantee(column: Column) -> list[tuple[str, list[Cell]]]:
         rows.append(("without privacy, all relations", plain_cells(column, 0)))
     if column.noise_only:
         noise = [cross_domain.noise_only(column, seed) for seed in column.seeds]
-        rows.append(("the noise of epsilon 4 without gradients", noise))
+        rows.append(("noise only: that of epsilon 4, with zero gradients", noise))
     return rows
 
 

@@ -9,8 +9,8 @@ from benchmarks.experiments.tables.layout import (
     DASH,
     listed,
     named,
-    numbers,
     paragraphs,
+    precision_of,
     results_of,
     table,
 )
@@ -42,7 +42,7 @@ def section(store: Store) -> str:
     if not cells:
         return ""
     rows = [_line(store, cell) for cell in sorted(cells, key=_likeness)]
-    header = ["training", "encoder", "graph", "batch", "k", "adapters", "numbers", "CUDA graphs"]
+    header = ["training", "encoder", "graph", "batch", "k", "adapters", "precision", "CUDA graphs"]
     text = "## Cost\n\n" + paragraphs(
         f"""Short trainings ({cost.STEPS} steps), one at a time, alone on the machine ({devices(store)}). A step
         includes
@@ -52,12 +52,13 @@ def section(store: Store) -> str:
         (`benchmarks/step_time.py` compares with stock PEFT, which needs no padding). MPNet cannot be captured with
         this version of transformers. The private step fuses each adapter with its layer, while training without
         privacy runs PEFT's modules: ratios may be below 1. Target, analysis and pooling change neither time nor
-        memory. *Numbers*: bfloat16 of weights and activations, or of products only; adapters, gradients, norms,
-        sums and noise are float32 or better everywhere. Runs with bfloat16 weights use attention for short texts
+        memory. *Precision*: bfloat16 weights and activations, bfloat16 autocast (matrix multiplications only), or
+        float32; adapters, gradients, norms, sums and noise are float32 or better everywhere. Runs with
+        bfloat16 weights use attention for short texts
         (`TextEncoder.load(..., attention="short")`), except MPNet."""
     )
     total = sum(result["seconds"] for result in store.results.values())
-    after = f"All runs of this page together: {total / 3600:.1f} worker hours."
+    after = f"All runs of this page together: {total / 3600:.1f} hours, summed over processes."
     return "\n\n".join([text, table([*header, *HEADER[:2], HEADER[3]], rows), after])
 
 
@@ -69,7 +70,7 @@ def devices(store: Store) -> str:
 def _likeness(cell: Cell) -> tuple[Any, ...]:
     """Return a sort key that puts comparable rows together, without privacy first."""
     encoders = [*cost.POOLINGS, cell.encoder]
-    setting = (cell.train, numbers(cell), cell.batch, cell.num_negatives, cell.lora_targets)
+    setting = (cell.train, precision_of(cell), cell.batch, cell.num_negatives, cell.lora_targets)
     return (encoders.index(cell.encoder), *setting, cell.method, cell.work, cell.clipping)
 
 
@@ -83,7 +84,7 @@ def _line(store: Store, cell: Cell) -> list[str]:
         str(cell.batch),
         str(cell.num_negatives),
         " ".join(cell.lora_targets) or "query value",
-        numbers(cell),
+        precision_of(cell),
         "yes" if cell.cuda_graphs and cell.encoder not in NOT_CAPTURED else "no",
         f"{1000 * result['seconds_per_step']:.1f}",
         f"{result['peak_memory_mb']:,}",

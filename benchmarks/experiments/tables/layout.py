@@ -44,11 +44,11 @@ def encoder_of(column: Column) -> str:
     return f"{named(column.encoder)}, {column.pooling} pooling"
 
 
-def numbers(cell: Cell) -> str:
+def precision_of(cell: Cell) -> str:
     """Return the numeric type of most of a cell's arithmetic."""
     if cell.weights == "bfloat16":
         return "bfloat16"
-    return "bfloat16 products" if cell.precision == "bfloat16" else "float32"
+    return "bfloat16 autocast" if cell.precision == "bfloat16" else "float32"
 
 
 def results_of(store: Store, cells: Iterable[Cell]) -> list[dict[str, Any]]:
