@@ -227,9 +227,7 @@ def _frontier(lines: list[Line], references: list[Level]) -> Any:
     lower.set_xscale("log")
     lower.set_xticks(sorted(EPSILONS), [f"{e:g}" for e in sorted(EPSILONS)])
     lower.minorticks_off()
-    lower.set_xlabel(
-        "epsilon at delta = 1/m (claimed for the frequency rule)"
-    )
+    lower.set_xlabel("epsilon at delta = 1/m (claimed for the frequency rule)")
     upper.set_ylabel("MRR (%)")
     column = COLUMNS[0]
     figure.suptitle(_title(column), fontsize=10)

@@ -94,7 +94,7 @@ def test_every_row_of_the_column_has_a_score_and_every_training_a_cost(text):
     assert len(rows) == 4 + 3 + 3 + 1
     for label, _epsilon, *scores in rows:
         assert "±" in scores[0] or label == "the pretrained model"
-        assert ("-" in scores[4:]) == (label.startswith(("the pretrained", "the noise")))
+        assert ("-" in scores[4:]) == (label.startswith(("the pretrained", "noise only")))
 
 
 def test_the_page_begins_with_the_result_in_words_and_one_line(text):
@@ -129,8 +129,8 @@ def test_settings_are_compared_on_the_validation_graph_and_targets_are_reported(
     assert "The selected configuration (batch 16, all pairs) on the test graph" in text
     assert "One result came in after the selection" not in text
     assert "**Limits.** With clipping and almost no noise" in text
-    assert "**Epsilon 4.** Target" in text
-    assert "**Epsilon 1.** Target" in text
+    assert "**Epsilon 4.** Our target" in text
+    assert "**Epsilon 1.** Our target" in text
 
 
 def test_cells_that_were_run_again_are_beside_what_was_reported(text):

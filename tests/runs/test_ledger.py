@@ -45,7 +45,7 @@ def test_an_abandoned_end_of_a_branch_stays_counted_and_fewer_steps_remain(path)
     with Ledger.create(path, {"num_steps": 10}) as ledger:
         ledger.reserve(0, 7)
         ledger.checkpoint(4, HASH)
-        ledger.resume(4, new_branch="another machine")
+        ledger.resume(4, new_branch_reason="another machine")
         assert (ledger.branch, ledger.num_left) == (1, 3)
         ledger.reserve(4, 7)
         assert ledger.record.num_counted == 10
@@ -210,7 +210,7 @@ def test_counts_agree_with_a_plain_set_of_steps(moves, tmp_path_factory):
                     saved = stop - size
                     ledger.checkpoint(saved, HASH)
             else:
-                ledger.resume(saved, new_branch="a reason" if move == "branch" else None)
+                ledger.resume(saved, new_branch_reason="a reason" if move == "branch" else None)
                 if move == "branch":
                     branch, stop = branch + 1, saved
         assert ledger.record.num_counted == len(counted)

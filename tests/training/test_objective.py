@@ -48,7 +48,5 @@ def test_a_loss_that_the_rule_cannot_split_is_refused():
 
 @pytest.mark.parametrize("loss", [3, lambda embeddings, endpoints, mask: embeddings.sum()])
 def test_something_else_is_refused(loss):
-    with pytest.raises(
-        ConfigError, match=r"`loss` must be a name or a reldp\.losses\.RelationLoss"
-    ):
+    with pytest.raises(ConfigError, match=r"`loss` must be a name or follow reldp\.losses\.Loss"):
         checked_loss(loss, small_parts()[2])

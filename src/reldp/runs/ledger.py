@@ -1,8 +1,8 @@
 """The ledger: a record of every step of a run, on disk before the step runs.
 
 ``ledger.jsonl`` holds one entry per line, each with the SHA-256 of itself and of the previous line,
-so a changed, removed or reordered line breaks the chain (the certificate quotes the last hash, which
-reveals missing lines at the end). Kinds of entries:
+so a changed, removed or reordered line breaks the chain. The last hash is the *head*; the certificate
+quotes it, which reveals missing lines at the end. Kinds of entries:
 
 | kind | meaning |
 |---|---|
@@ -70,7 +70,8 @@ class Ledger:
 
         Args:
             path: The file.
-            facts: What the run is; its ``num_steps`` is the maximum number of counted steps.
+            facts: What the run is: ``num_steps``, the maximum number of counted steps, and the other
+                keys of `reldp.runs.schema.START`.
 
         Raises:
             LedgerError: The file exists.
@@ -119,13 +120,13 @@ class Ledger:
         return len(self._state.branches) - 1
 
     @property
-    def counted_to(self) -> int:
-        """The first step of this branch that is not counted yet."""
+    def next_uncounted_step(self) -> int:
+        """The first step of this branch that is not counted; all steps below it are."""
         return self._state.branches[-1].stop
 
     def reserve(self, first: int, stop: int) -> None:
         """Count steps first..stop-1 of this branch; write nothing if all are counted."""
-        if stop > self.counted_to:
+        if stop > self.next_uncounted_step:
             self._append({"kind": "reserve", "branch": self.branch, "first": first, "stop": stop})
 
     def overflow(self, step: int) -> None:
@@ -138,19 +139,23 @@ class Ledger:
         self._append({"kind": "checkpoint", "branch": self.branch, "step": step, "sha256": sha256})
 
     def resume(
-        self, step: int, *, new_branch: str | None = None, facts: Mapping[str, Any] | None = None
+        self,
+        step: int,
+        *,
+        new_branch_reason: str | None = None,
+        facts: Mapping[str, Any] | None = None,
     ) -> None:
         """Record that the run resumes from its newest checkpoint, the one before `step`.
 
         Args:
             step: The next step.
-            new_branch: Why re-executed steps would have different bits. It opens a new branch and
+            new_branch_reason: Why re-executed steps would have different bits. It opens a new branch and
                 abandons the steps that the old one counted beyond `step`. None keeps the branch.
             facts: Further public values, such as the machine.
         """
-        branch = self.branch + (new_branch is not None)
+        branch = self.branch + (new_branch_reason is not None)
         entry = {"kind": "resume", "branch": branch, "step": step, **(facts or {})}
-        self._append(entry if new_branch is None else {**entry, "reason": new_branch})
+        self._append(entry if new_branch_reason is None else {**entry, "reason": new_branch_reason})
 
     def complete(self, facts: Mapping[str, Any]) -> None:
         """Record that the run is complete, with the hashes of its results."""
@@ -232,7 +237,10 @@ def _parse(data: bytes, *, half_line_allowed: bool) -> tuple[list[_Entry], str, 
             stated = entry.pop("hash")
             line, head = _line(entry, head)
         except (ValueError, KeyError, TypeError):
-            raise LedgerError(f"The ledger's line {number} must be an entry, got damage.") from None
+            raise LedgerError(
+                f"The ledger's line {number} must be a JSON object with a hash, got something else. The "
+                "file was damaged: restore it from a copy."
+            ) from None
         except RunError as error:
             raise LedgerError(str(error)) from None
         if stated != head or line != text + b"\n":

@@ -184,7 +184,7 @@ class Session:
             # the same noise for different sums.
             facts["stream_number"] = 1 + secrets.randbelow(2**63 - 1)
             facts["inputs"] = self._facts.inputs(self._sensitive)
-        self.ledger.resume(self.next_step, new_branch=reason, facts=facts)
+        self.ledger.resume(self.next_step, new_branch_reason=reason, facts=facts)
 
     def read_checkpoint(self) -> bytes:
         """Return the content of the newest checkpoint, checked against the ledger.

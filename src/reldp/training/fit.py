@@ -1,10 +1,10 @@
-"""The check that a plan is about the graph and can be executed, before anything is computed.
+"""Checks that a plan is about the graph and that a step can be executed, before anything is computed.
 
 Where sizes are private or declared, the plan holds bounds (theory.md 2.4): the graph must lie within
 them. A refusal is for the owner's eyes only, since accepting and refusing would bisect the sizes,
 and its message never prints an exact size. Where sizes are public, the plan's are the graph's.
 
-Public inside the package: `check_fit`.
+Public inside the package: `check_fit`, `refuse_compiled`.
 
 >>> from reldp.graph import EntityGraph
 >>> from reldp.plan import PrivacyPlan
@@ -15,6 +15,8 @@ Public inside the package: `check_fit`.
 >>> check_fit(capped, plan)
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from reldp.clipping import RULES, is_builtin
@@ -24,7 +26,10 @@ from reldp.noise.gaussian import MIN_DEVIATION
 from reldp.plan import PrivacyPlan
 from reldp.training.margins import MAX_SUM
 
-__all__ = ["check_fit"]
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["check_fit", "refuse_compiled"]
 
 
 def check_fit(capped: CappedGraph, plan: PrivacyPlan, *, clip: bool = True) -> None:
@@ -115,4 +120,13 @@ def _check_noise(plan: PrivacyPlan, clip: bool) -> None:
         raise ConfigError(
             f"`noise_multiplier` must be at least {least:.2g} for this batch size, "
             f"got {plan.noise_multiplier!r}. Less hides nothing; 0 says so openly."
+        )
+
+
+def refuse_compiled(module: "nn.Module") -> None:
+    """Refuse a module that torch.compile wraps."""
+    if any(hasattr(child, "_orig_mod") for child in module.modules()):
+        raise ConfigError(
+            "`encoder` must not be wrapped by torch.compile, got a wrapped module, whose layers "
+            "have no per-unit gradients. Pass the module itself."
         )

@@ -51,7 +51,7 @@ def checked_loss(loss: "str | Loss | None", plan: "PrivacyPlan") -> Loss:
         loss = RelationLoss(loss=name, pairing=default_pairing(name, plan.negatives))
     if not isinstance(loss, Loss):
         raise ConfigError(
-            f"`loss` must be a name or a reldp.losses.RelationLoss, got {type(loss).__name__}."
+            f"`loss` must be a name or follow reldp.losses.Loss, got {type(loss).__name__}."
         )
     if plan.clipping.splits_tuples:
         loss.check_pairwise()

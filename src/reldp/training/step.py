@@ -10,7 +10,7 @@ exact and does not depend on the order of additions. That a unit's gradient does
 position or on other units in any other way is checked on public rows (`reldp.training.guard`): before
 the first step, at random steps, and whenever threads or precision have changed.
 
-What a step leaves in ``parameter.grad`` is private. Everything before the noise is sensitive: batches,
+What a step leaves in ``parameter.grad`` is differentially private. Everything before the noise is sensitive: batches,
 sums, and the `StepReport`.
 
 A step refuses whatever would make the plan's epsilon false: a step that runs twice or is not among
@@ -21,6 +21,7 @@ Public: `PrivateStep`. Public inside the package: `TRAINED`.
 >>> import numpy as np
 >>> from reldp.encoders import FeatureEncoder
 >>> from reldp.graph import EntityGraph
+>>> from reldp.noise import Streams
 >>> from reldp.plan import PrivacyPlan
 >>> ring = [(i, (i + 1) % 400) for i in range(400)]
 >>> graph = EntityGraph.from_lists(range(400), ring, features=np.eye(400, 3, dtype=np.float32))
@@ -52,7 +53,7 @@ from reldp.gradients.cuda_graphs import MicrobatchRunner
 from reldp.gradients.microbatches import Microbatch, MicrobatchShapes, UnitInputs, typical_units
 from reldp.noise import GaussianNoise, Streams, add_noise
 from reldp.training.config import PerformanceSettings
-from reldp.training.fit import check_fit
+from reldp.training.fit import check_fit, refuse_compiled
 from reldp.training.guard import LocalityGuard
 from reldp.training.margins import MAX_SUM, max_batch_units, threshold_margin
 from reldp.training.objective import checked_loss
@@ -74,9 +75,13 @@ TRAINED: "WeakSet[Encoder]" = WeakSet()
 
 
 class PrivateStep:
-    """Turn (step, branch) into noisy gradients of an encoder.
+    """Set the noisy gradients of an encoder, step by step.
 
     A training loop calls ``open`` once, and for each step ``draw``, ``run`` and the optimizer.
+
+    A *branch* numbers the random streams that steps draw from; a loop that never starts over uses 0. A step that is
+    executed again with other weights, data or arithmetic needs a branch of its own, so that no noise is used for two
+    sums. `Trainer` takes a random number for each branch of its ledger.
 
     Attributes:
         parameters: The trainable parameters by name, whose ``.grad`` a step sets.
@@ -102,8 +107,9 @@ class PrivateStep:
             plan: The privacy plan, which must be about this graph.
             loss: The loss or its name; InfoNCE unless given.
             clip: Whether gradients are clipped. May be False only without noise, for comparison.
-            performance: How steps are computed, and on which device; never changes epsilon. Unless
-                given, steps run where the encoder is.
+            performance: How steps are computed, and on which device. Epsilon does not depend on it, except
+                for ``noise_generator="fast"``, which gives up what the proof assumes of the noise; the
+                certificate names it. Unless given, steps run where the encoder is.
             pool: Public entities from which negatives are drawn, where the plan says so.
             table: The result of ``encoder.table(capped, pool=pool)``, if it is at hand.
         """
@@ -111,14 +117,17 @@ class PrivateStep:
         self._performance = PerformanceSettings() if performance is None else performance
         self._loss = checked_loss(loss, plan)
         self._check_fit(clip)
-        _refuse_compiled(encoder.module)
+        refuse_compiled(encoder.module)
         if performance is not None:
             encoder.to(performance.device)
         self._modules = tuple(encoder.eval().module.modules())
         self._parts = _parts_of(encoder.module)
         self.parameters: dict[str, nn.Parameter] = encoder.trainable()
         if not self.parameters:
-            raise ConfigError("`encoder` must have something to train, got none. Load it to train.")
+            raise ConfigError(
+                "`encoder` must have trainable parameters, got none. For a text model, pass "
+                'train="lora" or train="full" to TextEncoder.load.'
+            )
         # The guard checks locality on public rows and to the bit, so the engine does not.
         unchecked = GradientSettings(check_isolation=False)
         self._engine = PerUnitGradients(encoder.module, unchecked) if clip else None
@@ -214,7 +223,7 @@ class PrivateStep:
                 "Make a new PrivateStep after changing a module."
             )
         if any(module.training for module in self._modules):
-            self._encoder.eval()  # with dropout, a resumed run would add the same noise to other sums
+            self._encoder.eval()  # dropout: a step executed again would have another sum, and on a GPU the same noise
         if self._engine is not None and self._streams is not None:
             self.prepare()
             self._guard.check_again(self._shapes, self._streams, step, branch)
@@ -233,7 +242,10 @@ class PrivateStep:
     def clipped_sum(self, units: "ClipUnits") -> ClippedSum:
         """Return the sum over units of their clipped gradients, before noise. Sensitive."""
         if units.num_units > max_batch_units(self._plan):
-            raise RunError("A batch must not be far larger than expected, got one that is.")
+            raise RunError(
+                f"A batch must have at most {max_batch_units(self._plan)} clip units, far more than the plan "
+                "expects, got more. The sampler draws no such batch: pass what `draw` returned."
+            )
         margin = self._margin
         thresholds = self._on_device(units.thresholds * (1.0 - margin))
         clipped: ClippedSum | None = None
@@ -249,7 +261,10 @@ class PrivateStep:
             added = self._runner.run(shape, inputs)
             clipped = added if clipped is None else clipped.plus(added)
         if self._margin > margin:
-            raise RunError("A layer must see no more positions than with public rows, got more.")
+            raise RunError(
+                "A layer must see no more positions (tokens of all rows) per microbatch than in the check on "
+                "public rows, got more. The encoder's shapes must not depend on values."
+            )
         if clipped is None:
             shapes = {name: p.shape for name, p in self.parameters.items()}
             return ClippedSum.of_nothing(shapes, self._encoder.device)
@@ -312,7 +327,10 @@ class PrivateStep:
         if plan.grid is None:
             return total
         if num_tuples > MAX_SUM * plan.noise_multiplier:
-            raise RunError("A batch must fit the noise's grid, got one far too large for it.")
+            raise RunError(
+                f"A batch must have at most {MAX_SUM:g} tuples per unit of noise_multiplier, got more: their sum "
+                "would not be exact on the noise's grid. Use a smaller batch or more noise."
+            )
         total = total * plan.grid
         noise = self._draw_noise(step, branch, total)
         return add_noise(total, noise, standard_deviation=plan.noise_std)
@@ -379,12 +397,3 @@ def _parts_of(module: nn.Module) -> list[Any]:
             *(h for group in hooks for h in group.values()),
         ]
     return parts
-
-
-def _refuse_compiled(module: nn.Module) -> None:
-    """Refuse a module that torch.compile wraps."""
-    if any(hasattr(child, "_orig_mod") for child in module.modules()):
-        raise ConfigError(
-            "`encoder` must not be wrapped by torch.compile, got a wrapped module, whose layers "
-            "have no per-unit gradients. Pass the module itself."
-        )

@@ -294,7 +294,7 @@ class _Loop:
 
     def _reserve(self, step: int, stop: int) -> None:
         """Count the next steps before the first of them runs."""
-        if step < self._session.ledger.counted_to:
+        if step < self._session.ledger.next_uncounted_step:
             return
         interval = self._config.logging.checkpoint_every
         block = (
