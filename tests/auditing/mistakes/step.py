@@ -216,10 +216,10 @@ def padding_with_a_threshold_of_its_own():
     """Padding units count, up to a norm of 1 instead of a weight of 0: a clip norm of 0.05 is far below."""
     right = Microbatch.fill
 
-    def wrong(self, rows, endpoints, mask, thresholds, **kwargs):
-        right(self, rows, endpoints, mask, thresholds, **kwargs)
+    def wrong(self, inputs):
+        right(self, inputs)
         self.weights.fill_(1.0)
-        self.thresholds[len(thresholds) :] = 1.0
+        self.thresholds[len(inputs.thresholds) :] = 1.0
 
     with unchecked(), patch.object(Microbatch, "fill", wrong):
         yield
