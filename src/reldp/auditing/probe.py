@@ -90,7 +90,7 @@ def unit_gradients(
     for place in range(len(entities)):
         rows = encoder.embed(encoder.rows(table, entities[place]))[None]
         one = slice(place, place + 1)
-        value = loss(rows, torch.from_numpy(endpoints[one]), torch.from_numpy(mask[one]))
+        value = loss(rows, torch.tensor(endpoints[one]), torch.tensor(mask[one]))
         (gradient,) = torch.autograd.grad(value.sum(), [weight])
         gradients[place] = gradient.reshape(-1).double().numpy()
     return gradients
