@@ -275,9 +275,9 @@ class PrivacyPlan:
         return replace(self, noise_multiplier=noise)
 
     def extend(self, target_epsilon: float, accountant: str = "pld") -> "PrivacyPlan":
-        """Return this plan with the largest number of steps whose epsilon is at most the target.
+        """Return this plan with num_steps replaced by the largest number whose epsilon is at most the target.
 
-        The number may be larger or smaller than num_steps.
+        The number may be larger or smaller than it is.
         """
         from reldp.accounting import max_steps
 
@@ -371,7 +371,7 @@ class PrivacyPlan:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "PrivacyPlan":
-        """Return the plan of a dictionary; unknown and missing names are refused."""
+        """Return the plan of a dictionary; unknown names and missing required fields are refused."""
         known = [field.name for field in fields(cls)]
         for name in values:
             check_name(name, known, "a field of PrivacyPlan", error=PlanError)

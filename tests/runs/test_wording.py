@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from reldp.runs.certificate import Certificate
-from reldp.runs.wording import adjacency, shown
+from reldp.runs.wording import adjacency, assumptions, shown
 from tests.reporting.example import GRAPH, PLAN, certificate_of, ledger
 
 
@@ -35,7 +35,7 @@ def test_capped_and_promised_are_told_apart():
     assert "at most 5 relations" in capped
     assert "after capping" in capped
     assert "after capping" not in promised
-    assert "beyond this bound of 5 per entity" in capped
+    assert "beyond the bound of 5 per entity" in capped
     assert "in the graph after degree capping (not the raw graph)" in certificate().summary
     assert any("in the raw graph" in line for line in certificate().values["not_guaranteed"])
     raw = certificate(graph={"degree_bound": "promised"})
@@ -43,11 +43,25 @@ def test_capped_and_promised_are_told_apart():
     assert not any("raw graph" in line for line in raw.values["not_guaranteed"])
 
 
+def test_relations_of_a_capped_graph_are_compared_after_capping():
+    plan = replace(PLAN, unit="relation")
+    assert "after capping" in adjacency(plan, GRAPH)
+    assert "after capping" not in adjacency(plan, {**GRAPH, "degree_bound": "promised"})
+
+
+def test_a_public_pool_is_an_assumption():
+    plan = replace(PLAN, negatives="public", pool_size=9_000)
+    start = {"graph": GRAPH, "noise": {"source": "secure"}}
+    assert any("public pool of 9,000" in line for line in assumptions(plan, start))
+    assert not any("public pool" in line for line in assumptions(PLAN, start))
+
+
 def test_a_protected_part_is_named_without_its_share():
     some = certificate(graph={"all_protected": False})
     assert "one protected entity" in some.values["guarantee"]["adjacency"]
     assert "any one protected entity with" in some.summary
     assert "%" not in some.summary
+    assert "beyond the bound of 5 per protected entity" in some.values["guarantee"]["adjacency"]
     assert any("not marked as protected" in line for line in some.values["not_guaranteed"])
     assert not any("not marked" in line for line in certificate().values["not_guaranteed"])
 
@@ -75,7 +89,7 @@ def test_declared_sizes_are_a_condition_on_both_neighbors():
     assert len(declared) == 1
     assert bounds in declared[0]
     assert "only neighbors that both meet these bounds" in declared[0]
-    assert "the refusal would have to stay secret" in declared[0]
+    assert "reveals that the graph meets them" in declared[0]
     assert bounds not in certificate_of("private").values["guarantee"]["adjacency"]
 
 

@@ -111,7 +111,7 @@ class Ledger:
 
     @property
     def num_left(self) -> int:
-        """Steps that may still run."""
+        """Planned steps that are not counted yet; reserved steps are counted, whether or not they have run."""
         return self.record.num_left
 
     @property

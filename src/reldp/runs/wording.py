@@ -41,6 +41,8 @@ def adjacency(plan: "PrivacyPlan", graph: _Values) -> str:
     """Return which two graphs are neighbors (theory.md 2, 2.2, 2.3 and 2.4)."""
     if plan.unit == "relation":
         words = "two graphs are neighbors when one has one relation more than the other"
+        if graph["degree_bound"] == "capped":
+            words += f"; both are graphs after capping, in which {_dropped(plan, graph)}"
         return words + _within(plan)
     who = "one entity" if graph["all_protected"] else "one protected entity"
     words = (
@@ -48,13 +50,16 @@ def adjacency(plan: "PrivacyPlan", graph: _Values) -> str:
         f"with all of its at most {plan.max_degree} relations"
     )
     if graph["degree_bound"] == "capped":
-        words += (
-            "; both are graphs after capping, in which relations beyond this bound of "
-            f"{plan.max_degree} per entity were dropped"
-        )
+        words += f"; both are graphs after capping, in which {_dropped(plan, graph)}"
     else:
         words += "; both obey this bound as they are"
     return words + _within(plan)
+
+
+def _dropped(plan: "PrivacyPlan", graph: _Values) -> str:
+    """Return which relations capping has dropped: unprotected entities have no bound."""
+    who = "entity" if graph["all_protected"] else "protected entity"
+    return f"relations beyond the bound of {plan.max_degree} per {who} were dropped"
 
 
 def _within(plan: "PrivacyPlan") -> str:
@@ -79,8 +84,8 @@ def sizes(plan: "PrivacyPlan") -> str:
     if plan.sizes == "declared":
         return (
             f"The owner declared {bounds} without looking at the data. The guarantee covers only "
-            "neighbors that both meet these bounds. That this graph meets them is public; had it been "
-            "refused, the refusal would have to stay secret."
+            "neighbors that both meet these bounds. This certificate reveals that the graph meets "
+            "them. Had it not met them, that would have had to stay secret."
         )
     return (
         f"The exact numbers of entities ({plan.num_entities:,}) and relations "
@@ -92,13 +97,16 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
     """Return the assumptions that epsilon rests on; none without noise, where nothing is guaranteed."""
     if plan.noise_multiplier == 0:
         return []
+    is_fast = start["noise"]["source"] == "fast"
     sentences = [] if plan.sizes == "private" else [sizes(plan)]
     sentences += [
         "All settings (the degree bound, sampling rate, noise, steps, delta, the number of features) "
         "are public, and were chosen without looking at the private graph"
         + (_EXCEPT_BOUNDS if plan.sizes == "private" else "."),
-        "Every relation enters a batch independently; negatives are drawn without replacement; all "
-        "random draws come from AES-256 streams under one secret key from the operating system.",
+        "Every relation enters a batch independently; negatives are drawn without replacement; "
+        f"{'all random draws but the noise' if is_fast else 'all random draws'} come from AES-256 "
+        "streams under one secret key from the operating system, and observers cannot break AES-256 "
+        "(theory.md 6).",
         "The starting weights were chosen without looking at the private graph.",
         "The text and features of every entity depend on that entity alone, not on other entities or "
         "on relations: no values averaged over adjacent entities, no degrees, no embeddings of the graph, no "
@@ -109,9 +117,15 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
     if plan.negatives == "unprotected":
         sentences.append(
             f"Negatives come from the unprotected entities, at least {plan.pool_size:,} of them. "
-            "Their number is public: neighbors differ in a protected entity, so both have the same."
+            "Epsilon does not protect their number: neighbors differ in a protected entity, so both "
+            "have the same number of unprotected ones."
         )
-    if start["noise"]["source"] == "fast":
+    if plan.negatives == "public":
+        sentences.append(
+            f"Negatives come from a public pool of {plan.pool_size:,} entities. Which entities it "
+            "holds, and their texts and features, do not depend on the private graph."
+        )
+    if is_fast:
         sentences.append(
             "Noise came from the Philox generator under a 128-bit key per step, instead of a "
             "cryptographic stream: whoever can predict Philox from its output could subtract the "
@@ -149,9 +163,9 @@ def not_guaranteed(plan: "PrivacyPlan", start: _Values) -> list[str]:
         sentences.append(
             "Protection of texts that were already in the base model's pretraining data."
         )
-    if plan.unit == "entity" and start["graph"]["degree_bound"] == "capped":
+    if start["graph"]["degree_bound"] == "capped":
         sentences.append(
-            f"Protection in the raw graph: relations beyond {plan.max_degree} per entity were dropped "
+            f"Protection in the raw graph: {_dropped(plan, start['graph'])} "
             "before training, and neighbors are compared after that (theory.md 2.2)."
         )
     if plan.unit == "entity" and not start["graph"]["all_protected"]:

@@ -5,8 +5,9 @@ the noise, so that they belong together. Gradients are clipped per unit over the
 noise is added to the sum also when the batch is empty, and the divisor is the public expected batch
 size, never the realized one.
 
-Each unit's clipped gradient is a whole multiple of the grid on which the noise lies, so the sum is
-exact and does not depend on the order of additions. That a unit's gradient does not depend on its
+For small parameters, each unit's clipped gradient is a whole multiple of the grid on which the noise
+lies, so the sum is exact. For large weights it is within a stated bound of the exact sum, and
+thresholds are lowered to cover it. That a unit's gradient does not depend on its
 position or on other units in any other way is checked on public rows (`reldp.training.guard`): before
 the first step, at random steps, and whenever threads or precision have changed.
 
@@ -79,9 +80,9 @@ class PrivateStep:
 
     A training loop calls ``open`` once, and for each step ``draw``, ``run`` and the optimizer.
 
-    A *branch* numbers the random streams that steps draw from; a loop that never starts over uses 0. A step that is
-    executed again with other weights, data or arithmetic needs a branch of its own, so that no noise is used for two
-    sums. `Trainer` takes a random number for each branch of its ledger.
+    A *branch* is the number of the random stream that steps draw from; a loop that never starts over uses 0. A step
+    that is executed again with other weights, data or arithmetic needs a branch of its own, so that no noise is used
+    for two sums. `Trainer` uses 0 for the first branch of its ledger and a random number for each later one.
 
     Attributes:
         parameters: The trainable parameters by name, whose ``.grad`` a step sets.
@@ -107,9 +108,9 @@ class PrivateStep:
             plan: The privacy plan, which must be about this graph.
             loss: The loss or its name; InfoNCE unless given.
             clip: Whether gradients are clipped. May be False only without noise, for comparison.
-            performance: How steps are computed, and on which device. Epsilon does not depend on it, except
-                for ``noise_generator="fast"``, which gives up what the proof assumes of the noise; the
-                certificate names it. Unless given, steps run where the encoder is.
+            performance: How steps are computed, and on which device. Epsilon does not depend on it. But
+                ``noise_generator="fast"`` gives up what the proof assumes of the noise; a certificate
+                says so. Unless given, steps run where the encoder is.
             pool: Public entities from which negatives are drawn, where the plan says so.
             table: The result of ``encoder.table(capped, pool=pool)``, if it is at hand.
         """
@@ -218,7 +219,7 @@ class PrivateStep:
         parts = _parts_of(self._encoder.module)
         if len(parts) != len(self._parts) or any(map(is_not, parts, self._parts)):
             raise RunError(
-                "`encoder` must keep its layers, parameters and hooks while it is trained, got others. "
+                "`encoder` must keep its layers, parameters and forward hooks while it is trained, got others. "
                 "New parameters would get gradients without noise, and new layers were not checked. "
                 "Make a new PrivateStep after changing a module."
             )
@@ -387,7 +388,7 @@ class PrivateStep:
 
 
 def _parts_of(module: nn.Module) -> list[Any]:
-    """Return the layers, parameters and hooks of a module, to be compared by identity."""
+    """Return the layers, parameters and forward hooks of a module, to be compared by identity."""
     parts: list[Any] = []
     for child in module.modules():
         hooks = child._forward_hooks, child._forward_pre_hooks
