@@ -28,7 +28,7 @@ def test_every_case_has_its_tightest_bound_and_every_check_a_row(capsys):
     assert "mean batch size" in out
     assert "noise deviation" in out
     assert "REFUTED" in out
-    assert "Consistent: epsilon is at least 1.3" in " ".join(out.split())
+    assert "the audit shows epsilon >= 1.3" in " ".join(out.split())
 
 
 def test_a_plan_without_a_step_to_audit_has_one_table(capsys):

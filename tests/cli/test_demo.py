@@ -18,7 +18,7 @@ def test_the_demo_prints_a_table_the_promise_and_one_last_json_line(tmp_path, ca
     monkeypatch.setattr(reldp.training.demo, "DemoSettings", lambda: settings)
     assert main(["demo", "-o", str(tmp_path / "demo"), "--steps", "2", "--json"]) == 0
     out = capsys.readouterr().out
-    assert "Proven:" in out
+    assert "Proven, under the assumptions of the certificate: (" in out
     assert "without privacy" in out
     assert "reldp verify" in out
     last = json.loads(out.splitlines()[-1])

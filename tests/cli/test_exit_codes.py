@@ -26,6 +26,7 @@ WORDS = {
     "prepare": ["wordnet", "-o", "graph"],
     "train": ["-o", "run"],
     "evaluate": ["run", "--graph", "wordnet-verbs"],
+    "encode": ["run", "--graph", "wordnet-verbs", "-o", "file.parquet"],
     "verify": ["run"],
     "report": ["run"],
     "audit": [],

@@ -120,7 +120,7 @@ _DATA = {
     "drop": Setting(
         "list",
         "Kinds of invalid rows to drop and count instead of refusing the graph, among bad_features, duplicate_ids, "
-        "duplicate_relations, empty_text, extra_columns, malformed_lines, missing_ids, relation_columns, "
+        "duplicate_relations, empty_text, extra_columns, malformed_lines, missing_ids, other_texts, relation_columns, "
         "self_relations and unknown_ids.",
         default=[],
     ),
