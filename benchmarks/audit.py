@@ -224,7 +224,9 @@ def markdown(result: dict[str, Any]) -> str:
     lines += [
         "| o | accountant that drops the tail of the batch size | | | exact lower bound, without trials | | |",
         "",
-        "**The search for bad neighbors**, K = 5, k = 4; *moved* and *claimed* in clip norms:",
+        "**The search for bad neighbors**, K = 5, k = 4; *moved* and *claimed* for the batch that was found, "
+        "in clip norms. For `tuple` the claim is i + 2j, for `pair` i + 2j/k (i relations of the entity in the "
+        "batch, j = 1 if it is a negative elsewhere), for `frequency` 1 for every batch:",
         "",
         "| rule | started from | seconds | batches | moved | claimed |",
         "|---|---|---|---|---|---|",

@@ -166,4 +166,7 @@ def test_the_smallest_numbers_are_shown_and_not_as_less(value):
 
 def test_noise_that_is_too_small_promises_nothing():
     said = certificate(replace(PLAN, noise_multiplier=1e-6)).summary
-    assert said == "No privacy: the noise is too small for any guarantee, epsilon is infinite."
+    assert (
+        said
+        == "No privacy: epsilon is infinite, because the noise or the pool of negatives is too small."
+    )

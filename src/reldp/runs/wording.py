@@ -181,7 +181,7 @@ def summary(values: _Values) -> str:
     if guarantee["status"] == "none":
         return "No privacy: this model was trained without noise, epsilon is infinite."
     if isinstance(guarantee["epsilon"]["pld"], str):
-        return "No privacy: the noise is too small for any guarantee, epsilon is infinite."
+        return "No privacy: epsilon is infinite, because the noise or the pool of negatives is too small."
     guaranteed = (
         f"({shown(guarantee['epsilon']['pld'])}, {shown(guarantee['delta'])})-differential privacy "
         f"for {_protected(guarantee['unit'], data)}"

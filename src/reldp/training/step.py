@@ -11,11 +11,11 @@ thresholds are lowered to cover it. That a unit's gradient does not depend on it
 position or on other units in any other way is checked on public rows (`reldp.training.guard`): before
 the first step, at random steps, and whenever threads or precision have changed.
 
-What a step leaves in ``parameter.grad`` is differentially private. Everything before the noise is sensitive: batches,
-sums, and the `StepReport`.
+With noise, what a step leaves in ``parameter.grad`` is differentially private. Everything before the
+noise is sensitive: batches, sums, and the `StepReport`.
 
-A step refuses whatever would make the plan's epsilon false: a step that runs twice or is not among
-those of the plan, a batch that was not drawn for it, and a module that was changed.
+A step refuses whatever would make the plan's epsilon false: a step that runs twice on one branch,
+more steps than the plan has, a batch that was not drawn for it, and a module that was changed.
 
 Public: `PrivateStep`. Public inside the package: `TRAINED`.
 
@@ -187,7 +187,7 @@ class PrivateStep:
             branch: Number of the branch. Steps of all branches count.
 
         Raises:
-            RunError: The step ran before, is not one of the plan, or has another batch; or the module
+            RunError: The step ran before on this branch, is beyond the plan, or has another batch; or the module
                 was changed.
         """
         self._check_batch(batch, step, branch)
