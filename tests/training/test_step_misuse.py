@@ -210,7 +210,7 @@ def test_a_module_changed_between_steps_is_refused(change):
     step = opened((encoder, capped, plan))
     run(step, 0)
     change(encoder)
-    with pytest.raises(RunError, match="must keep its layers, parameters and hooks"):
+    with pytest.raises(RunError, match="must keep its layers, parameters and forward hooks"):
         run(step, 1)
 
 
