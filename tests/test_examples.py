@@ -19,6 +19,8 @@ def example(name):
 
 def test_every_example_is_tested_here():
     assert sorted(path.name for path in EXAMPLES.glob("*.py")) == [
+        "custom_loop.py",
+        "custom_loss.py",
         "customers_and_products.py",
         "dense_features.py",
         "pairs_from_a_data_frame.py",
@@ -91,3 +93,25 @@ def test_customers_are_protected_and_products_are_not(tmp_path, capsys):
     assert "any one protected entity with" in certificate.summary
     assert after > before + 0.02
     assert "kept" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["custom_loss", "custom_loop"])
+def test_a_loss_and_a_loop_of_ones_own(tmp_path, name):
+    import reldp
+
+    folder = tmp_path / "run"
+    certificate = example(f"{name}.py")(str(folder), num_steps=20)
+    assert certificate.epsilon <= 4
+    assert certificate.values["steps"]["counted"] == 20
+    assert reldp.verify(folder).certificate == certificate
+    values = certificate.values
+    if name == "custom_loss":
+        assert values["loss"]["name"].endswith("ScaledMargin")
+        assert "loss.safetensors" in values["model"]["files"]
+    else:
+        assert values["training"]["loop"] == "PrivateStep"
+
+
+@pytest.mark.parametrize("name", ["custom_loss", "custom_loop"])
+def test_tutorials_fit_on_a_screen(name):
+    assert len((EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= 40

@@ -38,7 +38,7 @@ ANALYSES = ("best", *PROOFS)
 ACCOUNTANTS = ("pld", "rdp")
 
 # Of learning.
-LOSSES = ("infonce", "hinge", "logistic")
+LOSSES = ("infonce", "hinge", "logistic", "triplet", "cosine")
 SCORES = ("cosine", "dot")
 PAIRINGS = ("one", "both", "all")
 SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt")

@@ -74,7 +74,7 @@ def test_bad_input_is_one_clear_line(tmp_path, graph, capsys, arguments, words):
 def test_a_run_that_is_not_complete_has_no_model(tmp_path, graph, capsys, monkeypatch):
     import reldp.training.trainer as trainer_module
 
-    def stop(self, step, branch):
+    def stop(self, step):
         raise MemoryError
 
     monkeypatch.setattr(trainer_module._Loop, "_take", stop)

@@ -237,7 +237,7 @@ def test_text_models_train_end_to_end_and_load_elsewhere(tmp_path, kind):
         (["GRAPH", "--set", "nonsense"], "--set must be section.name=value"),
         (["GRAPH", "--set", "data.drop=3"], "--drop must be a list, got 3"),
         (["GRAPH", "--max-degree", "3"], "Use cap_degrees"),
-        (["GRAPH", "--clipping", "pair"], "--loss must be logistic or hinge"),
+        (["GRAPH", "--clipping", "pair"], "--loss must be a sum over negatives"),
         (["GRAPH", "--learning-rate", "-1"], "--learning-rate must be"),
         ([], "--graph must be given"),
     ],

@@ -9,7 +9,7 @@ from reldp.errors import EncoderError
 from reldp.evaluation import evaluate
 from reldp.gradients import PerUnitGradients
 from reldp.graph import EntityGraph
-from reldp.losses import RelationLoss
+from reldp.losses import InfoNCELoss, LossBatch
 from tests.encoders.tiny import TEXTS, suited, write_model
 
 
@@ -45,7 +45,8 @@ def test_one_step_down_the_gradient_lowers_the_loss(folder, train):
 
     def loss():
         embeddings = encoder.embed(encoder.rows(table, units.reshape(-1)))
-        return RelationLoss(temperature=0.5)(embeddings.view(2, 4, -1), endpoints, mask).sum()
+        batch = LossBatch.of(endpoints, mask)
+        return InfoNCELoss(temperature=0.5)(embeddings.view(2, 4, -1), batch).sum()
 
     before = loss()
     before.backward()
@@ -76,7 +77,8 @@ def test_clipped_sums_equal_a_loop_of_autograd_calls(folder, settings):
     def losses(start, stop):
         embeddings = encoder.embed(encoder.rows(table, units[start:stop].reshape(-1)))
         shaped = embeddings.view(stop - start, 4, -1)
-        return RelationLoss(temperature=0.5)(shaped, endpoints[start:stop], mask[start:stop])
+        batch = LossBatch.of(endpoints[start:stop], mask[start:stop])
+        return InfoNCELoss(temperature=0.5)(shaped, batch)
 
     parameters = encoder.trainable()
     expected = {name: torch.zeros_like(value) for name, value in parameters.items()}

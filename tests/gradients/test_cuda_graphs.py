@@ -14,10 +14,10 @@ from reldp.noise import Streams
 from reldp.runs.changes import why_new_branch
 from reldp.runs.ledger import LedgerRecord
 from reldp.sampling import TupleBatch
-from reldp.training.config import PerformanceSettings, TrainingConfig
-from reldp.training.facts import TrainingFacts
+from reldp.training.config import PerformanceSettings
 from tests.encoders.tiny import SENTENCE, write_model
 from tests.training.small import make_step, small_parts, small_plan, some_units
+from tests.training.test_facts import facts
 
 torch.set_num_threads(1)
 
@@ -321,20 +321,12 @@ def test_memory_that_runs_out_is_not_taken_for_an_encoder_that_cannot_be_capture
 def test_a_run_that_is_replayed_otherwise_is_not_taken_to_repeat():
     """Bits differ between a replayed sum and a plain one, so the same noise must not meet both."""
     assert "cuda_graphs" in PerformanceSettings.__dataclass_fields__
-    encoder, capped, plan = small_parts()
-    facts = TrainingFacts(
-        encoder=encoder,
-        capped=capped,
-        plan=plan,
-        config=TrainingConfig.make(),
-        threads=1,
-        make_table=lambda: encoder.table(capped),
-    )
+    known = facts()
 
     def record(machine):
         start = {"kind": "start", "format": 2, "num_steps": 9, "machine": machine}
         return LedgerRecord.check([start], "")
 
-    assert why_new_branch(facts, record(facts.machine)) is None
-    was = facts.machine | {"cuda_graphs": True}
-    assert why_new_branch(facts, record(was)) == "cuda_graphs was True, is False"
+    assert why_new_branch(known, record(known.machine)) is None
+    was = known.machine | {"cuda_graphs": True}
+    assert why_new_branch(known, record(was)) == "cuda_graphs was True, is False"

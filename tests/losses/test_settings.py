@@ -6,22 +6,27 @@ from dataclasses import asdict
 
 import pytest
 
+from reldp._validate import LOSSES
 from reldp.errors import ConfigError
-from reldp.losses import RelationLoss
+from reldp.losses import make_loss
 from reldp.losses.settings import LossSettings
 from reldp.training.config import LearningSettings
 
 
-def test_losses_and_learning_settings_have_the_same_defaults():
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_and_learning_settings_have_the_same_defaults(name):
     defaults = asdict(LossSettings())
-    assert RelationLoss().to_json() == defaults
     assert asdict(LearningSettings().loss_settings(defaults["pairing"])) == defaults
+    described = make_loss(name).describe()
+    described.pop("margin", None)
+    assert described == {setting: defaults[setting] for setting in described}
 
 
 @pytest.mark.parametrize("settings", [LossSettings, LearningSettings])
 @pytest.mark.parametrize(
     "change",
-    [{"loss": "l2"}, {"score": "l1"}, {"pairing": "none"}, {"temperature": 0}, {"margin": -1.0}],
+    [{"loss": "l2"}, {"score": "l1"}, {"pairing": "none"}, {"temperature": 0}, {"margin": -1.0}]
+    + [{"matryoshka_dims": dims} for dims in ([], [0], [2.5], [4, 4], "ab", 3)],
 )
 def test_both_refuse_the_same_values(settings, change):
     with pytest.raises(ConfigError, match=f"`{next(iter(change))}` must be"):

@@ -157,9 +157,9 @@ def test_training_mode_changes_nothing(tmp_path, monkeypatch):
     encoder, capped, plan = parts()
     encoder.module.train()
 
-    def into_training(self, step, branch):
+    def into_training(self, step):
         encoder.module.train()  # and again, before every step
-        return TAKE(self, step, branch)
+        return TAKE(self, step)
 
     monkeypatch.setattr(trainer_module._Loop, "_take", into_training)
     two = resumed(folder, encoder, capped, plan)
@@ -311,10 +311,10 @@ def test_the_same_objects_may_go_on_after_a_stop(tmp_path, monkeypatch, kind):
     whole = Trainer(*parts(), **SETTINGS).fit(tmp_path / "whole")
     trainer = Trainer(*parts(), **SETTINGS)
 
-    def dying(self, step, branch):
+    def dying(self, step):
         if step == 6:
             raise Stopped
-        return TAKE(self, step, branch)
+        return TAKE(self, step)
 
     with monkeypatch.context() as patch:
         patch.setattr(trainer_module._Loop, "_take", dying)

@@ -9,25 +9,10 @@ from reldp.errors import ResumeError, RunError
 from reldp.runs.ledger import Ledger
 from reldp.runs.run_folder import RunFolder
 from reldp.runs.session import Session, threads_of
-from reldp.training.config import TrainingConfig
-from reldp.training.facts import TrainingFacts
 from reldp.training.state import TrainingState
-from tests.training.small import small_parts
+from tests.training.test_facts import facts
 
 torch.set_num_threads(1)
-
-
-def facts(threads=1, **settings):
-    encoder, capped, plan = small_parts()
-    config = TrainingConfig.make(**settings)
-    return TrainingFacts(
-        encoder=encoder,
-        capped=capped,
-        plan=plan,
-        config=config,
-        threads=threads,
-        make_table=lambda: encoder.table(capped),
-    )
 
 
 def first(known):

@@ -19,10 +19,10 @@ class Stopped(Exception):
 def stopped(monkeypatch, folder, *parts, at=6, **settings):
     """A run in a folder that stopped before a step."""
 
-    def dying(self, step, branch):
+    def dying(self, step):
         if step == at:
             raise Stopped
-        return TAKE(self, step, branch)
+        return TAKE(self, step)
 
     with monkeypatch.context() as patch:
         patch.setattr(trainer_module._Loop, "_take", dying)

@@ -7,7 +7,7 @@ step is therefore derived from the sum that it is added to (theory.md section 6)
 import pytest
 import torch
 
-from reldp.losses import RelationLoss
+from reldp.losses import infonce
 from reldp.training.step import PrivateStep
 from tests.runs.test_changes import copied, resumed, stopped
 from tests.training.small import small_parts
@@ -20,9 +20,13 @@ def backward_hook(patch, encoder):
 
 
 def another_loss(patch, encoder):
-    """Gradients turn around."""
-    loss = RelationLoss.__call__
-    patch.setattr(RelationLoss, "__call__", lambda *given, **more: -loss(*given, **more))
+    """Gradients turn around, by a function that the loss calls by a global name."""
+    pairs = infonce.dot_pairs
+
+    def turned(embeddings, batch, **settings):
+        return pairs(torch.cat([-embeddings[:, :1], embeddings[:, 1:]], 1), batch, **settings)
+
+    patch.setattr(infonce, "dot_pairs", turned)
 
 
 def another_optimizer(patch, encoder):

@@ -1,29 +1,40 @@
 """Facts of a training run: what is public, what is sensitive, and what the key is bound to."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 import torch
+from torch import nn
 
+from reldp.losses import HingeLoss
 from reldp.runs.sensitive_file import SensitiveRecord
 from reldp.training.config import TrainingConfig
 from reldp.training.facts import TrainingFacts
+from reldp.training.objective import Objective, resolve_loss
 from tests.training.small import small_parts
 
 torch.set_num_threads(1)
 SENSITIVE = SensitiveRecord(salt="00" * 32, fingerprint="ab" * 32)
 
 
-def facts(threads=1, pool=None, **settings):
+def facts(threads=1, pool=None, loss=None, has_known_loop=True, **settings):
     encoder, capped, plan = small_parts()
+    is_named = loss is None or isinstance(loss, str)
+    config = TrainingConfig.make(**settings, **({"loss": loss} if loss and is_named else {}))
+    training = asdict(config.learning)
+    if not is_named:
+        del training["loss"]
     return TrainingFacts(
-        encoder=encoder,
+        objective=Objective(encoder, resolve_loss(loss, plan), plan),
         capped=capped,
         plan=plan,
-        config=TrainingConfig.make(**settings),
+        training=training,
+        performance=config.performance,
         threads=threads,
         make_table=lambda: encoder.table(capped),
         pool=pool,
+        has_known_loop=has_known_loop,
     )
 
 
@@ -61,3 +72,30 @@ def test_the_rows_are_in_the_ledger_as_a_commitment_only():
 @pytest.mark.parametrize(("device", "repeatable"), [("cpu", True), ("cuda:0", False)])
 def test_steps_repeat_bit_for_bit_on_a_cpu_only(device, repeatable):
     assert facts(device=device).is_repeatable is repeatable
+
+
+def test_steps_of_an_unknown_loop_do_not_repeat():
+    assert not facts(device="cpu", has_known_loop=False).is_repeatable
+
+
+def test_the_loss_is_in_the_ledger_by_name_and_hash_and_the_key_is_bound_to_it():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(()))
+
+        def forward(self, embeddings, batch):
+            return self.scale * HingeLoss()(embeddings, batch)
+
+    named = facts().start(SENSITIVE)["loss"]
+    assert named["name"] == "reldp.losses.infonce.InfoNCELoss"
+    assert named["included"]
+    assert named["settings"]["temperature"] == 0.05
+    given = facts(loss=Scaled())
+    recorded = given.start(SENSITIVE)["loss"]
+    assert recorded["name"].endswith("Scaled")
+    assert not recorded["included"]
+    assert recorded["num_trainable"] == 1
+    assert recorded["sha256"] == given.inputs(SENSITIVE)["loss_sha256"] != named["sha256"]
+    identities = {facts(loss=loss).identity for loss in (None, HingeLoss(), HingeLoss(margin=2.0))}
+    assert len(identities) == 3

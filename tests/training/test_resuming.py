@@ -46,10 +46,10 @@ def test_a_run_stopped_and_resumed_ends_bit_for_bit_the_same(
     take = trainer_module._Loop._take
     for moment in (2, 7, 11):
 
-        def dying(self, step, branch, moment=moment):
+        def dying(self, step, moment=moment):
             if step == moment:
                 raise MemoryError("the machine stopped")
-            return take(self, step, branch)
+            return take(self, step)
 
         monkeypatch.setattr(trainer_module._Loop, "_take", dying)
         with pytest.raises(MemoryError):
@@ -71,11 +71,12 @@ def test_where_replay_differs_a_new_branch_is_opened_and_abandoned_steps_stay_co
     take = trainer_module._Loop._take
     seen = []
 
-    def dying(self, step, branch):
+    def dying(self, step):
+        branch = self._session.ledger.branch
         if step == 6 and branch == 0:
             raise MemoryError("the machine stopped")
         seen.append((branch, step))
-        return take(self, step, branch)
+        return take(self, step)
 
     monkeypatch.setattr(trainer_module._Loop, "_take", dying)
     with pytest.raises(MemoryError):
@@ -104,11 +105,12 @@ def test_on_a_device_that_does_not_repeat_every_resume_opens_a_branch(tmp_path, 
     take = trainer_module._Loop._take
     seen = []
 
-    def dying(self, step, branch):
+    def dying(self, step):
+        branch = self._session.ledger.branch
         if (branch, step) in ((0, 11), (1, 14)):
             raise MemoryError("the machine stopped")
         seen.append((branch, step))
-        return take(self, step, branch)
+        return take(self, step)
 
     monkeypatch.setattr(trainer_module._Loop, "_take", dying)
 
@@ -135,13 +137,14 @@ def test_a_replay_that_gives_other_bits_leaves_its_branch(tmp_path, monkeypatch)
     """Whatever the machine says of itself: repeated steps are compared with what they gave."""
     take = trainer_module._Loop._take
 
-    def dying(self, step, branch):
+    def dying(self, step):
         if step == 7:
             raise MemoryError("the machine stopped")
-        return take(self, step, branch)
+        return take(self, step)
 
-    def unsteady(self, step, branch):
-        result = take(self, step, branch)
+    def unsteady(self, step):
+        branch = self._session.ledger.branch
+        result = take(self, step)
         if (branch, step) == (0, 6):
             with torch.no_grad():
                 next(iter(self._step.parameters.values())).view(-1)[0] += 1e-6
@@ -166,10 +169,10 @@ def test_going_back_to_the_first_machine_opens_a_branch_again(tmp_path, monkeypa
     take = trainer_module._Loop._take
 
     def dying(moment):
-        def die(self, step, branch):
-            if (branch, step) == moment:
+        def die(self, step):
+            if (self._session.ledger.branch, step) == moment:
                 raise MemoryError
-            return take(self, step, branch)
+            return take(self, step)
 
         return die
 
@@ -193,7 +196,7 @@ def started(tmp_path, monkeypatch, **settings):
     return tmp_path / "run"
 
 
-def _stop(self, step, branch):
+def _stop(self, step):
     raise MemoryError("the machine stopped")
 
 
@@ -292,10 +295,10 @@ def test_a_full_disk_during_a_checkpoint_leaves_the_last_good_one(tmp_path, monk
 def test_ctrl_c_waits_for_the_step_and_a_checkpoint(tmp_path, monkeypatch):
     take = trainer_module._Loop._take
 
-    def interrupted(self, step, branch):
+    def interrupted(self, step):
         if step == 3:
             os.kill(os.getpid(), signal.SIGINT)
-        return take(self, step, branch)
+        return take(self, step)
 
     with monkeypatch.context() as patch:
         patch.setattr(trainer_module._Loop, "_take", interrupted)

@@ -8,7 +8,7 @@ from torch import nn
 from reldp.encoders import FeatureEncoder, TextEncoder
 from reldp.errors import ConfigError, RunError
 from reldp.graph import EntityGraph
-from reldp.losses import RelationLoss
+from reldp.losses import InfoNCELoss
 from reldp.noise import Streams
 from reldp.sampling import TupleBatch
 from reldp.training.step import PrivateStep
@@ -255,10 +255,10 @@ def test_a_loss_is_a_name_or_a_loss_and_infonce_unless_given():
         step.open(Streams(KEY))
         return gradient(step)
 
-    given = RelationLoss(loss="infonce", pairing="all")
+    given = InfoNCELoss(pairing="all")
     assert torch.equal(taken(), taken(loss="infonce"))
     assert torch.equal(taken(), taken(loss=given))
     assert torch.equal(taken(), gradient(prepared(small_parts())))
     assert not torch.equal(taken(), taken(loss="hinge"))
-    with pytest.raises(ConfigError, match="`loss` must be logistic or hinge"):
+    with pytest.raises(ConfigError, match="`loss` must be a sum over negatives"):
         PrivateStep(*small_parts(clipping="pair"))

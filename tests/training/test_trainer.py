@@ -11,7 +11,7 @@ import reldp.training.trainer as trainer_module
 from reldp.encoders import FeatureEncoder
 from reldp.encoders.folders import state_hash
 from reldp.errors import ConfigError, PlanError
-from reldp.losses import RelationLoss
+from reldp.losses import InfoNCELoss, LossBatch
 from reldp.noise import Streams, add_noise
 from reldp.noise.gaussian import GaussianNoise
 from reldp.reporting import verify
@@ -65,7 +65,7 @@ def oracle(encoder, capped, plan, key, *, rate, clip=True):
         capped, sample_rate=plan.sample_rate, num_negatives=plan.num_negatives, streams=streams
     )
     features = torch.from_numpy(np.array(capped.graph.features))
-    loss = RelationLoss(pairing="all")
+    loss = InfoNCELoss(pairing="all")
     parameters = encoder.trainable()
     size = sum(p.numel() for p in parameters.values())
     with GaussianNoise(streams) as noise:
@@ -74,7 +74,8 @@ def oracle(encoder, capped, plan, key, *, rate, clip=True):
             total = torch.zeros(size, dtype=torch.float64)
             for row in range(batch.num_tuples):
                 rows = encoder.module(features[batch.entities[row]])[None]
-                value = loss(rows, batch.endpoints[row : row + 1], batch.mask[row : row + 1])
+                one = LossBatch.of(batch.endpoints[row : row + 1], batch.mask[row : row + 1])
+                value = loss(rows, one)
                 grads = torch.autograd.grad(value.sum(), list(parameters.values()))
                 flat = torch.cat([g.reshape(-1) for g in grads]).double()
                 bound = plan.clip_norm
@@ -139,13 +140,13 @@ def test_steps_are_counted_before_they_run(tmp_path, monkeypatch):
     counted = []
     take = trainer_module._Loop._take
 
-    def watched(self, step, branch):
+    def watched(self, step):
         record = self._session.ledger.record
         on_disk = (tmp_path / "run" / "ledger.jsonl").read_bytes()
         assert record.head.encode() in on_disk
         counted.append(record.num_counted)
         assert record.num_counted > step
-        return take(self, step, branch)
+        return take(self, step)
 
     monkeypatch.setattr(trainer_module._Loop, "_take", watched)
     Trainer(*small_parts(), checkpoint_every=5).fit(tmp_path / "run")
@@ -291,7 +292,7 @@ def test_fast_noise_is_named_in_the_certificate(tmp_path):
         ({}, {"learnin_rate": 1}, ConfigError, "Did you mean learning_rate"),
         ({}, {"optimizer": "adan"}, ConfigError, "`optimizer` must be one of"),
         ({}, {"device": "cuda:99"}, ConfigError, "`device` must exist here"),
-        ({"clipping": "pair"}, {}, ConfigError, "`loss` must be logistic or hinge"),
+        ({"clipping": "pair"}, {}, ConfigError, "`loss` must be a sum over negatives"),
         ({"noise_multiplier": 1e-6}, {}, ConfigError, "`noise_multiplier` must be at least"),
     ],
 )

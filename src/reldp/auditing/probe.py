@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from reldp.encoders import FeatureEncoder
 from reldp.encoders.features import FeatureTable
-from reldp.losses import RelationLoss
+from reldp.losses import HingeLoss, LossBatch
 
 __all__ = ["LOSS", "NUM_WEIGHTS", "ProbeEncoder", "probe_table", "unit_gradients"]
 
@@ -32,7 +32,6 @@ _INPUTS, _OUTPUTS = 2, 4
 NUM_WEIGHTS = _INPUTS * _OUTPUTS
 # A margin that no score reaches keeps the hinge linear: the loss is a sum of scores.
 LOSS: Mapping[str, Any] = {
-    "loss": "hinge",
     "score": "dot",
     "temperature": 1.0,
     "margin": 1e7,
@@ -84,13 +83,13 @@ def unit_gradients(
     The reference for tests: it shares nothing with the gradient engine.
     """
     encoder = ProbeEncoder((table.features.shape[1] - _INPUTS) // 2)
-    loss = RelationLoss(**LOSS)
+    loss = HingeLoss(**LOSS)
     (weight,) = encoder.trainable().values()
     gradients = np.zeros((len(entities), NUM_WEIGHTS))
     for place in range(len(entities)):
         rows = encoder.embed(encoder.rows(table, entities[place]))[None]
         one = slice(place, place + 1)
-        value = loss(rows, torch.tensor(endpoints[one]), torch.tensor(mask[one]))
+        value = loss(rows, LossBatch.of(endpoints[one], mask[one]))
         (gradient,) = torch.autograd.grad(value.sum(), [weight])
         gradients[place] = gradient.reshape(-1).double().numpy()
     return gradients

@@ -135,7 +135,7 @@ def _roles(plan: PrivacyPlan, graph: str) -> Roles:
 def _open_step(job: Job) -> "PrivateStep":
     """Open the training step on the job's graph, with the auditor's encoder and loss."""
     from reldp.auditing.probe import LOSS, ProbeEncoder, probe_table
-    from reldp.losses import RelationLoss
+    from reldp.losses import HingeLoss
     from reldp.training.config import PerformanceSettings
     from reldp.training.step import PrivateStep
 
@@ -161,7 +161,7 @@ def _open_step(job: Job) -> "PrivateStep":
         encoder,
         graph,
         plan,
-        loss=RelationLoss(**LOSS),
+        loss=HingeLoss(**LOSS),
         performance=PerformanceSettings(**asdict(job.settings)),
         table=table,
     )

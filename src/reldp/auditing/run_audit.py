@@ -81,6 +81,11 @@ def audit_canaries(
             "`canaries` cannot be used for a run with public negatives, whose pool is not in its folder. "
             "Use reldp.auditing.audit_training."
         )
+    if "loss" not in start["training"]:
+        raise ConfigError(
+            "`canaries` cannot be used for a run with a loss or a loop of its own, whose code is not in its "
+            "folder. Use reldp.auditing.audit_training."
+        )
     with tempfile.TemporaryDirectory(prefix="reldp-audit-") as home:
 
         def train(with_canaries: Any, copy: Any) -> Any:

@@ -10,6 +10,7 @@ Public: `ClippedSum`.
 (0, tensor([[0., 0.]], dtype=torch.float64))
 """
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
@@ -83,6 +84,21 @@ class ClippedSum:
             losses=self.losses[:units].clone(),
             factors=self.factors[:units].clone(),
             witness=None if self.witness is None else self.witness[:units].clone(),
+        )
+
+    @classmethod
+    def without_clipping(cls, losses: Tensor, parameters: Mapping[str, Tensor]) -> "ClippedSum":
+        """Return the plain sum of the units' gradients, for comparison; norms are not known."""
+        gradients = torch.autograd.grad(
+            losses.sum(), list(parameters.values()), allow_unused=True, materialize_grads=True
+        )
+        values = losses.detach()
+        return cls(
+            total=torch.cat([gradient.reshape(-1).double() for gradient in gradients]),
+            shapes={name: parameter.shape for name, parameter in parameters.items()},
+            norms=torch.full_like(values, math.nan),
+            losses=values,
+            factors=torch.ones_like(values),
         )
 
     def select(self, names: Collection[str]) -> "ClippedSum":

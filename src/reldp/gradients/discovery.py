@@ -68,12 +68,17 @@ class Sites:
 
 
 def find_sites(root: nn.Module, limits: Limits) -> Sites:
-    """Sites for every trainable parameter below the module."""
+    """Sites for every trainable parameter below the module.
+
+    A module with a true ``runs_by_unit`` is run under vmap as a whole, whatever its layers are.
+    """
     known = {id(p): name for name, p in root.named_parameters() if p.requires_grad}
     plain, odd = {}, []
     for path, module in root.named_modules():
         local = _trainable(module, known)
-        if local:
+        if getattr(module, "runs_by_unit", False):
+            odd.append((path, module))
+        elif local:
             kind = _kind(module, local)
             if kind == "other":
                 _refuse_odd(module, local)

@@ -45,6 +45,7 @@ from reldp.gradients import ghost
 from reldp.gradients.clipped_sum import ClippedSum
 from reldp.gradients.discovery import Limits, find_sites
 from reldp.gradients.fixed_point import unit_sum
+from reldp.gradients.leaves import leaves
 from reldp.gradients.recorder import Recorder
 from reldp.gradients.scaling import clip_factors
 from reldp.gradients.witness import witness as make_witness
@@ -230,20 +231,13 @@ class PerUnitGradients:
         recorder = self._recorder
         groups = self.parameters, recorder.probes, recorder.anchors
         known = {id(tensor) for group in groups for tensor in group.values()}
-        seen, waiting = set(), [values.grad_fn]
-        while waiting:
-            node = waiting.pop()
-            if node is None or node in seen:
-                continue
-            seen.add(node)
-            leaf = getattr(node, "variable", None)
-            if isinstance(leaf, Tensor) and id(leaf) not in known:
+        for leaf in leaves(values):
+            if id(leaf) not in known:
                 raise InputError(
                     f"Trainable tensors must be frozen or in `module`, got one of shape "
                     f"{tuple(leaf.shape)} elsewhere, in the loss or beside the module. It would get "
                     "a gradient without clipping and noise."
                 )
-            waiting.extend(following for following, _ in node.next_functions)
 
     def _norms(self, device: torch.device) -> tuple[Tensor, Tensor]:
         """Return gradient norms of the units, and spreads of kept parameters, (U,) float64."""
@@ -290,7 +284,7 @@ class PerUnitGradients:
         if self._recorder.flat is None:
             grads = {n: p.grad for n, p in self._recorder.probes.items() if p.grad is not None}
             none = torch.zeros(self._recorder.units, 0, device=device)
-            flat = torch.cat([none, *(g.flatten(1).to(device) for g in grads.values())], 1)
+            flat = torch.cat([none, *(g.reshape(len(g), -1).to(device) for g in grads.values())], 1)
             for probe in self._recorder.probes.values():
                 probe.grad = None  # the joined copy is enough
             self._recorder.flat = list(grads), flat
@@ -317,7 +311,7 @@ class PerUnitGradients:
             grads = [p.grad for p in self._recorder.probes.values() if p.grad is not None]
             grads += [use.grads for uses in self._recorder.uses.values() for use in uses]
             # Zero times infinity is not a sign of mixing.
-            reached = [g.nan_to_num(0.0, 0.0, 0.0).flatten(1).ne(0).any(1) for g in grads]
+            reached = [g.nan_to_num(0.0, 0.0, 0.0).reshape(len(g), -1).ne(0).any(1) for g in grads]
             reaches_itself = any(bool(unit[only]) for unit in reached)
             mixed = any(int(unit.sum()) > int(unit[only]) for unit in reached)
         if mixed:

@@ -1,21 +1,46 @@
-"""Losses of clip units: the `Loss` protocol, and InfoNCE, hinge and logistic losses.
+"""Losses of tuples: the `Loss` protocol, the `LossBatch` that a loss sees, and the included losses.
 
 Names are imported on first use, so that `reldp.losses.settings` can be read without torch.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reldp.losses.loss import Loss
-    from reldp.losses.relation_loss import RelationLoss
+    from reldp.losses.infonce import InfoNCELoss
+    from reldp.losses.loss import Loss, LossBatch
+    from reldp.losses.matryoshka import MatryoshkaLoss
+    from reldp.losses.named import make_loss
+    from reldp.losses.sums import CosineMarginLoss, HingeLoss, LogisticLoss, TripletMarginLoss
 
-__all__ = ["Loss", "RelationLoss"]
+# Public name: the module that has it.
+_HOMES = {
+    "CosineMarginLoss": "sums",
+    "HingeLoss": "sums",
+    "InfoNCELoss": "infonce",
+    "LogisticLoss": "sums",
+    "Loss": "loss",
+    "LossBatch": "loss",
+    "MatryoshkaLoss": "matryoshka",
+    "TripletMarginLoss": "sums",
+    "make_loss": "named",
+}
+
+__all__ = [
+    "CosineMarginLoss",
+    "HingeLoss",
+    "InfoNCELoss",
+    "LogisticLoss",
+    "Loss",
+    "LossBatch",
+    "MatryoshkaLoss",
+    "TripletMarginLoss",
+    "make_loss",
+]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
-    if name not in __all__:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from reldp.losses import loss, relation_loss
-
-    return getattr(loss if name == "Loss" else relation_loss, name)
+    return getattr(import_module(f"reldp.losses.{_HOMES[name]}"), name)

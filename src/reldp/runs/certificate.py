@@ -75,6 +75,7 @@ class Certificate:
                 "key": completion["key"],
                 "data": record.start["graph"],
                 "encoder": record.start["encoder"],
+                **{name: record.start[name] for name in ("loss",) if name in record.start},
                 "training": record.start["training"],
                 "model": completion["model"],
                 "ledger": {"entries": len(record.entries), "head": record.head},

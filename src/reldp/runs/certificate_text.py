@@ -57,6 +57,7 @@ def certificate_text(values: _Values) -> str:
         ["## Steps that ran", "", *table(_steps(values))],
         ["## Data", "", *table(_data(values["plan"], values["data"]))],
         ["## Model", "", *table(_flat(values["encoder"])), "", *table(_model(values["model"]))],
+        *([["## Loss", "", *table(_flat(values["loss"]))]] if "loss" in values else []),
         ["## Training", "", *table(_flat(values["training"]))],
         ["## Audits", "", *_audits(values["audits"])],
         ["## Versions and hashes", "", *table(_proof(values))],

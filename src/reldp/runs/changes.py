@@ -2,7 +2,7 @@
 
 There are two kinds of differences (theory.md 6):
 
-* *data and objective*: plan, graph, rows, public pool, encoder, learning settings. The certificate
+* *data and objective*: plan, graph, rows, public pool, encoder, loss, learning settings. The certificate
   would describe something else, so resuming is refused, with a list of all differences;
 * *bits only*: threads, attention implementation, libraries, processor and their settings. The run
   continues in a new branch with fresh random draws, and the abandoned steps stay counted.
@@ -58,7 +58,7 @@ def refuse_changes(run: "RunFolder", facts: "RunFacts", record: "LedgerRecord") 
 def why_new_branch(facts: "RunFacts", record: "LedgerRecord") -> str | None:
     """Return why re-executed steps may have different bits, or None if they have the same."""
     if not facts.is_repeatable:
-        return "steps on this device do not repeat bit for bit"
+        return "steps on this device, or of this loop, do not repeat bit for bit"
     return "; ".join(_machine_changes(facts, newest_branch(record))) or None
 
 
@@ -103,9 +103,13 @@ def _start_changes(
         yield "the graph is another"
     # Through JSON, like the entry: it has lists where the facts have tuples.
     now = json.loads(json.dumps(facts.start(sensitive)))
-    for part in ("encoder", "training", "noise"):
-        # Ignore the starting weights: a trained encoder still counts as the same encoder.
-        before, after = ({**x[part], "start_sha256": ""} for x in (start, now))
+    for part in ("encoder", "loss", "training", "noise"):
+        if part not in start:  # a ledger of a version that did not record the loss
+            continue
+        # Ignore the starting weights: a trained encoder still counts as the same encoder. The code of
+        # a loss is compared with the inputs, since its hash depends on versions.
+        ignored = {"start_sha256": "", "sha256": ""} if part == "loss" else {"start_sha256": ""}
+        before, after = ({**x[part], **ignored} for x in (start, now))
         yield from changes(f"{part}.", before, after)
 
 
@@ -121,6 +125,10 @@ def _input_changes(
     comparable = facts.table_is_exact or not bits
     if comparable and was["table_commitment"] != now["table_commitment"]:
         yield "the entities' texts, features or relations are others"
+    # Different versions of Python compile a loss differently.
+    known = "loss_sha256" in was and not any(change.startswith("versions.") for change in bits)
+    if known and was["loss_sha256"] != now["loss_sha256"]:
+        yield "the loss computes something else (its code or its settings were changed)"
     if any(was[name] != now[name] for name in _comparable_hashes(facts, bits)):
         yield (
             "the encoder computes something else (its pooling, normalization, frozen weights, code "

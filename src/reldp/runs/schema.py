@@ -86,6 +86,14 @@ OBJECTS = Rule(
 _NOISE = {"source": TEXT, "description": TEXT, OPEN: True}
 _MODEL = {"files": HASHES}
 _ENCODER = {"kind": TEXT, "base_model?": TEXT, "adaptation?": OBJECT, OPEN: True}
+_LOSS = {
+    "name": TEXT,
+    "included": TRUTH,
+    "sha256": HASH,
+    "settings?": OBJECT,
+    "num_trainable?": SIZE,
+    "start_sha256?": HASH,
+}
 # Closed, so that no exact count of the graph can be part of it.
 _DATA = {
     "commitment": HASH,
@@ -99,6 +107,7 @@ START = {
     "plan_hash": HASH,
     "graph": _DATA,
     "encoder": _ENCODER,
+    "loss?": _LOSS,
     "training": OBJECT,
     "noise": _NOISE,
     "versions": OBJECT,
@@ -145,6 +154,7 @@ CERTIFICATE = {
     "key": TEXT,
     "data": _DATA,
     "encoder": _ENCODER,
+    "loss?": _LOSS,
     "training": OBJECT,
     "model": _MODEL,
     "ledger": {"entries": SIZE, "head": HASH},

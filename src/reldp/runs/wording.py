@@ -138,6 +138,18 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
             "This was checked to the bit on public random rows for every microbatch shape; it is not "
             "proven for every processor (theory.md 6)."
         )
+    loss = start.get("loss")
+    if loss is not None and not loss["included"]:
+        sentences.append(
+            f"The loss, {loss['name']}, is not part of reldp. It is assumed to compute a tuple's value from "
+            "that tuple, its own parameters and public constants alone: no other tuple, no private data "
+            "from elsewhere, no state. This was checked on public random tuples, which is no proof."
+        )
+    if "loop" in start["training"]:
+        sentences.append(
+            "The training loop is not part of reldp. It is assumed to change the weights by the noisy "
+            "gradients and by public values alone, and to release nothing else that depends on the data."
+        )
     if not plan.clipping.is_local:
         sentences.append(
             "Epsilon rests on a published claim about frequency clipping that is known to be false "

@@ -22,7 +22,7 @@ reldp.errors.ConfigError: `learnin_rate` must be a training setting. Did you mea
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -57,12 +57,14 @@ class LearningSettings:
     """What a run computes, besides the plan.
 
     Attributes:
-        loss: ``"infonce"``, ``"hinge"`` or ``"logistic"``.
-        score: Similarity of two embeddings: ``"cosine"`` or ``"dot"``.
-        temperature: Every score is divided by it.
-        margin: Margin of the hinge loss.
+        loss: ``"infonce"``, ``"hinge"``, ``"logistic"``, ``"triplet"`` or ``"cosine"``.
+        score: Similarity of two embeddings: ``"cosine"`` or ``"dot"``; of infonce, hinge and logistic.
+        temperature: Every score is divided by it; of infonce, hinge and logistic.
+        margin: Margin of hinge, triplet and cosine; None takes 1, and 0.2 for cosine.
         pairing: Pairs of a tuple that the positive is compared with: ``"one"``, ``"both"`` or ``"all"``. None takes
             all for InfoNCE on negatives of the graph, and one otherwise.
+        matryoshka_dims: Embedding sizes over which the loss is summed, so that the first numbers of an embedding
+            are useful alone; None takes the full size only.
         optimizer: Name of an optimizer in ``torch.optim``, such as ``"adam"`` or ``"sgd"``.
         optimizer_options: Further arguments of the optimizer, such as ``{"weight_decay": 0.01}``.
         learning_rate: Learning rate before the schedule.
@@ -76,8 +78,9 @@ class LearningSettings:
     loss: str = LossSettings.loss
     score: str = LossSettings.score
     temperature: float = LossSettings.temperature
-    margin: float = LossSettings.margin
+    margin: float | None = LossSettings.margin
     pairing: str | None = None
+    matryoshka_dims: Sequence[int] | None = LossSettings.matryoshka_dims
     optimizer: str = "adam"
     optimizer_options: Mapping[str, Any] = field(default_factory=dict)
     learning_rate: float = 1e-3
@@ -106,6 +109,7 @@ class LearningSettings:
             temperature=self.temperature,
             margin=self.margin,
             pairing=default_pairing if self.pairing is None else self.pairing,
+            matryoshka_dims=self.matryoshka_dims,
         )
 
     def _check_options(self) -> None:

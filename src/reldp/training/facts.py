@@ -9,18 +9,20 @@ True
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from reldp.encoders.folders import state_hash
+from reldp.errors import RunError
 from reldp.plan import PrivacyPlan
 from reldp.runs.sensitive_file import SensitiveRecord
-from reldp.training.config import TrainingConfig
+from reldp.training.config import PerformanceSettings
 from reldp.training.identity import (
     attention_of,
     encoder_sha256,
+    loss_sha256,
     outputs_sha256,
     pool_sha256,
     table_sha256,
@@ -30,6 +32,7 @@ from reldp.training.repeatability import is_repeatable, machine, versions
 if TYPE_CHECKING:
     from reldp.encoders import Encoder
     from reldp.graph import CappedGraph
+    from reldp.training.objective import Objective
 
 __all__ = ["TrainingFacts"]
 
@@ -49,34 +52,43 @@ class TrainingFacts:
     """What a training run is, apart from what it learns.
 
     Attributes:
-        encoder: The encoder that is trained, as it is in memory.
+        objective: The encoder that is trained, and its loss, as they are in memory.
         capped: The training graph.
         plan: The privacy plan.
-        config: How the plan is executed.
+        training: How the run learns, as plain JSON values; with a ``loss`` if that is an included one by name.
+        performance: How steps are computed.
         threads: Number of CPU threads.
         make_table: Returns the rows that steps use; called only if steps are left.
         pool: Public entities that negatives are drawn from.
+        has_known_loop: Whether everything between two steps is known and saved, as in `Trainer`.
     """
 
-    encoder: "Encoder"
+    objective: "Objective"
     capped: "CappedGraph"
     plan: PrivacyPlan
-    config: TrainingConfig
+    training: Mapping[str, Any]
+    performance: PerformanceSettings
     threads: int
     make_table: Callable[[], Any]
     pool: Any = None
+    has_known_loop: bool = True
+
+    @property
+    def encoder(self) -> "Encoder":
+        """The encoder that is trained."""
+        return self.objective.encoder
 
     @cached_property
     def machine(self) -> dict[str, Any]:
         """Everything that must be the same for re-executed steps to have the same bits."""
-        values = machine(self.config.performance.device, self.threads)
-        values |= asdict(self.config.performance) | {"threads": self.threads}
+        values = machine(self.performance.device, self.threads)
+        values |= asdict(self.performance) | {"threads": self.threads}
         return values | {"attention": attention_of(self.encoder)}
 
     @property
     def is_repeatable(self) -> bool:
         """Whether re-executed steps have the same bits on the same machine."""
-        return is_repeatable(self.config.performance.device)
+        return self.has_known_loop and is_repeatable(self.performance.device)
 
     @property
     def table_is_exact(self) -> bool:
@@ -95,7 +107,20 @@ class TrainingFacts:
             "pool_sha256": self._pool_sha256,
             "encoder_sha256": self._encoder_sha256,
             "outputs_sha256": self._outputs_sha256,
+            "loss_sha256": self._loss_sha256,
         }
+
+    def check_loss_unchanged(self) -> None:
+        """Refuse to certify steps whose loss changed its attributes or buffers while it ran.
+
+        Raises:
+            RunError: It did, so that a tuple's loss may depend on tuples of earlier steps.
+        """
+        if loss_sha256(self.objective.loss) != self._loss_sha256:
+            raise RunError(
+                f"`loss` must keep no state between steps, got {self.objective.name}, whose attributes "
+                "changed during the run. Its steps stay counted, and there is no certificate."
+            )
 
     @property
     def identity(self) -> str:
@@ -105,15 +130,17 @@ class TrainingFacts:
         random stream number.
         """
         # The generator is part of it: one key must not feed two generators.
-        generator = {"noise": self.config.performance.noise_generator}
+        generator = {"noise": self.performance.noise_generator}
         parts = {
             "plan": self.plan.hash,
             "graph": self.capped.fingerprint,
             "table": self._table_sha256 if self.encoder.table_is_exact else None,
             "pool": self._pool_sha256,
             "encoder": [self.encoder.describe(), self._encoder_sha256],
-            "training": asdict(self.config.learning) | generator,
+            "training": {**self.training, **generator},
         }
+        if "loss" not in self.training:  # otherwise the settings say all about it
+            parts["loss"] = self._loss_sha256
         return json.dumps(parts, sort_keys=True)
 
     @property
@@ -142,24 +169,42 @@ class TrainingFacts:
         return encoder_sha256(self.encoder)
 
     @cached_property
+    def _loss_sha256(self) -> str:
+        return loss_sha256(self.objective.loss)
+
+    @cached_property
     def _outputs_sha256(self) -> str:
         return outputs_sha256(self.encoder)
 
     def start(self, sensitive: SensitiveRecord) -> dict[str, Any]:
         """Return the public values of the ledger's first entry, except for `inputs`."""
         has_noise = self.plan.noise_multiplier > 0
-        noise = self.config.performance.noise_generator if has_noise else "none"
+        noise = self.performance.noise_generator if has_noise else "none"
         return {
             "num_steps": self.plan.num_steps,
             "plan_hash": self.plan.hash,
             "graph": self._graph(sensitive),
             "encoder": self.encoder.describe()
             | {"start_sha256": state_hash(self.encoder.trainable())},
-            "training": asdict(self.config.learning),
+            "loss": self._loss(),
+            "training": dict(self.training),
             "noise": {"source": noise, "description": _NOISE.get(noise, "none")},
             "versions": versions(),
             "machine": self.machine,
         }
+
+    def _loss(self) -> dict[str, Any]:
+        """Return what the loss is: its name, the hash of its code, and the settings of an included one."""
+        loss, name = self.objective.loss, self.objective.name
+        is_included = name.startswith("reldp.losses.")
+        settings = loss.describe() if is_included and hasattr(loss, "describe") else {}
+        facts = {"name": name, "included": is_included, "sha256": self._loss_sha256}
+        facts |= {"settings": settings} if settings else {}
+        if self.objective.loss_parameters:
+            parameters = self.objective.loss_parameters
+            facts["num_trainable"] = sum(p.numel() for p in parameters.values())
+            facts["start_sha256"] = state_hash(parameters)
+        return facts
 
     def _graph(self, sensitive: SensitiveRecord) -> dict[str, Any]:
         """Return the public facts about the data, which are the same for neighboring graphs.

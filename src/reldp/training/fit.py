@@ -4,7 +4,7 @@ Where sizes are private or declared, the plan holds bounds (theory.md 2.4): the 
 them. A refusal is for the owner's eyes only, since accepting and refusing would bisect the sizes,
 and its message never prints an exact size. Where sizes are public, the plan's are the graph's.
 
-Public inside the package: `check_fit`, `refuse_compiled`.
+Public inside the package: `check_fit`, `check_table`, `refuse_compiled`.
 
 >>> from reldp.graph import EntityGraph
 >>> from reldp.plan import PrivacyPlan
@@ -15,6 +15,7 @@ Public inside the package: `check_fit`, `refuse_compiled`.
 >>> check_fit(capped, plan)
 """
 
+from collections.abc import Sized
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +30,7 @@ from reldp.training.margins import MAX_SUM
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["check_fit", "refuse_compiled"]
+__all__ = ["check_fit", "check_table", "refuse_compiled"]
 
 
 def check_fit(capped: CappedGraph, plan: PrivacyPlan, *, clip: bool = True) -> None:
@@ -60,6 +61,16 @@ def check_fit(capped: CappedGraph, plan: PrivacyPlan, *, clip: bool = True) -> N
     else:
         _check_bounds(capped, plan)
     _check_noise(plan, clip)
+
+
+def check_table(table: Sized, capped: CappedGraph, plan: PrivacyPlan) -> None:
+    """Refuse a table without the public entities of the plan."""
+    expected = capped.num_entities + (plan.pool_size if plan.negatives == "public" else 0)
+    if len(table) != expected:
+        raise ConfigError(
+            f"`pool` must hold the plan's {plan.pool_size} public entities, "
+            f"got {len(table) - capped.num_entities}."
+        )
 
 
 def _check_exact_sizes(capped: CappedGraph, plan: PrivacyPlan) -> None:
@@ -123,10 +134,10 @@ def _check_noise(plan: PrivacyPlan, clip: bool) -> None:
         )
 
 
-def refuse_compiled(module: "nn.Module") -> None:
+def refuse_compiled(module: "nn.Module", name: str = "encoder") -> None:
     """Refuse a module that torch.compile wraps."""
     if any(hasattr(child, "_orig_mod") for child in module.modules()):
         raise ConfigError(
-            "`encoder` must not be wrapped by torch.compile, got a wrapped module, whose layers "
+            f"`{name}` must not be wrapped by torch.compile, got a wrapped module, whose layers "
             "have no per-unit gradients. Pass the module itself."
         )

@@ -20,7 +20,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from reldp.encoders import Encoder
 from reldp.encoders.control_flow import depends_on_values
 from reldp.errors import RunError
 from reldp.gradients import ClippedSum
@@ -28,6 +27,7 @@ from reldp.gradients.cuda_graphs import MicrobatchRunner
 from reldp.gradients.microbatches import LAYOUTS, MicrobatchShape, MicrobatchShapes, UnitInputs
 from reldp.noise import GRID, Streams
 from reldp.training.locality import SyntheticUnits, find_layouts, is_still_local
+from reldp.training.objective import Objective
 
 __all__ = ["LocalityGuard"]
 
@@ -42,13 +42,14 @@ class LocalityGuard:
     """Select the layout of microbatches and check it.
 
     Args:
-        encoder: The encoder that is trained.
+        objective: The encoder and the loss that are trained.
         table: The encoder's table; only kinds and sizes are taken from it.
         runner: Runs microbatches exactly as a step does.
     """
 
-    def __init__(self, encoder: Encoder, table: Any, runner: MicrobatchRunner) -> None:
-        self._encoder, self._table, self._runner = encoder, table, runner
+    def __init__(self, objective: Objective, table: Any, runner: MicrobatchRunner) -> None:
+        self._objective, self._encoder = objective, objective.encoder
+        self._table, self._runner = table, runner
         self._checked_with: tuple[object, ...] | None = None
         self._rows_per_unit = 0
 
@@ -63,9 +64,9 @@ class LocalityGuard:
         Raises:
             InputError: A unit's gradient depends on more than that unit.
         """
-        self._encoder.eval()
+        self._objective.eval()
         self._rows_per_unit = shapes.rows_per_unit
-        with _public_weights(self._encoder.trainable()):
+        with _public_weights(self._objective.parameters, self._objective.start):
             layouts = LAYOUTS[-1:] if self._decides_by_values(shapes) else LAYOUTS
             checked = find_layouts(shapes, self._run, self._make, layouts)
         self._checked_with = self._numerics()
@@ -86,18 +87,28 @@ class LocalityGuard:
         length, seed = lengths[drawn[1] % len(lengths)], drawn[2]
         if not is_still_local(shapes, self._run, self._make, length=length, seed=seed):
             raise RunError(
-                "`encoder` must give a unit the same gradient whatever else is in its microbatch, "
-                "got another one on public rows than before. Does the module keep a state?"
+                "`encoder` and `loss` must give a unit the same gradient whatever else is in its "
+                "microbatch, got another one on public rows than before. Does the module keep a state?"
             )
 
     def _decides_by_values(self, shapes: MicrobatchShapes) -> bool:
         """Return whether control flow or shapes depend on values: units must then be alone."""
-        return any(
+        return self._loss_decides_by_values() or any(
             depends_on_values(
                 lambda **rows: self._encoder.embed(rows), self._make(2, length, 0).rows
             )
             for length in shapes.lengths()
         )
+
+    def _loss_decides_by_values(self) -> bool:
+        """Return whether the control flow of the loss depends on the values of its embeddings."""
+        generator = torch.Generator().manual_seed(0)
+        rows = torch.randn((2, self._rows_per_unit, self._encoder.dim), generator=generator)
+        shape = 2, self._rows_per_unit - 2
+        endpoints, mask = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape).bool()
+        inputs = {"embeddings": rows, "endpoints": endpoints, "mask": mask}
+        inputs = {name: value.to(self._encoder.device) for name, value in inputs.items()}
+        return depends_on_values(self._objective.values, inputs)
 
     def _numerics(self) -> tuple[object, ...]:
         """Return settings on which the bits of a product depend and that other code may change."""
@@ -145,14 +156,23 @@ def _scaled(value: Tensor, sizes: Tensor) -> Tensor:
 
 
 @contextmanager
-def _public_weights(parameters: Mapping[str, nn.Parameter]) -> Iterator[None]:
-    """Replace the parameters by random weights of the usual sizes, and restore them at the end."""
+def _public_weights(
+    parameters: Mapping[str, nn.Parameter], given: Mapping[str, Tensor]
+) -> Iterator[None]:
+    """Replace the parameters by random weights of the usual sizes, and restore them at the end.
+
+    Parameters with a public value of their own, those of a loss, are moved a little from it: a
+    temperature may have to be positive.
+    """
     before = {name: p.detach().clone() for name, p in parameters.items()}
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for name, parameter in parameters.items():
             drawn = torch.randn(parameter.shape, generator=generator)
-            if parameter.dim() > 1:
+            if name in given:
+                value = given[name].cpu()
+                drawn = value * (1.0 + 0.1 * drawn) + 1e-3 * drawn
+            elif parameter.dim() > 1:
                 drawn = drawn / math.sqrt(parameter.shape[-1])
             else:  # of a bias, or the scale of a normalization
                 drawn = 0.1 * drawn + (1.0 if name.endswith("weight") else 0.0)

@@ -1,30 +1,51 @@
-"""The loss of a run: from its name, from the learning settings, or as it is given.
+"""The objective of a run: an encoder, a loss, and everything that training changes in both.
 
-Public inside the package: `relation_loss`, `checked_loss`.
+A loss is taken by name, from the learning settings, or as it is given. It is called with all tuples of a
+microbatch at once. If it is a module with trainable parameters, it is called once per clip unit
+instead, under vmap, so that its parameters have one gradient per unit; the gradient engine then clips
+them jointly with the encoder's.
+
+Public inside the package: `Objective`, `relation_loss`, `resolve_loss`, `default_pairing`.
 
 >>> from reldp.training.config import LearningSettings
 >>> relation_loss(LearningSettings(loss="hinge"), negatives="entities").pairing
 'one'
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from operator import is_not
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
-from reldp.errors import ConfigError
-from reldp.losses import Loss, RelationLoss
+import torch
+from torch import Tensor, nn
+
+from reldp.errors import ConfigError, RunError
+from reldp.losses import Loss, LossBatch, make_loss
 from reldp.losses.settings import LossSettings
+from reldp.training.fit import refuse_compiled
+from reldp.training.plain_values import name_of
 
 if TYPE_CHECKING:
+    from reldp.encoders import Encoder
     from reldp.plan import PrivacyPlan
     from reldp.training.config import LearningSettings
 
-__all__ = ["checked_loss", "relation_loss"]
+__all__ = ["LOSS_WEIGHTS", "Objective", "default_pairing", "relation_loss", "resolve_loss"]
+
+LOSS_WEIGHTS = "loss.safetensors"
+"""The file of a loss's parameters and buffers, in the folder of the model."""
+_PREFIX = "loss."
+# Encoders and losses that a step or a run has changed, in this process.
+_TRAINED: "WeakSet[Any]" = WeakSet()
 
 
-def relation_loss(learning: "LearningSettings", *, negatives: str) -> RelationLoss:
+def relation_loss(learning: "LearningSettings", *, negatives: str) -> Any:
     """Return the loss that the learning settings ask for."""
-    settings = learning.loss_settings(default_pairing(learning.loss, negatives))
-    return RelationLoss(**asdict(settings))
+    settings = asdict(learning.loss_settings(default_pairing(learning.loss, negatives)))
+    return make_loss(settings.pop("loss"), **settings)
 
 
 def default_pairing(loss: str, negatives: str) -> str:
@@ -36,23 +57,217 @@ def default_pairing(loss: str, negatives: str) -> str:
     return "all" if loss == "infonce" and negatives != "public" else "one"
 
 
-def checked_loss(loss: "str | Loss | None", plan: "PrivacyPlan") -> Loss:
-    """Return the loss, InfoNCE unless given, if the plan's clipping rule can clip it.
-
-    Args:
-        loss: The loss, its name, or None.
-        plan: The plan, whose rule may split a tuple's loss into one term per negative.
+def resolve_loss(loss: "str | Loss | None", plan: "PrivacyPlan") -> Loss:
+    """Return the loss of a name, InfoNCE if there is none, or the loss as it is given.
 
     Raises:
-        ConfigError: The loss does not follow the protocol, or cannot be split as the rule does.
+        ConfigError: The name is unknown, or the loss is not callable.
     """
     if loss is None or isinstance(loss, str):
         name = LossSettings.loss if loss is None else loss
-        loss = RelationLoss(loss=name, pairing=default_pairing(name, plan.negatives))
-    if not isinstance(loss, Loss):
+        return make_loss(name, pairing=default_pairing(name, plan.negatives))
+    if isinstance(loss, type) or not callable(loss):
+        got = f"the class {loss.__name__}" if isinstance(loss, type) else type(loss).__name__
         raise ConfigError(
-            f"`loss` must be a name or follow reldp.losses.Loss, got {type(loss).__name__}."
+            "`loss` must be a name or a callable loss(embeddings, batch), such as a "
+            f"reldp.losses.InfoNCELoss(), got {got}."
         )
-    if plan.clipping.splits_tuples:
-        loss.check_pairwise()
     return loss
+
+
+class Objective:
+    """An encoder and a loss.
+
+    Attributes:
+        encoder: The encoder.
+        loss: The loss.
+        name: The loss's class or function, for messages and for the ledger.
+        parameters: Everything that training changes, by name; those of the loss begin with ``loss.``.
+        loss_parameters: The part of them that belongs to the loss.
+        start: Values of the loss's parameters before training; public.
+    """
+
+    def __init__(self, encoder: "Encoder", loss: Loss, plan: "PrivacyPlan") -> None:
+        """Collect what is trained.
+
+        Args:
+            encoder: The encoder; what it trains is read here, once.
+            loss: The loss.
+            plan: Says whether the clipping rule clips every negative apart.
+
+        Raises:
+            ConfigError: The loss is compiled, or shares parameters with the encoder.
+        """
+        self.encoder, self.loss, self.name = encoder, loss, name_of(loss)
+        self.splits_tuples = plan.clipping.splits_tuples
+        self.num_negatives = 1 if self.splits_tuples else plan.num_negatives
+        self.loss_parameters: dict[str, nn.Parameter] = {}
+        if isinstance(loss, nn.Module):
+            refuse_compiled(loss, "loss")
+            named = loss.to(encoder.device).eval().named_parameters()
+            self.loss_parameters = {_PREFIX + name: p for name, p in named if p.requires_grad}
+        refuse_compiled(encoder.module, "encoder")
+        trained = encoder.trainable()
+        known = {id(p) for p in encoder.module.parameters()}
+        if set(trained) & set(self.loss_parameters) or any(
+            id(p) in known for p in self.loss_parameters.values()
+        ):
+            raise ConfigError(
+                f"`loss` must have parameters of its own, got {self.name}, which shares some with the "
+                "encoder. Give the loss copies, or train them in the encoder."
+            )
+        self.parameters: dict[str, nn.Parameter] = trained | self.loss_parameters
+        self.start = {name: p.detach().clone() for name, p in self.loss_parameters.items()}
+        self._by_unit = _UnitLoss(self).eval() if self.loss_parameters else None
+
+    @property
+    def module(self) -> nn.Module:
+        """The module whose gradients are clipped: the encoder's, joined with a loss that is trained."""
+        if self._by_unit is None:
+            return self.encoder.module
+        return nn.ModuleDict({"encoder": self.encoder.module, "unit": self._by_unit})
+
+    @property
+    def engine_names(self) -> list[str]:
+        """The names that `module` has for the parameters, in their order."""
+        if self._by_unit is None:
+            return list(self.parameters)
+        return [
+            f"unit.{name}" if name in self.loss_parameters else f"encoder.{name}"
+            for name in self.parameters
+        ]
+
+    def modules(self) -> tuple[nn.Module, ...]:
+        """Return every layer of the encoder's module, and of a loss that is a module."""
+        loss = self.loss.modules() if isinstance(self.loss, nn.Module) else ()
+        return (*self.encoder.module.modules(), *loss)
+
+    def parts(self) -> list[Any]:
+        """Return all layers with their parameters and hooks, to be compared by identity."""
+        parts: list[Any] = []
+        for child in self.modules():
+            hooks = child._forward_hooks, child._forward_pre_hooks
+            parts += [
+                child,
+                *child._parameters.values(),
+                *(h for group in hooks for h in group.values()),
+            ]
+        return parts
+
+    def check_parts(self, before: list[Any]) -> None:
+        """Refuse layers, parameters or hooks that are not those of before.
+
+        Raises:
+            RunError: The encoder's module or the loss was changed.
+        """
+        parts = self.parts()
+        if len(parts) != len(before) or any(map(is_not, parts, before)):
+            raise RunError(
+                "`encoder` must keep its layers, parameters and hooks while it is trained, got others; so "
+                "must a loss. New parameters would get gradients without noise, and new layers were not "
+                "checked. Make a new PrivateStep after changing a module."
+            )
+
+    def mark_trained(self) -> None:
+        """Remember that the encoder, and a loss with parameters, depend on private data."""
+        _TRAINED.add(self.encoder)
+        if self.loss_parameters:
+            _TRAINED.add(self.loss)
+
+    def check_untrained(self) -> None:
+        """Refuse to start a new run from the weights of another: its epsilon would not cover that one.
+
+        Raises:
+            ConfigError: A step or a run of this process has trained the encoder or the loss.
+        """
+        for name, value in (("encoder", self.encoder), ("loss", self.loss)):
+            if any(value is trained for trained in _TRAINED):
+                raise ConfigError(
+                    f"`{name}` must be as it was loaded, got one that a run has trained. Load it again; "
+                    "to continue from a trained one on purpose, load it from its run and add both "
+                    "epsilons."
+                )
+
+    def eval(self) -> None:
+        """Switch dropout and the like off, in the encoder and in the loss."""
+        self.encoder.eval()
+        if isinstance(self.loss, nn.Module):
+            self.loss.eval()
+
+    def values(
+        self, embeddings: Tensor, endpoints: Tensor, mask: Tensor, *, by_unit: bool = False
+    ) -> Tensor:
+        """Return the loss of each clip unit, (units,).
+
+        Args:
+            embeddings: Embeddings of the units' rows, (units, 2 + k, dim).
+            endpoints: See `reldp.losses.LossBatch`.
+            mask: See `reldp.losses.LossBatch`.
+            by_unit: Whether parameters of the loss are to have one gradient per unit.
+        """
+        if embeddings.dtype != torch.float64:
+            embeddings = embeddings.float()
+        if self._by_unit is None or not by_unit:
+            return self.checked(self.loss(embeddings, LossBatch(endpoints, mask)), len(mask))
+        count = embeddings.shape[1]  # the gradient engine deals out rows
+        repeated = (value.repeat_interleave(count, dim=0) for value in (endpoints, mask))
+        values: Tensor = self._by_unit(embeddings.flatten(0, 1), *repeated)
+        return values
+
+    def checked(self, values: Any, units: int) -> Tensor:
+        """Return one value per unit of what the loss returned.
+
+        Raises:
+            ConfigError: The shape is another, or the clipping rule needs a value per negative.
+        """
+        k = self.num_negatives
+        shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+        if shape == (units, k):
+            return values.sum(dim=1)  # type: ignore[no-any-return]
+        if self.splits_tuples:
+            raise ConfigError(
+                "`loss` must be a sum over negatives with `clipping` pair, returned as (tuples, k), got "
+                f"{shape} for {units} tuples from {self.name}. Use the hinge or logistic loss with pairing one "
+                "or both, or tuple clipping."
+            )
+        if shape != (units,):
+            raise ConfigError(
+                "`loss` must return one value per tuple, (tuples,), or one per tuple and negative, "
+                f"(tuples, k), got {shape} for {units} tuples with {k} negatives from {self.name}."
+            )
+        return values  # type: ignore[no-any-return]
+
+    def load(self, values: Mapping[str, Tensor]) -> None:
+        """Set everything that training changes; names and shapes must agree exactly."""
+        loss = {name: value for name, value in values.items() if name in self.loss_parameters}
+        self.encoder.load_trainable({n: v for n, v in values.items() if n not in loss})
+        if len(loss) != len(self.loss_parameters):
+            raise ConfigError("`values` must name all parameters of the loss, got some of them.")
+        with torch.no_grad():
+            for name, value in loss.items():
+                self.loss_parameters[name].copy_(value)
+
+    def save(self, folder: Path) -> None:
+        """Write the encoder into a folder, and beside it the parameters and buffers of a trained loss."""
+        self.encoder.save(folder, overwrite=True)
+        if self.loss_parameters and isinstance(self.loss, nn.Module):
+            from safetensors.torch import save_file
+
+            values = {n: v.detach().cpu().contiguous() for n, v in self.loss.state_dict().items()}
+            save_file(values, folder / LOSS_WEIGHTS)
+
+
+class _UnitLoss(nn.Module):
+    """The loss of one clip unit, for the gradient engine, which runs it under vmap over units."""
+
+    runs_by_unit = True
+
+    def __init__(self, objective: Objective) -> None:
+        super().__init__()
+        self.loss = objective.loss
+        self._checked = objective.checked
+
+    def forward(self, rows: Tensor, endpoints: Tensor, mask: Tensor) -> Tensor:
+        """Return the loss, (1,), of rows (2 + k, dim); endpoints and mask repeat in every row."""
+        values = self.loss(rows[None], LossBatch(endpoints[:1], mask[:1]))
+        return self._checked(values, 1)

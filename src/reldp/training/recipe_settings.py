@@ -276,12 +276,12 @@ _MECHANISM = {
 }
 
 _LEARNING = {
-    "loss": Setting(
-        "text", "Loss of a tuple. Pair clipping needs hinge or logistic.", choices=LOSSES
-    ),
+    "loss": Setting("text", "Loss of a tuple. Pair clipping refuses infonce.", choices=LOSSES),
     "score": Setting("text", "Similarity of two embeddings.", choices=SCORES),
     "temperature": Setting("number", "Divisor of every score."),
-    "margin": Setting("number", "Margin of the hinge loss."),
+    "margin": Setting(
+        "number", "Margin of hinge, triplet and cosine (default: 1, for cosine 0.2).", "1.0"
+    ),
     "pairing": Setting(
         "text",
         "Pairs that a relation is compared with: one per negative, both endpoints per negative, or all "
@@ -289,6 +289,12 @@ _LEARNING = {
         "negatives.",
         '"all"',
         PAIRINGS,
+    ),
+    "matryoshka_dims": Setting(
+        "list",
+        "Embedding sizes over which the loss is summed, so that the first numbers of an embedding are "
+        "useful alone. Costs no privacy (default: the full size only).",
+        "[384, 128, 32]",
     ),
     "optimizer": Setting("text", "Name of an optimizer in torch.optim."),
     "optimizer_options": Setting(

@@ -17,12 +17,11 @@ noise is sensitive: batches, sums, and the `StepReport`.
 A step refuses whatever would make the plan's epsilon false: a step that runs twice on one branch,
 more steps than the plan has, a batch that was not drawn for it, and a module that was changed.
 
-Public: `PrivateStep`. Public inside the package: `TRAINED`.
+Public: `PrivateStep`.
 
->>> import numpy as np
+>>> import numpy as np, tempfile
 >>> from reldp.encoders import FeatureEncoder
 >>> from reldp.graph import EntityGraph
->>> from reldp.noise import Streams
 >>> from reldp.plan import PrivacyPlan
 >>> ring = [(i, (i + 1) % 400) for i in range(400)]
 >>> graph = EntityGraph.from_lists(range(400), ring, features=np.eye(400, 3, dtype=np.float32))
@@ -30,35 +29,40 @@ Public: `PrivateStep`. Public inside the package: `TRAINED`.
 >>> plan = PrivacyPlan.for_graph(capped, sizes="public", num_negatives=2, expected_batch_size=10,
 ...                              num_steps=3, noise_multiplier=2.0)
 >>> step = PrivateStep(FeatureEncoder(3), capped, plan)
->>> step.open(Streams(bytes(32)))  # a run takes a key from the operating system
->>> report = step.run(step.draw(0), 0)  # then the optimizer's step
->>> all(parameter.grad is not None for parameter in step.parameters.values())
-True
+>>> optimizer = torch.optim.Adam(step.parameters.values())
+>>> with tempfile.TemporaryDirectory() as home:
+...     with step.record(home + "/run") as run:
+...         for number in run:
+...             report = run.backward()  # sets .grad
+...             optimizer.step()
+>>> run.certificate.values["steps"]["counted"]
+3
 """
 
-import math
-from contextlib import AbstractContextManager, nullcontext
-from operator import is_not
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from reldp.encoders import Encoder
-from reldp.encoders.tokens import RowTable
 from reldp.errors import ConfigError, RunError
 from reldp.gradients import ClippedSum, GradientSettings, PerUnitGradients
 from reldp.gradients.cuda_graphs import MicrobatchRunner
-from reldp.gradients.microbatches import Microbatch, MicrobatchShapes, UnitInputs, typical_units
+from reldp.gradients.microbatches import Microbatch, MicrobatchShapes, UnitInputs
 from reldp.noise import GaussianNoise, Streams, add_noise
 from reldp.training.config import PerformanceSettings
-from reldp.training.fit import check_fit, refuse_compiled
+from reldp.training.fit import check_fit, check_table
 from reldp.training.guard import LocalityGuard
+from reldp.training.loss_check import check_loss
 from reldp.training.margins import MAX_SUM, max_batch_units, threshold_margin
-from reldp.training.objective import checked_loss
+from reldp.training.objective import Objective, resolve_loss
 from reldp.training.repeatability import is_repeatable, repeatable_attention
+from reldp.training.shapes import microbatch_shapes
 from reldp.training.step_report import StepReport
 from reldp.training.unit_rows import unit_rows
 
@@ -68,21 +72,20 @@ if TYPE_CHECKING:
     from reldp.losses import Loss
     from reldp.plan import PrivacyPlan
     from reldp.sampling import TupleBatch, TupleSampler
+    from reldp.training.recording import RecordedRun
 
-__all__ = ["TRAINED", "PrivateStep"]
-
-# Encoders that a step or a run has changed, in this process.
-TRAINED: "WeakSet[Encoder]" = WeakSet()
+__all__ = ["PrivateStep"]
 
 
 class PrivateStep:
-    """Set the noisy gradients of an encoder, step by step.
+    """Noisy gradients of an encoder and a loss, for a training loop of one's own.
 
-    A training loop calls ``open`` once, and for each step ``draw``, ``run`` and the optimizer.
+    A loop takes its steps inside of `record`, which counts them in a ledger and gives a certificate. Tests and
+    benchmarks may `open` a step with streams of their own: nothing is counted, and no guarantee covers it.
 
-    A *branch* is the number of the random stream that steps draw from; a loop that never starts over uses 0. A step
-    that is executed again with other weights, data or arithmetic needs a branch of its own, so that no noise is used
-    for two sums. `Trainer` uses 0 for the first branch of its ledger and a random number for each later one.
+    A *branch* is the number of the random stream that steps draw from. A step that is executed again with other
+    weights, data or arithmetic needs another, so that no noise is used for two sums. A run uses 0 for the first
+    branch of its ledger and a random number for each later one.
 
     Attributes:
         parameters: The trainable parameters by name, whose ``.grad`` a step sets.
@@ -106,34 +109,32 @@ class PrivateStep:
             encoder: The encoder to train; changed in place.
             capped: The training graph.
             plan: The privacy plan, which must be about this graph.
-            loss: The loss or its name; InfoNCE unless given.
+            loss: A name of an included loss, or any callable that follows `reldp.losses.Loss`; InfoNCE
+                unless given. Parameters of a loss that is a module are trained as the encoder's are.
             clip: Whether gradients are clipped. May be False only without noise, for comparison.
-            performance: How steps are computed, and on which device. Epsilon does not depend on it. But
-                ``noise_generator="fast"`` gives up what the proof assumes of the noise; a certificate
-                says so. Unless given, steps run where the encoder is.
+            performance: How steps are computed, and where: unless given, where the encoder is. Epsilon does not
+                depend on it. But ``noise_generator="fast"`` gives up what the proof assumes of the noise; a
+                certificate says so.
             pool: Public entities from which negatives are drawn, where the plan says so.
             table: The result of ``encoder.table(capped, pool=pool)``, if it is at hand.
         """
-        self._encoder, self._capped, self._plan = encoder, capped, plan
+        self._encoder, self._capped, self._plan, self._pool = encoder, capped, plan, pool
         self._performance = PerformanceSettings() if performance is None else performance
-        self._loss = checked_loss(loss, plan)
         self._check_fit(clip)
-        refuse_compiled(encoder.module)
         if performance is not None:
             encoder.to(performance.device)
-        self._modules = tuple(encoder.eval().module.modules())
-        self._parts = _parts_of(encoder.module)
-        self.parameters: dict[str, nn.Parameter] = encoder.trainable()
-        if not self.parameters:
-            raise ConfigError(
-                "`encoder` must have trainable parameters, got none. For a text model, pass "
-                'train="lora" or train="full" to TextEncoder.load.'
-            )
+        self._objective = Objective(encoder.eval(), resolve_loss(loss, plan), plan)
+        check_loss(self._objective)
+        self._modules, self._parts = self._objective.modules(), self._objective.parts()
+        self.parameters: dict[str, nn.Parameter] = self._objective.parameters
+        if not encoder.trainable():
+            fix = 'For a text model, pass train="lora" or train="full" to TextEncoder.load.'
+            raise ConfigError(f"`encoder` must have trainable parameters, got none. {fix}")
         # The guard checks locality on public rows and to the bit, so the engine does not.
         unchecked = GradientSettings(check_isolation=False)
-        self._engine = PerUnitGradients(encoder.module, unchecked) if clip else None
+        self._engine = PerUnitGradients(self._objective.module, unchecked) if clip else None
         self._table = encoder.table(capped, pool=pool) if table is None else table
-        self._check_table()
+        check_table(self._table, capped, plan)
         self._shapes = self._microbatch_shapes()
         self._runner = MicrobatchRunner(
             self._microbatch_sum,
@@ -141,12 +142,24 @@ class PrivateStep:
             addresses=lambda: tuple(p.data_ptr() for p in self.parameters.values()),
             pad_id=getattr(self._table, "pad_id", 0),
         )
-        self._guard = LocalityGuard(encoder, self._table, self._runner)
+        self._guard = LocalityGuard(self._objective, self._table, self._runner)
         self._streams: Streams | None = None
         self._sampler: TupleSampler | None = None
         self._noise: GaussianNoise | None = None
         # The step and the branch that each batch was drawn for.
         self._drawn: WeakKeyDictionary[TupleBatch, tuple[int, int]] = WeakKeyDictionary()
+        self._is_recorded = self._is_counted = False
+
+    def record(self, folder: str | Path, *, checkpoint_every: int = 100) -> "RecordedRun":
+        """Return the run in a folder, for ``with``: it counts every step and ends in a certificate.
+
+        Args:
+            folder: The run folder: new, or with a run of this step that was interrupted.
+            checkpoint_every: Steps between saved weights.
+        """
+        from reldp.training.recording import RecordedRun
+
+        return RecordedRun(self, folder, checkpoint_every=checkpoint_every)
 
     def prepare(self) -> None:
         """Check on public rows that units are independent, and select the layout of microbatches.
@@ -158,7 +171,41 @@ class PrivateStep:
             self._shapes = self._guard.find_layouts(self._microbatch_shapes())
 
     def open(self, streams: Streams) -> None:
-        """Take the run's streams of random draws and noise; prepare the step if need be."""
+        """Take streams of random draws and noise, for tests and benchmarks; prepare the step if need be.
+
+        Sensitive: nothing counts the steps or stops one from being run twice, so there is no certificate.
+
+        Raises:
+            RunError: The step is recorded.
+        """
+        if self._is_recorded:
+            raise RunError("`open` must not be called while the step is recorded, got a record.")
+        self._open(streams)
+
+    def _open_recorded(self, streams: Streams) -> None:
+        """Take the streams of a recorded run, whose steps run inside of `_counted` only."""
+        if self._is_recorded:
+            raise RunError("A step must have one record at a time, got a second.")
+        self._open(streams)
+        self._is_recorded = True
+
+    def _close_recorded(self) -> None:
+        """Forget the streams of a recorded run: no step can be taken with them any more."""
+        if self._is_recorded:
+            self.close()
+            self._streams = self._sampler = self._noise = None
+            self._is_recorded = False
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Allow steps, which the caller has counted in a ledger."""
+        self._is_counted = True
+        try:
+            yield
+        finally:
+            self._is_counted = False
+
+    def _open(self, streams: Streams) -> None:
         self.prepare()
         self.close()
         self._streams = streams
@@ -172,9 +219,7 @@ class PrivateStep:
 
     def draw(self, step: int, branch: int = 0) -> "TupleBatch":
         """Draw the batch of a step. Sensitive."""
-        if self._sampler is None:
-            raise RunError("A step must be opened before it draws, got one that is not. Call open.")
-        batch = self._sampler.sample(step, branch)
+        batch = self._open_sampler().sample(step, branch)
         self._drawn[batch] = step, branch
         return batch
 
@@ -187,18 +232,28 @@ class PrivateStep:
             branch: Number of the branch. Steps of all branches count.
 
         Raises:
-            RunError: The step ran before on this branch, is beyond the plan, or has another batch; or the module
-                was changed.
+            RunError: The step ran before on this branch, is beyond the plan, is not counted, or has another batch;
+                or the module was changed.
         """
+        self._open_sampler()
         self._check_batch(batch, step, branch)
         self._check_again(step, branch)
         clipped = self.clipped_sum(self.clip_units(batch))
         if self._streams is not None:
             self._streams.claim(branch, step)
-        TRAINED.add(self._encoder)
+        self._objective.mark_trained()
         total = self._add_noise(clipped.total, batch.num_tuples, step, branch)
         self._set_gradients(total / self._plan.expected_batch_size)
         return StepReport.of(batch, clipped)
+
+    def _open_sampler(self) -> "TupleSampler":
+        """Return the sampler; refuse a step that no ledger counts."""
+        if self._sampler is None or (self._is_recorded and not self._is_counted):
+            raise RunError(
+                "A step must be counted before it runs, got one outside of a ledger. Use `with "
+                "step.record(folder) as run`, and run.backward() in a loop over run."
+            )
+        return self._sampler
 
     def _check_batch(self, batch: "TupleBatch", step: int, branch: int) -> None:
         """Refuse a batch that was not drawn for the step, and steps that the plan does not have."""
@@ -216,15 +271,9 @@ class PrivateStep:
 
     def _check_again(self, step: int, branch: int) -> None:
         """Check locality again at random steps, or when the arithmetic may have changed."""
-        parts = _parts_of(self._encoder.module)
-        if len(parts) != len(self._parts) or any(map(is_not, parts, self._parts)):
-            raise RunError(
-                "`encoder` must keep its layers, parameters and forward hooks while it is trained, got others. "
-                "New parameters would get gradients without noise, and new layers were not checked. "
-                "Make a new PrivateStep after changing a module."
-            )
+        self._objective.check_parts(self._parts)
         if any(module.training for module in self._modules):
-            self._encoder.eval()  # dropout: a step executed again would have another sum, and on a GPU the same noise
+            self._objective.eval()  # with dropout, a resumed run would add the same noise to other sums
         if self._engine is not None and self._streams is not None:
             self.prepare()
             self._guard.check_again(self._shapes, self._streams, step, branch)
@@ -291,20 +340,9 @@ class PrivateStep:
                 apart=microbatch.apart,
                 witness=microbatch.witness,
             )
-            return clipped.select(self.parameters)
+            return clipped.select(self._objective.engine_names)
         losses = self._losses(microbatch) * microbatch.weights
-        parameters = list(self.parameters.values())
-        gradients = torch.autograd.grad(
-            losses.sum(), parameters, allow_unused=True, materialize_grads=True
-        )
-        losses = losses.detach()
-        return ClippedSum(
-            total=torch.cat([gradient.reshape(-1).double() for gradient in gradients]),
-            shapes={name: p.shape for name, p in self.parameters.items()},
-            norms=torch.full_like(losses, math.nan),
-            losses=losses,
-            factors=torch.ones_like(losses),
-        )
+        return ClippedSum.without_clipping(losses, self.parameters)
 
     def _losses(self, microbatch: Microbatch) -> Tensor:
         """Return the loss of each unit of a microbatch, (units,), from one forward pass."""
@@ -312,7 +350,10 @@ class PrivateStep:
             embeddings = self._encoder.embed(dict(microbatch.rows))
         units = len(microbatch.endpoints)
         embeddings = embeddings.view(units, -1, embeddings.shape[-1])  # (units, rows, dim)
-        return self._loss(embeddings, microbatch.endpoints, microbatch.mask)
+        by_unit = self._engine is not None
+        return self._objective.values(
+            embeddings, microbatch.endpoints, microbatch.mask, by_unit=by_unit
+        )
 
     def _autocast(self) -> AbstractContextManager[Any]:
         if self._performance.precision == "float32":
@@ -350,51 +391,13 @@ class PrivateStep:
             parameter.grad = part.view(parameter.shape).to(parameter.dtype)
 
     def _microbatch_shapes(self) -> MicrobatchShapes:
-        """Return the shapes of microbatches, from the plan, the encoder and the settings: all public."""
-        plan, k = self._plan, self._plan.num_negatives
-        units_per_tuple = plan.clipping.units_per_tuple(k)
-        max_length = getattr(self._encoder, "max_length", None)
-        if not isinstance(self._table, RowTable):
-            max_length = None
-        elif not isinstance(max_length, int):
-            raise ConfigError(
-                "`encoder` must have a max_length for rows of tokens, got none. Shapes of "
-                "microbatches must be public, so they cannot be taken from the texts."
-            )
-        return MicrobatchShapes(
-            rows_per_unit=plan.clipping.rows_per_unit(k),
-            typical_units=typical_units(plan.expected_batch_size, units_per_tuple),
-            max_length=max_length,
-            device_type=self._encoder.device.type,
-            units=self._performance.microbatch_units,
-        )
+        """Return the shapes of microbatches: all public."""
+        units = self._performance.microbatch_units
+        return microbatch_shapes(self._plan, self._encoder, self._table, units=units)
 
     def _check_fit(self, clip: bool) -> None:
         """Refuse a plan that is not about the graph."""
         check_fit(self._capped, self._plan, clip=clip)
 
-    def _check_table(self) -> None:
-        """Refuse a table without the public entities of the plan."""
-        plan, num_entities = self._plan, self._capped.num_entities
-        expected = num_entities + (plan.pool_size if plan.negatives == "public" else 0)
-        if len(self._table) != expected:
-            raise ConfigError(
-                f"`pool` must hold the plan's {plan.pool_size} public entities, "
-                f"got {len(self._table) - num_entities}."
-            )
-
     def _on_device(self, values: npt.NDArray[Any]) -> Tensor:
         return torch.from_numpy(values).to(self._encoder.device)
-
-
-def _parts_of(module: nn.Module) -> list[Any]:
-    """Return the layers, parameters and forward hooks of a module, to be compared by identity."""
-    parts: list[Any] = []
-    for child in module.modules():
-        hooks = child._forward_hooks, child._forward_pre_hooks
-        parts += [
-            child,
-            *child._parameters.values(),
-            *(h for group in hooks for h in group.values()),
-        ]
-    return parts

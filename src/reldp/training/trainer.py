@@ -24,9 +24,8 @@ Public: `Trainer`, `TrainResult`.
 3
 """
 
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,19 +35,20 @@ from reldp.encoders import Encoder
 from reldp.encoders.folders import state_hash
 from reldp.errors import ConfigError
 from reldp.graph import CappedGraph
+from reldp.losses import Loss
 from reldp.plan import PrivacyPlan
 from reldp.runs.certificate import Certificate
 from reldp.runs.certificate_files import write_certificate
 from reldp.runs.privacy_cost import privacy_cost
 from reldp.runs.run_folder import RunFolder
 from reldp.runs.session import Session, threads_of
-from reldp.training.advice import PoorPlanWarning, advice
 from reldp.training.config import TrainingConfig
+from reldp.training.counted_steps import BLOCK, CountedSteps, warn_about_plan
 from reldp.training.facts import TrainingFacts
 from reldp.training.fit import check_fit
+from reldp.training.loss_check import check_loss
 from reldp.training.metrics import MetricsLog, ReexecutionDiffers, progress_bar
-from reldp.training.nonfinite import NonfiniteWatch
-from reldp.training.objective import checked_loss, relation_loss
+from reldp.training.objective import Objective, default_pairing, relation_loss, resolve_loss
 from reldp.training.optimizers import (
     WeightAverage,
     learning_rate,
@@ -59,14 +59,13 @@ from reldp.training.optimizers import (
 )
 from reldp.training.repeatability import is_repeatable, no_random_numbers, repeatable
 from reldp.training.state import TrainingState
-from reldp.training.step import TRAINED, PrivateStep
+from reldp.training.step import PrivateStep
 from reldp.training.stopping import stop_requests
 
 __all__ = ["TrainResult", "Trainer"]
 
-# Steps reserved at a time on a device whose steps are not repeatable: reserved steps that did not run
-# stay counted.
-_BLOCK = 8
+# Settings of the included losses; another loss has settings of its own.
+_LOSS_SETTINGS = ("loss", "score", "temperature", "margin", "pairing", "matryoshka_dims")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +92,8 @@ class Trainer:
         encoder: The encoder to train; changed in place.
         capped: The training graph.
         plan: The privacy plan; must fit the graph.
+        loss: A name of an included loss, which takes the settings ``score``, ``temperature``, ``margin``,
+            ``pairing`` and ``matryoshka_dims``; or any callable that follows `reldp.losses.Loss`.
         pool: Public entities for ``negatives="public"``: another graph, texts or features.
         **settings: Fields of `LearningSettings`, `PerformanceSettings` and `LoggingSettings`.
     """
@@ -103,19 +104,27 @@ class Trainer:
         capped: CappedGraph,
         plan: PrivacyPlan,
         *,
+        loss: str | Loss | None = None,
         pool: Any = None,
         **settings: Any,
     ) -> None:
         """Check that everything fits together, before anything is computed."""
         self.encoder, self.capped, self.plan = encoder, capped, plan
-        config = TrainingConfig.make(**settings)
-        check_fit(capped, plan, clip=config.learning.clip)
-        optimizer_class(config.learning.optimizer)
-        self._loss = relation_loss(config.learning, negatives=plan.negatives)
-        checked_loss(self._loss, plan)
-        # The certificate and a resumed run see the pairing that is used.
-        learning = replace(config.learning, pairing=self._loss.pairing)
-        self.config = replace(config, learning=learning)
+        self._is_named = loss is None or isinstance(loss, str)
+        if not self._is_named:
+            _refuse_loss_settings(settings)
+        elif loss is not None:
+            settings["loss"] = loss
+        self.config = _with_defaults(TrainingConfig.make(**settings), plan)
+        check_fit(capped, plan, clip=self.config.learning.clip)
+        optimizer_class(self.config.learning.optimizer)
+        self._loss = (
+            relation_loss(self.config.learning, negatives=plan.negatives)
+            if self._is_named
+            else resolve_loss(loss, plan)
+        )
+        self._objective = Objective(encoder, self._loss, plan)
+        check_loss(self._objective)
         _check_device(self.config.performance.device)
         if (pool is None) == (plan.negatives == "public"):
             raise ConfigError(
@@ -141,8 +150,8 @@ class Trainer:
         """
         run = RunFolder(folder)
         if not run.has_run:
-            self._refuse_trained()
-            self._warn()
+            self._objective.check_untrained()
+            warn_about_plan(self.plan, stacklevel=2)
         threads = self._threads(run)
         with repeatable(self.config.performance.device, threads):
             # Before anything is computed: dropout would give other sums every time.
@@ -152,13 +161,15 @@ class Trainer:
                     self._prepared().prepare()  # a refusal leaves no run behind
             facts = self._facts(threads)
             with Session.open(run, facts, self._first_state) as session:
-                TRAINED.add(self.encoder)
+                self._objective.mark_trained()
                 if not session.is_complete:
                     self._run(session)
+                    facts.check_loss_unchanged()
                 state = TrainingState.from_bytes(session.read_checkpoint())
-                self.encoder.load_trainable(state.released)
+                self._objective.load(state.released)
                 if not session.is_complete:
-                    session.complete(self._save, state_hash(self.encoder.trainable()))
+                    hashed = state_hash(self._objective.parameters)
+                    session.complete(self._objective.save, hashed)
         certificate = write_certificate(run)
         return TrainResult(
             certificate=certificate,
@@ -178,14 +189,24 @@ class Trainer:
     def _facts(self, threads: int) -> TrainingFacts:
         """Return what the run is, for its ledger."""
         return TrainingFacts(
-            encoder=self.encoder,
+            objective=self._objective,
             capped=self.capped,
             plan=self.plan,
-            config=self.config,
+            training=self._training(),
+            performance=self.config.performance,
             threads=threads,
             make_table=self._rows,
             pool=self._pool,
         )
+
+    def _training(self) -> dict[str, Any]:
+        """Return how the run learns, for its ledger; a loss that is not named there is described apart."""
+        values = asdict(self.config.learning)
+        if values["matryoshka_dims"] is None:
+            del values["matryoshka_dims"]
+        if self._is_named:
+            return values
+        return {name: value for name, value in values.items() if name not in _LOSS_SETTINGS}
 
     def _rows(self) -> Any:
         """Return the rows that steps use, made once."""
@@ -195,10 +216,7 @@ class Trainer:
 
     def _first_state(self) -> bytes:
         """Return the checkpoint before the first step."""
-        return TrainingState(step=0, branch=0, weights=self.encoder.trainable()).to_bytes()
-
-    def _save(self, folder: Path) -> None:
-        self.encoder.save(folder, overwrite=True)
+        return TrainingState(step=0, branch=0, weights=self._objective.parameters).to_bytes()
 
     def _run(self, session: Session) -> None:
         """Run all steps that are left."""
@@ -230,44 +248,30 @@ class Trainer:
             )
         return self._step
 
-    def _refuse_trained(self) -> None:
-        """Refuse to start a new run from the weights of another: the epsilon would not cover that one."""
-        if self.encoder in TRAINED:
-            raise ConfigError(
-                "`encoder` must be as it was loaded, got one that a run has trained. Load it again; "
-                "to continue from a trained one on purpose, load it from its run and add both epsilons."
-            )
-
-    def _warn(self) -> None:
-        """Warn about weaknesses of the plan."""
-        for line in advice(self.plan, privacy_cost(self.plan, "pld", self.plan.num_steps).epsilon):
-            warnings.warn(line, PoorPlanWarning, stacklevel=3)
-
 
 class _Loop:
     """The steps of one session."""
 
     def __init__(self, trainer: Trainer, session: Session, step: PrivateStep) -> None:
         self._plan, self._config = trainer.plan, trainer.config
-        self._encoder, self._session, self._step = trainer.encoder, session, step
+        self._objective, self._session, self._step = trainer._objective, session, step
         self._names = list(step.parameters)
-        self._stream = session.stream_number
         self._optimizer = make_optimizer(
             self._config.learning.optimizer,
             step.parameters.values(),
             self._config.learning.learning_rate,
             self._config.learning.optimizer_options,
         )
-        self._watch = NonfiniteWatch(self._plan, clip=self._config.learning.clip)
+        self._steps = CountedSteps(step, session, self._plan, clip=self._config.learning.clip)
         self._average: WeightAverage | None = None
         self._restore(TrainingState.from_bytes(session.read_checkpoint()))
 
     def _restore(self, state: TrainingState) -> None:
-        self._encoder.load_trainable(state.weights)
+        self._objective.load(state.weights)
         if state.optimizer or state.numbers:
             load_optimizer_state(self._optimizer, self._names, state.optimizer, state.numbers)
         if self._config.learning.average is not None:
-            device = self._encoder.device
+            device = self._objective.encoder.device
             on_device = {name: value.to(device) for name, value in state.released.items()}
             self._average = WeightAverage(self._config.learning.average, on_device)
 
@@ -282,8 +286,8 @@ class _Loop:
             stop_requests() as asked_to_stop,
         ):
             for step in range(first, stop):
-                self._reserve(step, stop)
-                rate, report = self._take(step, branch)
+                self._reserve(step)
+                rate, report = self._take(step)
                 log.write(step, rate, report, self._step.parameters)
                 advance(step + 1)
                 due = (step + 1) % config.logging.checkpoint_every == 0 or step + 1 == stop
@@ -292,26 +296,19 @@ class _Loop:
                 if asked_to_stop() and step + 1 < stop:
                     raise KeyboardInterrupt
 
-    def _reserve(self, step: int, stop: int) -> None:
+    def _reserve(self, step: int) -> None:
         """Count the next steps before the first of them runs."""
-        if step < self._session.ledger.next_uncounted_step:
-            return
         interval = self._config.logging.checkpoint_every
         block = (
             interval - step % interval
             if is_repeatable(self._config.performance.device)
-            else min(_BLOCK, interval)
+            else min(BLOCK, interval)
         )
-        self._session.ledger.reserve(step, min(step + block, stop))
+        self._steps.reserve(step, block)
 
-    def _take(self, step: int, branch: int) -> tuple[float, Any]:
+    def _take(self, step: int) -> tuple[float, Any]:
         """One step: batch, noisy gradient, optimizer."""
-        batch = self._step.draw(step, self._stream)
-        if batch.overflow:
-            self._session.ledger.overflow(step)
-        with no_random_numbers():
-            report = self._step.run(batch, step, self._stream)
-        self._watch.see(report)
+        report = self._steps.take(step)
         config = self._config
         rate = learning_rate(
             config.learning.schedule,
@@ -352,6 +349,26 @@ class _Loop:
             return privacy_cost(plan, "pld", min(rounded_up, plan.num_steps)).epsilon
 
         return spent
+
+
+def _with_defaults(config: TrainingConfig, plan: PrivacyPlan) -> TrainingConfig:
+    """Return the configuration with pairing and margin that are used: the ledger and a resumed run see them."""
+    learning = config.learning
+    pairing = learning.pairing or default_pairing(learning.loss, plan.negatives)
+    learning = replace(learning, pairing=pairing, matryoshka_dims=None)
+    margin = getattr(relation_loss(learning, negatives=plan.negatives), "margin", 1.0)
+    learning = replace(config.learning, pairing=pairing, margin=config.learning.margin or margin)
+    return replace(config, learning=learning)
+
+
+def _refuse_loss_settings(settings: dict[str, Any]) -> None:
+    """Refuse settings of the included losses beside another loss, which would not see them."""
+    for name in _LOSS_SETTINGS:
+        if name in settings:
+            raise ConfigError(
+                f"`{name}` must be a setting of the loss itself, got it beside a loss object. Give it to "
+                "the loss, or name one of the included losses."
+            )
 
 
 def _check_device(device: str) -> None:

@@ -1,0 +1,77 @@
+"""The steps of a session: each is counted in the ledger before it runs, and runs once.
+
+`Trainer` and the loops of users (`reldp.training.recording`) take their steps here, so that both count
+alike.
+
+Private to the package: `CountedSteps`, `warn_about_plan`.
+
+>>> CountedSteps.__name__
+'CountedSteps'
+"""
+
+import warnings
+from typing import TYPE_CHECKING
+
+from reldp.errors import RunError
+from reldp.runs.privacy_cost import privacy_cost
+from reldp.training.advice import PoorPlanWarning, advice
+from reldp.training.nonfinite import NonfiniteWatch
+from reldp.training.repeatability import no_random_numbers
+
+if TYPE_CHECKING:
+    from reldp.plan import PrivacyPlan
+    from reldp.runs.session import Session
+    from reldp.training.step import PrivateStep
+    from reldp.training.step_report import StepReport
+
+__all__ = ["BLOCK", "CountedSteps", "warn_about_plan"]
+
+BLOCK = 8
+"""Steps reserved at a time where steps are not repeated: reserved steps that did not run stay counted."""
+
+
+class CountedSteps:
+    """Take the steps of a session's newest branch.
+
+    Args:
+        step: The step, open with the session's streams.
+        session: The open run.
+        plan: The plan.
+        clip: Whether gradients are clipped.
+    """
+
+    def __init__(
+        self, step: "PrivateStep", session: "Session", plan: "PrivacyPlan", *, clip: bool = True
+    ) -> None:
+        self._step, self._session = step, session
+        self._stream = session.stream_number
+        self._watch = NonfiniteWatch(plan, clip=clip)
+
+    def reserve(self, number: int, block: int) -> None:
+        """Count the next steps before the first of them runs, unless they are counted already."""
+        ledger = self._session.ledger
+        if number >= ledger.next_uncounted_step:
+            ledger.reserve(number, min(number + block, self._session.stop))
+
+    def take(self, number: int) -> "StepReport":
+        """Draw the batch of a step and set ``.grad``. The report is sensitive.
+
+        Raises:
+            RunError: The step is not counted, or the last steps had no finite gradient.
+        """
+        if number >= self._session.ledger.next_uncounted_step:
+            raise RunError(f"Step {number} must be counted before it runs, got one that is not.")
+        with self._step._counted():
+            batch = self._step.draw(number, self._stream)
+            if batch.overflow:
+                self._session.ledger.overflow(number)
+            with no_random_numbers():
+                report = self._step.run(batch, number, self._stream)
+        self._watch.see(report)
+        return report
+
+
+def warn_about_plan(plan: "PrivacyPlan", *, stacklevel: int) -> None:
+    """Warn about weaknesses of a plan, before a new run."""
+    for line in advice(plan, privacy_cost(plan, "pld", plan.num_steps).epsilon):
+        warnings.warn(line, PoorPlanWarning, stacklevel=stacklevel + 1)

@@ -1,0 +1,190 @@
+"""The check of a loss on public random embeddings, before anything is computed from private data.
+
+The proofs need that a tuple's contribution depends on that tuple alone (theory.md 2). A loss gets
+many tuples at once, so it could look at all of them. Here it runs on public random tuples: each tuple
+alone, among others, at other positions, and among others that are zero or huge; its values and the
+gradients of its embeddings must stay the same. More is checked: that the loss returns values of the
+right shape that have a gradient and are finite, that it repeats itself (no random numbers, no state
+between calls), changes none of its inputs, and trains no parameters except those of its own module.
+
+Differences that rounding explains are left to `reldp.training.locality`, which compares the bits of
+whole steps with this loss, and runs units one by one where bits differ.
+
+A check on random tuples is not a proof. docs/sharp-edges.md says what it cannot find: a loss that
+reads private data from elsewhere, or one that was made to deceive it.
+
+Private to the package: `check_loss`, `public_tuples`.
+
+>>> check_loss.__name__
+'check_loss'
+"""
+
+import inspect
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from reldp.errors import ConfigError, InputError
+from reldp.gradients.leaves import leaves
+from reldp.losses import LossBatch
+from reldp.training.identity import loss_sha256
+from reldp.training.objective import Objective
+
+__all__ = ["check_loss", "public_tuples"]
+
+_TUPLES = 6
+_SEEDS = 4
+# Relative difference that rounding cannot explain.
+_ROUNDING = 1e-3
+# Sizes of the tuples beside the ones that are compared.
+_SIZES = (1.0, 1.0, 1.0, 0.0, 1e3, 1e-3)
+
+
+class _Run(NamedTuple):
+    """Values of some tuples, (tuples,), and the gradients of their embeddings."""
+
+    values: Tensor
+    gradients: Tensor
+
+
+def check_loss(objective: Objective) -> None:
+    """Refuse a loss that training cannot use, or that is not a function of one tuple.
+
+    Raises:
+        ConfigError: The loss cannot be called, returns the wrong shape, has no gradient, keeps a state, draws
+            random numbers, changes its inputs, or trains parameters that are not its own.
+        InputError: A tuple's value or gradient depends on other tuples or on their number.
+    """
+    _check_signature(objective)
+    _run(objective, *public_tuples(objective, 0))  # a loss may keep what it computes once
+    code = loss_sha256(objective.loss)
+    has_gradient = False
+    for seed in range(_SEEDS):
+        embeddings, batch = public_tuples(objective, seed)
+        together = _run(objective, embeddings, batch)
+        has_gradient = has_gradient or bool(together.gradients.any())
+        _check_alone(objective, embeddings, batch, together)
+        again = _run(objective, embeddings, batch)
+        if not all(map(torch.equal, together, again)):
+            _refuse(
+                objective,
+                "give the same values for the same tuples",
+                "which does not",
+                "Draw no random numbers, and keep no state between calls",
+            )
+    if loss_sha256(objective.loss) != code:
+        _refuse(
+            objective,
+            "keep no state between calls",
+            "whose attributes change when it is called",
+            "A tuple's loss must not depend on the tuples of earlier steps",
+        )
+    if not has_gradient:
+        _refuse(
+            objective,
+            "have a gradient",
+            "which has none on random embeddings",
+            "Return values that depend on the embeddings, and detach nothing that should learn",
+        )
+
+
+def public_tuples(objective: Objective, seed: int) -> tuple[Tensor, LossBatch]:
+    """Return public random embeddings (tuples, 2 + k, dim) and their batch; sizes differ."""
+    device, k = objective.encoder.device, objective.num_negatives
+    generator = torch.Generator().manual_seed(seed)
+    embeddings = torch.randn((_TUPLES, 2 + k, objective.encoder.dim), generator=generator)
+    embeddings = embeddings * torch.tensor(_SIZES)[:, None, None]
+    endpoints = torch.randint(2, (_TUPLES, k), generator=generator)
+    mask = torch.rand((_TUPLES, k), generator=generator) < 0.1
+    mask[:, 0] = False
+    return embeddings.to(device), LossBatch(endpoints.to(device), mask.to(device))
+
+
+def _check_signature(objective: Objective) -> None:
+    """Refuse a callable that does not take (embeddings, batch)."""
+    try:
+        signature = inspect.signature(objective.loss)
+    except (TypeError, ValueError):  # a callable without a known signature
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        raise ConfigError(
+            f"`loss` must take two arguments, loss(embeddings, batch), got {objective.name}{signature}."
+        ) from None
+
+
+def _check_alone(
+    objective: Objective, embeddings: Tensor, batch: LossBatch, together: _Run
+) -> None:
+    """Refuse tuples that are different alone, at another position, or among fewer."""
+    backwards = list(range(_TUPLES))[::-1]
+    for order in ([0], [1], [2], [2, 0], [1, 1], backwards):
+        index = torch.tensor(order, device=embeddings.device)
+        batch_part = LossBatch(batch.endpoints[index], batch.mask[index])
+        part = _run(objective, embeddings[index], batch_part)
+        for at, place in enumerate(order):
+            for whole, alone in zip(together, part, strict=True):
+                if _differ(whole[place], alone[at]):
+                    raise InputError(
+                        f"`loss` must be a function of one tuple, got {objective.name}, whose value or "
+                        "gradient for a tuple depends on the other tuples of the batch or on their "
+                        "number. Use no in-batch negatives, and no mean or other statistic over tuples."
+                    )
+
+
+def _differ(one: Tensor, other: Tensor) -> bool:
+    """Return whether rounding cannot explain the difference of two results."""
+    size = float(torch.maximum(one.abs().max(), other.abs().max()))
+    return float((one - other).abs().max()) > _ROUNDING * max(size, 1e-6)
+
+
+def _run(objective: Objective, embeddings: Tensor, batch: LossBatch) -> _Run:
+    """Call the loss and its backward; refuse what it must not do."""
+    leaf = embeddings.clone().requires_grad_()
+    given, seen = leaf * 1.0, LossBatch(batch.endpoints.clone(), batch.mask.clone())
+    version = given._version
+    returned = objective.loss(given, seen)
+    values = objective.checked(returned, len(embeddings))
+    same = torch.equal(seen.endpoints, batch.endpoints) and torch.equal(seen.mask, batch.mask)
+    if given._version != version or not same:
+        _refuse(objective, "leave its inputs as they are", "which changes them", "Copy them first")
+    if not values.is_floating_point() or not bool(torch.isfinite(values).all()):
+        _refuse(
+            objective,
+            "return finite floating-point values",
+            "with others on random embeddings",
+            "Put a floor under what is divided by, and under what a logarithm is taken of",
+        )
+    if not values.requires_grad:
+        return _Run(values, torch.zeros_like(leaf))
+    _refuse_other_parameters(objective, values, leaf)
+    (gradients,) = torch.autograd.grad(values.sum(), [leaf], allow_unused=True)
+    gradients = torch.zeros_like(leaf) if gradients is None else gradients
+    if not bool(torch.isfinite(gradients).all()):
+        _refuse(
+            objective,
+            "have finite gradients",
+            "with others on random embeddings",
+            "A root, a logarithm or a length needs a floor where its gradient has none",
+        )
+    return _Run(values.detach(), gradients)
+
+
+def _refuse_other_parameters(objective: Objective, values: Tensor, leaf: Tensor) -> None:
+    """Refuse a loss whose gradient reaches tensors that are neither embeddings nor its own parameters."""
+    known = {id(leaf), *(id(p) for p in objective.loss_parameters.values())}
+    if any(id(tensor) not in known for tensor in leaves(values)):
+        _refuse(
+            objective,
+            "train no parameters except those of its own module",
+            "which reaches others",
+            "Make the loss a torch.nn.Module that holds them; otherwise their gradients would be "
+            "neither clipped nor given noise",
+        )
+
+
+def _refuse(objective: Objective, rule: str, got: str, fix: str) -> None:
+    """Raise the error that a loss breaks a rule."""
+    raise ConfigError(f"`loss` must {rule}, got {objective.name}, {got}. {fix}.")

@@ -1,0 +1,137 @@
+"""Every loss in a real step: against a loop of autograd calls, and against a neighbor of the graph."""
+
+import numpy as np
+import pytest
+import torch
+
+from reldp._validate import LOSSES, PAIRINGS
+from reldp.clipping import RULES, ClipUnits
+from reldp.losses import LossBatch, MatryoshkaLoss, make_loss
+from reldp.noise import Streams
+from reldp.training.step import PrivateStep
+from tests.training.small import small_parts, some_units
+from tests.training.test_objective import Bilinear
+
+torch.set_num_threads(1)
+CLIP = 0.2
+
+
+def settings(name, pairing):
+    return make_loss(name, pairing=pairing, temperature=0.5)
+
+
+CASES = [
+    pytest.param(rule, settings(name, pairing), id=f"{rule}-{name}-{pairing}")
+    for rule in ("tuple", "pair", "frequency")
+    for name in LOSSES
+    for pairing in PAIRINGS
+    if rule != "pair" or (name != "infonce" and pairing != "all")
+]
+CASES += [
+    pytest.param(rule, loss, id=f"{rule}-{type(loss).__name__}")
+    for rule in ("tuple", "pair", "frequency")
+    for loss in (
+        MatryoshkaLoss(settings("logistic", "both"), [4, 2], weights=[1.0, 0.5]),
+        MatryoshkaLoss(Bilinear(), [4]),
+        Bilinear(),
+    )
+]
+
+
+def opened(rule, loss, **plan):
+    parts = small_parts(clipping=rule, clip_norm=CLIP, **plan)
+    step = PrivateStep(*parts, loss=loss)
+    step.open(Streams(bytes(range(32))))
+    return step, parts
+
+
+def unit_gradient(step, entities, endpoints, mask):
+    """The gradient of one clip unit by plain autograd, all trained parameters as one vector."""
+    encoder, loss = step._encoder, step._objective.loss
+    rows = encoder.embed(encoder.rows(step._table, entities))[None]
+    value = loss(rows, LossBatch.of(endpoints[None], mask[None])).sum()
+    gradients = torch.autograd.grad(
+        value, list(step.parameters.values()), allow_unused=True, materialize_grads=True
+    )
+    return torch.cat([g.reshape(-1).double() for g in gradients])
+
+
+@pytest.mark.parametrize(("rule", "loss"), CASES)
+def test_the_clipped_sum_equals_a_loop_of_autograd_calls(rule, loss):
+    step, _ = opened(rule, loss)
+    units = step.clip_units(step.draw(0))
+    expected = torch.zeros(sum(p.numel() for p in step.parameters.values()), dtype=torch.float64)
+    num_clipped = 0
+    for unit in range(units.num_units):
+        given = units.entities[unit], units.endpoints[unit], units.mask[unit]
+        gradient, bound = unit_gradient(step, *given), float(units.thresholds[unit])
+        num_clipped += float(gradient.norm()) > bound
+        expected += gradient * min(1.0, bound / max(float(gradient.norm()), 1e-12))
+    result = step.clipped_sum(units)
+    total = result.total * step._plan.grid
+    assert num_clipped > 0
+    assert result.num_units == units.num_units
+    torch.testing.assert_close(total, expected, atol=1e-4, rtol=1e-4)
+    step.close()
+
+
+def with_entity(batch, entity, num_entities):
+    """A batch in which the entity is an endpoint, and a negative of one tuple elsewhere; and its place there."""
+    negatives, mask = np.array(batch.negatives), np.array(batch.mask)
+    outside = ~(batch.positives == entity).any(1)
+    places = np.argwhere((negatives == entity) & outside[:, None])
+    row, column = places[0] if len(places) else (np.flatnonzero(outside)[0], 0)
+    negatives[row, column], mask[row, column] = entity, False
+    used = [*negatives.flat, *batch.positives.flat]
+    replaced = negatives.copy()
+    replaced[row, column] = np.setdiff1d(np.arange(num_entities), used)[0]
+    return outside, row, negatives, replaced, mask
+
+
+@pytest.mark.parametrize(("rule", "loss"), [case for case in CASES if "frequency" not in case.id])
+def test_removing_an_entity_moves_the_sum_by_at_most_the_stated_sensitivity(rule, loss):
+    """All other draws stay: the entity's relations leave, and as a negative it is replaced."""
+    step, (_, capped, plan) = opened(rule, loss, expected_batch_size=40.0)
+    for number in range(2):
+        batch = step.draw(number)
+        entity = int(batch.positives[0, 0])
+        outside, row, negatives, replaced, mask = with_entity(batch, entity, capped.num_entities)
+
+        def total(places, negatives, batch=batch, mask=mask):
+            units = plan.clipping.units(
+                batch.positives[places],
+                negatives[places],
+                clip_norm=CLIP,
+                endpoints=batch.endpoints[places],
+                mask=mask[places],
+            )
+            return step.clipped_sum(units).total  # in whole steps of the grid
+
+        kept = np.flatnonzero(outside)
+        moved = total(np.arange(len(outside)), negatives) - total(kept, replaced)
+        stated = float((~outside).sum()) * plan.clipping.removal_sensitivity()
+        stated += plan.clipping.replacement_sensitivity(plan.num_negatives)
+        assert 0 < float(moved.norm()) * plan.grid <= stated * CLIP * (1 + 1e-9)
+        # Tuples without the entity contribute the same, to the last bit.
+        rest = kept[kept != row]
+        alone = total(np.array([row]), negatives)
+        assert torch.equal(total(kept, negatives) - alone, total(rest, negatives))
+    step.close()
+
+
+@pytest.mark.parametrize(("rule", "loss"), CASES)
+def test_no_unit_contributes_more_than_its_threshold_whatever_the_others_are(rule, loss):
+    step, _ = opened(rule, loss)
+    units: ClipUnits = step.clip_units(step.draw(1))
+    places = np.arange(units.num_units)[:10]
+    whole = step.clipped_sum(some_units(units, places)).total
+    for place in places:
+        alone = step.clipped_sum(some_units(units, [place])).total
+        less = step.clipped_sum(some_units(units, np.delete(places, place))).total
+        assert torch.equal(whole - less, alone)
+        assert float(alone.norm()) * step._plan.grid <= units.thresholds[place]
+    step.close()
+
+
+def test_every_rule_has_cases():
+    assert {case.values[0] for case in CASES} == set(RULES)
