@@ -163,7 +163,7 @@ class Objective:
         parts = self.parts()
         if len(parts) != len(before) or any(map(is_not, parts, before)):
             raise RunError(
-                "`encoder` must keep its layers, parameters and hooks while it is trained, got others; so "
+                "`encoder` must keep its layers, parameters and forward hooks while it is trained, got others; so "
                 "must a loss. New parameters would get gradients without noise, and new layers were not "
                 "checked. Make a new PrivateStep after changing a module."
             )

@@ -83,9 +83,8 @@ class PrivateStep:
     A loop takes its steps inside of `record`, which counts them in a ledger and gives a certificate. Tests and
     benchmarks may `open` a step with streams of their own: nothing is counted, and no guarantee covers it.
 
-    A *branch* is the number of the random stream that steps draw from. A step that is executed again with other
-    weights, data or arithmetic needs another, so that no noise is used for two sums. A run uses 0 for the first
-    branch of its ledger and a random number for each later one.
+    A *branch* numbers the random streams that steps draw from: a step that is executed again with other weights, data
+    or arithmetic needs another, so that no noise is used for two sums. A run uses 0 first, then random numbers.
 
     Attributes:
         parameters: The trainable parameters by name, whose ``.grad`` a step sets.
@@ -112,9 +111,8 @@ class PrivateStep:
             loss: A name of an included loss, or any callable that follows `reldp.losses.Loss`; InfoNCE
                 unless given. Parameters of a loss that is a module are trained as the encoder's are.
             clip: Whether gradients are clipped. May be False only without noise, for comparison.
-            performance: How steps are computed, and where: unless given, where the encoder is. Epsilon does not
-                depend on it. But ``noise_generator="fast"`` gives up what the proof assumes of the noise; a
-                certificate says so.
+            performance: How steps are computed, and where: unless given, where the encoder is. Epsilon does not depend
+                on it, but ``noise_generator="fast"`` gives up what the proof assumes; a certificate says so.
             pool: Public entities from which negatives are drawn, where the plan says so.
             table: The result of ``encoder.table(capped, pool=pool)``, if it is at hand.
         """
@@ -232,8 +230,7 @@ class PrivateStep:
             branch: Number of the branch. Steps of all branches count.
 
         Raises:
-            RunError: The step ran before on this branch, is beyond the plan, is not counted, or has another batch;
-                or the module was changed.
+            RunError: The step ran before, is beyond the plan, not counted, or has another batch; or the module changed.
         """
         self._open_sampler()
         self._check_batch(batch, step, branch)
