@@ -12,9 +12,10 @@ from typing import Any, overload
 
 from reldp._plan_suggestion import lacks_settings
 from reldp._validate import check, check_integer, check_name, check_number
-from reldp.clipping import ClippingRule, get_rule
-from reldp.errors import PlanError, UnreachableTarget
+from reldp.clipping import ClippingRule, get_rule, is_builtin
+from reldp.errors import PlanError, RunError, UnreachableTarget
 from reldp.graph.capped import CappedGraph
+from reldp.runs.strict_json import parse_json
 
 __all__ = [
     "ClippingSetting",
@@ -24,11 +25,20 @@ __all__ = [
     "check_sizes",
     "check_target",
     "checked_pool_size",
+    "parsed_plan",
     "rate_and_batch_size",
+    "rule_name",
 ]
 
 LARGEST = 10**13
-_FROM_GRAPH = ("num_entities", "num_relations", "max_degree", "sizes_epsilon", "sizes_delta")
+_FROM_GRAPH = (
+    "num_entities",
+    "num_relations",
+    "max_degree",
+    "num_relation_types",
+    "sizes_epsilon",
+    "sizes_delta",
+)
 
 
 class ClippingSetting:
@@ -46,6 +56,23 @@ class ClippingSetting:
 
     def __set__(self, plan: object, rule: str | ClippingRule) -> None:
         plan.__dict__["clipping"] = get_rule(rule)
+
+
+def rule_name(rule: ClippingRule) -> str:
+    """Return what a plan's JSON calls a rule; one from outside must not be read as one of reldp."""
+    return rule.name if is_builtin(rule) else f"{type(rule).__module__}.{type(rule).__qualname__}"
+
+
+def parsed_plan(text: str | bytes) -> dict[str, Any]:
+    """Return the fields that a plan's JSON holds; JSON that could be read in two ways is refused."""
+    data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
+    try:
+        values = parse_json(data, "a plan")
+    except RunError as error:
+        raise PlanError(str(error)) from None
+    kind = type(values).__name__
+    check(isinstance(values, dict), "plan", "a JSON object", kind, error=PlanError)
+    return dict(values)
 
 
 def check_graph_settings(

@@ -30,7 +30,9 @@ from reldp._plan_settings import (
     check_sizes,
     check_target,
     checked_pool_size,
+    parsed_plan,
     rate_and_batch_size,
+    rule_name,
 )
 from reldp._plan_suggestion import with_suggestions
 from reldp._validate import (
@@ -39,16 +41,14 @@ from reldp._validate import (
     NEGATIVE_POOLS,
     SIZES,
     UNITS,
-    check,
     check_choice,
     check_integer,
     check_name,
     check_number,
 )
 from reldp.clipping import is_builtin
-from reldp.errors import PlanError, RunError
+from reldp.errors import PlanError
 from reldp.graph.sizes import bounds_for
-from reldp.runs.strict_json import parse_json
 
 if TYPE_CHECKING:
     from reldp.accounting import Accountant, CoupledStep, PrivacyCost
@@ -65,6 +65,7 @@ _INTEGERS = (
     ("max_degree", 1, 10**6),
     ("num_negatives", 0, 10**6),
     ("num_steps", 0, _MAX_STEPS),
+    ("num_relation_types", 0, 2**31 - 1),
 )
 _CHOICES = (("unit", UNITS), ("analysis", ANALYSES), ("sizes", SIZES))
 _FLOATS = ("clip_norm", "noise_multiplier", "delta", "sizes_epsilon", "sizes_delta")
@@ -96,6 +97,7 @@ class PrivacyPlan:
             ``"private"`` (the default of `for_graph`: noisy bounds, a differentially private release).
         sizes_epsilon: Epsilon of that release, which `epsilon` includes; 0 for other sources.
         sizes_delta: Part of delta that the release uses and the steps do not get; 0 for other sources.
+        num_relation_types: Number of types of relations, a public list; 0 for relations without types.
     """
 
     num_entities: int
@@ -116,6 +118,7 @@ class PrivacyPlan:
     sizes: str = "public"
     sizes_epsilon: float = 0.0
     sizes_delta: float = 0.0
+    num_relation_types: int = 0
 
     def __post_init__(self) -> None:
         for name, low, high in _INTEGERS:
@@ -347,6 +350,7 @@ class PrivacyPlan:
             num_entities=bounds.min_entities,
             num_relations=bounds.max_relations,
             max_degree=capped.max_degree,
+            num_relation_types=len(capped.type_names),
             sizes=sizes,
             sizes_epsilon=bounds.epsilon,
             sizes_delta=taken,
@@ -355,15 +359,15 @@ class PrivacyPlan:
         return plan if target_epsilon is None else plan.calibrate(target_epsilon)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain values; expected_batch_size follows from the others and is left out."""
+        """Return the fields as plain values, without expected_batch_size, which follows from the others.
+
+        num_relation_types is left out where it is 0: plans without types keep their hash.
+        """
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         del values["expected_batch_size"]
-        rule = self.clipping
-        # A rule from outside may be called like one of reldp, and must not be read as that one.
-        name = (
-            rule.name if is_builtin(rule) else f"{type(rule).__module__}.{type(rule).__qualname__}"
-        )
-        return {**values, "clipping": name}
+        if not self.num_relation_types:
+            del values["num_relation_types"]
+        return {**values, "clipping": rule_name(self.clipping)}
 
     def to_json(self) -> str:
         """Return the plan as one JSON object with sorted keys; floats round-trip exactly."""
@@ -383,14 +387,7 @@ class PrivacyPlan:
     @classmethod
     def from_json(cls, text: str | bytes) -> "PrivacyPlan":
         """Return the plan that `to_json` wrote; JSON that could be read in two ways is refused."""
-        data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
-        try:
-            values = parse_json(data, "a plan")
-        except RunError as error:
-            raise PlanError(str(error)) from None
-        kind = type(values).__name__
-        check(isinstance(values, dict), "plan", "a JSON object", kind, error=PlanError)
-        return cls.from_dict(values)
+        return cls.from_dict(parsed_plan(text))
 
     @property
     def hash(self) -> str:

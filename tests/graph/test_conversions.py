@@ -23,7 +23,7 @@ LIBRARIES = {
 
 def test_the_methods_are_these_and_each_says_what_it_does() -> None:
     assert {
-        *("from_networkx", "from_pairs", "from_pandas", "from_pyg", "from_scipy"),
+        *("from_lists", "from_networkx", "from_pairs", "from_pandas", "from_pyg", "from_scipy"),
         *("to_datasets", "to_networkx", "to_pairs", "to_pandas", "to_polars", "to_pyg"),
         "to_scipy",
     } == METHODS

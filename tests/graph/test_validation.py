@@ -10,13 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reldp.errors import GraphError
-from reldp.graph import validation
+from reldp.graph import relation_validation
+from reldp.graph.relation_validation import checked_relations
 from reldp.graph.sources import DROPPABLE, SourceTable
-from reldp.graph.validation import checked_entities, checked_relations
+from reldp.graph.validation import Entities, checked_entities
 
 
 def source(name: str, typed: bool = True, **columns: object) -> SourceTable:
     return SourceTable(table=pa.table(columns), name=name, typed=typed)
+
+
+def checked_pairs(
+    table: SourceTable, entities: Entities, drop: frozenset[str]
+) -> tuple[np.ndarray, dict[str, int]]:
+    found = checked_relations(table, entities, drop)
+    assert found.types is None
+    assert found.type_names == ()
+    return found.pairs, found.drops
 
 
 ENTITIES = source("entities", id=["a", "b", "c"], text=["x", "y", "z"])
@@ -35,7 +45,7 @@ def test_dropped_entities_take_their_relations_with_them() -> None:
     assert entities.table.column("id").to_pylist() == ["a", "b"]
     assert entities.drops == {"duplicate_ids": 1, "empty_text": 1, "missing_ids": 1}
     endpoints = source("relations", source=["a", "b", "c"], target=["b", "c", "a"])
-    relations, drops = checked_relations(endpoints, entities, kinds)
+    relations, drops = checked_pairs(endpoints, entities, kinds)
     assert relations.tolist() == [[0, 1]]
     assert drops == {"relations_of_dropped_entities": 2}
 
@@ -50,16 +60,16 @@ def test_a_row_with_several_faults_is_dropped_once() -> None:
     entities = checked_entities(ENTITIES, frozenset())
     endpoints = source("relations", source=["a", None, "q", "q"], target=["b", "q", "q", None])
     kinds = frozenset({"missing_ids", "unknown_ids"})
-    relations, drops = checked_relations(endpoints, entities, kinds)
+    relations, drops = checked_pairs(endpoints, entities, kinds)
     assert relations.tolist() == [[0, 1]]
     assert drops == {"missing_ids": 2, "unknown_ids": 1}
 
 
 def test_lookups_in_slices_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validation, "_SLICE", 2)
+    monkeypatch.setattr(relation_validation, "_SLICE", 2)
     entities = checked_entities(ENTITIES, frozenset())
     endpoints = source("relations", source=["a", "b", "a"], target=["b", "c", "c"])
-    assert checked_relations(endpoints, entities, frozenset())[0].tolist() == [
+    assert checked_pairs(endpoints, entities, frozenset())[0].tolist() == [
         [0, 1],
         [1, 2],
         [0, 2],
@@ -70,7 +80,7 @@ def test_lookups_in_slices_find_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_ids_without_a_type_are_compared_as_written(typed: tuple[bool, bool]) -> None:
     entities = checked_entities(source("e", typed[0], id=[7, 8], text=["x", "y"]), frozenset())
     endpoints = source("r", typed[1], source=["7"], target=["8"])
-    assert checked_relations(endpoints, entities, frozenset())[0].tolist() == [[0, 1]]
+    assert checked_pairs(endpoints, entities, frozenset())[0].tolist() == [[0, 1]]
 
 
 def naive(rows: list[tuple[str, str]], ids: list[str]) -> tuple[list[list[int]], dict[str, int]]:
@@ -104,7 +114,7 @@ def test_dropping_everything_wrong_agrees_with_a_plain_loop(rows: list[tuple[str
         name: pa.array([r[i] for r in rows], pa.string())
         for i, name in enumerate(("source", "target"))
     }
-    relations, drops = checked_relations(
+    relations, drops = checked_pairs(
         source("relations", **endpoints), entities, frozenset(DROPPABLE)
     )
     assert (relations.tolist(), drops) == naive(rows, ids)
@@ -123,6 +133,6 @@ def test_a_million_entities_are_no_million_python_objects() -> None:
     gc.collect()
     before = sys.getallocatedblocks()
     entities = checked_entities(given, frozenset())
-    relations, _ = checked_relations(endpoints, entities, frozenset())
+    relations, _ = checked_pairs(endpoints, entities, frozenset())
     assert sys.getallocatedblocks() - before < 1000
     assert len(relations) == 99_999

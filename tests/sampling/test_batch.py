@@ -74,3 +74,21 @@ def test_content_stays_out_of_the_text_form():
 def test_fields_that_do_not_fit_together_are_refused(name, changes):
     with pytest.raises(InputError, match=f"`{name}`"):
         batch(**changes)
+
+
+def test_types_are_stored_read_only_and_checked() -> None:
+    parts = {
+        "positives": np.array([[4, 7], [1, 2]]),
+        "negatives": np.array([[2], [9]]),
+        "endpoints": np.array([[0], [1]]),
+        "relation_ids": np.array([3, 5]),
+    }
+    batch = TupleBatch(**parts, types=np.array([1, 0]))
+    assert batch.types.dtype == np.int32
+    assert batch.types.tolist() == [1, 0]
+    assert not batch.types.flags.writeable
+    assert TupleBatch(**parts).types is None
+    with pytest.raises(InputError, match=r"`types` must have shape \(2,\), got \(1,\)"):
+        TupleBatch(**parts, types=np.array([1]))
+    with pytest.raises(InputError, match="`types` must be integers"):
+        TupleBatch(**parts, types=np.array([1.5, 0.0]))

@@ -123,3 +123,17 @@ def test_only_capped_graphs_and_valid_steps_are_taken():
         sampler(CAPPED).sample(-1)
     with pytest.raises(InputError, match="`branch`"):
         sampler(CAPPED).sample(0, branch=-1)
+
+
+def test_types_follow_their_relations():
+    pairs = [(i, (i + 1) % 30) for i in range(30)]
+    graph = EntityGraph.from_lists(
+        list(range(30)), pairs, text=["x"] * 30, types=[str(i % 3) for i in range(30)]
+    )
+    capped = graph.promise_degrees(2)
+    plain = sampler(ring())
+    for step in range(30):
+        batch = sampler(capped).sample(step)
+        assert batch.types.tolist() == [int(row) % 3 for row in batch.relation_ids]
+        assert (batch.entities == plain.sample(step).entities).all()  # types move no draw
+        assert plain.sample(step).types is None

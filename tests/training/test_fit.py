@@ -86,3 +86,17 @@ def test_a_rule_from_outside_is_refused_whatever_it_calls_itself():
     assert plan.hash != small_plan(CAPPED).hash
     with pytest.raises(PlanError, match="`clipping`"):
         PrivacyPlan.from_json(plan.to_json())
+
+
+def test_the_number_of_types_is_the_graph_s():
+    typed = small_graph(types=["likes"] * 600).with_types(["knows", "likes"]).promise_degrees(4)
+    plan = small_plan(typed)
+    assert plan.num_relation_types == 2
+    check_fit(typed, plan)
+    assert PrivacyPlan.from_json(plan.to_json()) == plan
+    assert plan.hash != replace(plan, num_relation_types=0).hash == small_plan(CAPPED).hash
+    for capped, other in ((CAPPED, plan), (typed, replace(plan, num_relation_types=3))):
+        words = f"must be the graph's {len(capped.type_names)}, got {other.num_relation_types}"
+        assert f"`num_relation_types` of the plan {words}" in refusal(capped, other)
+    with pytest.raises(PlanError, match="`num_relation_types` must not be given"):
+        small_plan(typed, num_relation_types=2)

@@ -74,7 +74,7 @@ def test_settings_and_defaults_are_those_of_the_library():
             assert setting.default == default_of(kind, name), name
     plan = {field.name for field in dataclasses.fields(PrivacyPlan)}
     of_graph = {"num_entities", "num_relations", "max_degree", "pool_size"}
-    of_graph |= {"sizes_epsilon", "sizes_delta"}
+    of_graph |= {"sizes_epsilon", "sizes_delta", "num_relation_types"}
     asked = {"enabled", "target_epsilon", "min_entities", "max_relations", "min_unprotected"}
     assert set(SECTIONS["privacy"]) - asked == plan - of_graph
     assert SECTIONS["privacy"]["sizes"].default == "private"

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from reldp.errors import GraphError
 from reldp.graph.capping import degrees, read_only
+from reldp.graph.relation_types import check_types
 
 if TYPE_CHECKING:
     from reldp.graph.entity_graph import EntityGraph
@@ -93,6 +94,7 @@ class CappedGraph:
     Attributes:
         graph: The graph it came from: entities, text, features.
         relations: (m, 2) int64, read-only: the relations that are left, as entity indices.
+        relation_types: (m,) int32, read-only: their types, as indices of `type_names`; None without types.
         max_degree: No protected entity has more relations than this.
         degree_bound: "capped" or "promised".
         report: Counts before and after capping.
@@ -103,6 +105,7 @@ class CappedGraph:
     max_degree: int
     degree_bound: str
     report: CappingReport
+    relation_types: npt.NDArray[np.int32] | None = None
 
     def __post_init__(self) -> None:
         if self.degree_bound not in ("capped", "promised"):
@@ -115,7 +118,14 @@ class CappedGraph:
                 f"`max_degree` must bound every protected entity's degree, got "
                 f"{self.max_degree} and a degree of {largest}. Use EntityGraph.cap_degrees."
             )
+        if (self.relation_types is None) != (self.graph.relation_types is None):
+            raise GraphError(
+                "`relation_types` must be given if the graph has types, and only then."
+            )
+        check_types(self.relation_types, self.type_names, len(self.relations))
         object.__setattr__(self, "relations", read_only(self.relations))
+        if self.relation_types is not None:
+            object.__setattr__(self, "relation_types", read_only(self.relation_types))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the content alone; cached values are computed again."""
@@ -134,6 +144,11 @@ class CappedGraph:
         return len(self.relations)
 
     @property
+    def type_names(self) -> tuple[str, ...]:
+        """Names of the relations' types, sorted; empty without types."""
+        return self.graph.type_names
+
+    @property
     def protected(self) -> npt.NDArray[np.bool_]:
         """(n,) bool, read-only: which entities are protected."""
         return self.graph.protected
@@ -144,6 +159,8 @@ class CappedGraph:
         parts = ("reldp capped graph 1", self.graph.fingerprint, self.max_degree, self.degree_bound)
         digest = hashlib.sha256("\n".join(map(str, parts)).encode())
         digest.update(np.ascontiguousarray(self.relations, dtype="<i8").data)
+        if self.relation_types is not None:
+            digest.update(np.ascontiguousarray(self.relation_types, dtype="<i4").data)
         return digest.hexdigest()
 
     def to_graph(self) -> "EntityGraph":
@@ -151,7 +168,9 @@ class CappedGraph:
         record = self.graph.record.with_drops({"over_max_degree": self.report.num_dropped})
         if self.degree_bound == "capped":
             record = record.with_cap(self.max_degree)
-        return self.graph.replace(relations=self.relations, record=record)
+        return self.graph.replace(
+            relations=self.relations, record=record, relation_types=self.relation_types
+        )
 
     def write(
         self, path: str | PathLike[str], *, format: str = "parquet", overwrite: bool = False
@@ -160,7 +179,8 @@ class CappedGraph:
         self.to_graph().write(path, format=format, overwrite=overwrite)
 
     def __repr__(self) -> str:
+        types = "" if self.relation_types is None else f" of {len(self.type_names)} types"
         return (
-            f"CappedGraph({self.num_entities:,} entities, {self.num_relations:,} relations, "
+            f"CappedGraph({self.num_entities:,} entities, {self.num_relations:,} relations{types}, "
             f"max_degree={self.max_degree}, {self.degree_bound})"
         )

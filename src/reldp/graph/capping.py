@@ -1,9 +1,9 @@
 """Random greedy degree capping: which relations of a graph stay.
 
-Relations are taken in the order of a keyed hash of their two ids and kept while both endpoints have
-room. A relation therefore keeps its priority whatever else is in the graph and in whatever order
-rows come, and the result is maximal: no dropped relation could be put back. Unprotected entities
-always have room.
+Relations are taken in the order of a keyed hash of their two ids (and of type and direction where
+they have a type) and kept while both endpoints have room. A relation therefore keeps its priority
+whatever else is in the graph and in whatever order rows come, and the result is maximal: no dropped
+relation could be put back. Unprotected entities always have room.
 
 The loop below *is* the sequential greedy algorithm. It is fast because numpy removes beforehand the
 relations that no cap can touch, and block by block those with an endpoint that is already full.
@@ -58,6 +58,9 @@ def kept_relations(
     protected: npt.NDArray[np.bool_],
     max_degree: int,
     seed: int | bytes,
+    *,
+    types: npt.NDArray[np.int32] | None = None,
+    type_names: tuple[str, ...] = (),
 ) -> npt.NDArray[np.bool_]:
     """Return which relations the sequential greedy algorithm keeps.
 
@@ -67,6 +70,8 @@ def kept_relations(
         protected: (n,) bool: the entities whose degree is bounded.
         max_degree: The bound, at least 1.
         seed: Key of the hash that orders relations.
+        types: (m,) codes of the relations' types, if they have some.
+        type_names: The names that the codes stand for.
 
     Returns:
         (m,) bool.
@@ -74,7 +79,8 @@ def kept_relations(
     over = protected & (degrees(relations, len(protected)) > max_degree)
     contested = np.flatnonzero(over[relations[:, 0]] | over[relations[:, 1]])
     pairs = relations[contested]
-    order = priority_order(_digests_of(ids, pairs, seed), pairs)
+    kinds = None if types is None else _type_digests(type_names, types[contested], seed)
+    order = priority_order(_digests_of(ids, pairs, seed), pairs, kinds)
     # An entity at or below the bound never runs out of room, so only the others are counted.
     room = np.where(over, max_degree, np.iinfo(np.int64).max)
     mask = np.ones(len(relations), dtype=bool)
@@ -95,6 +101,16 @@ def _digests_of(
     digests = np.zeros((2, len(ids)), dtype=np.uint64)
     digests[:, rows] = entity_digests(ids.take(pa.array(rows)), seed, "cap_degrees")
     return digests
+
+
+def _type_digests(
+    names: tuple[str, ...], types: npt.NDArray[np.int32], seed: int | bytes
+) -> npt.NDArray[np.uint64]:
+    """Return (2, m) digests of types, by their names: another list of names changes nothing."""
+    import pyarrow as pa
+
+    digests = entity_digests(pa.array(names, pa.string()), seed, "cap_degrees/types")
+    return digests[:, types]
 
 
 def _fill(relations: npt.NDArray[np.int64], room: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:

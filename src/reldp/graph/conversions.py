@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
+from reldp.graph.columns import vectors
 from reldp.graph.disclosure import guarded
 from reldp.graph.pairs import pair_columns, pair_files
 from reldp.graph.sources import drop_kinds
@@ -27,13 +28,62 @@ if TYPE_CHECKING:
 
 __all__ = ["Conversions"]
 
+_ENDPOINTS = {0: "source", 1: "target"}
+
 
 class Conversions:
     """What `EntityGraph` can be made from, and what it can be turned into."""
 
+    from_arrow: Any  # defined by `EntityGraph`
+
     @classmethod
     def _checked(cls, files: "GraphFiles", drop: frozenset[str]) -> Self:
         raise NotImplementedError
+
+    @classmethod
+    def from_lists(
+        cls,
+        ids: Sequence[str] | Sequence[int],
+        relations: Sequence[tuple[Any, Any]],
+        *,
+        text: Sequence[str] | None = None,
+        features: Any = None,
+        protected: Sequence[bool] | None = None,
+        types: Sequence[str] | None = None,
+        drop: Iterable[str] = (),
+        record: "GraphRecord | None" = None,
+        show_ids: bool = False,
+    ) -> "EntityGraph":
+        """Return a graph from plain Python values.
+
+        Args:
+            ids: Ids of the entities.
+            relations: Pairs of ids.
+            text: One text per entity.
+            features: (n, d) numbers.
+            protected: Whether each entity is protected; all are by default.
+            types: One type per relation; then a relation leads from its first id to its second.
+            drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`).
+            record: Where the data comes from.
+            show_ids: Whether errors may show ids; by default they give counts and places only.
+        """
+        with guarded("entities", show_ids=show_ids):
+            columns: dict[str, Any] = {"id": pa.array(ids)}
+            if text is not None:
+                columns["text"] = pa.array(text, pa.string())
+            if features is not None:
+                columns["features"] = vectors(features)
+            if protected is not None:
+                columns["protected"] = pa.array(protected, pa.bool_())
+            table = pa.table(columns)
+        with guarded("relations", show_ids=show_ids):
+            kind = columns["id"].type
+            pairs = [(one, other) for one, other in relations]  # two ids each, and no more
+            columns = {w: pa.array([p[i] for p in pairs], kind) for i, w in _ENDPOINTS.items()}
+            if types is not None:
+                columns["type"] = pa.array(types)
+            endpoints = pa.table(columns)
+        return cls.from_arrow(table, endpoints, drop=drop, record=record, show_ids=show_ids)
 
     @classmethod
     def from_pairs(

@@ -15,7 +15,7 @@ EntityGraph(3 entities, 2 relations, text)
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from os import PathLike
@@ -26,18 +26,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from reldp._validate import as_integer, check_integer
 from reldp.errors import GraphError
-from reldp.graph.capped import CappedGraph, CappingReport
-from reldp.graph.capping import degrees, kept_relations, read_only
-from reldp.graph.columns import single, values_at, vectors
+from reldp.graph.bounding import Bounding
+from reldp.graph.capping import read_only
+from reldp.graph.columns import single, values_at
 from reldp.graph.conversions import Conversions
-from reldp.graph.disclosure import SHOW_HINT, guarded
+from reldp.graph.disclosure import guarded
 from reldp.graph.fingerprint import fingerprint
 from reldp.graph.reading import GraphFiles, read_files, read_folder
 from reldp.graph.record import GraphRecord
+from reldp.graph.relation_types import check_types, declared_names, recoded
+from reldp.graph.relation_validation import checked_relations
 from reldp.graph.sources import SourceTable, drop_kinds
-from reldp.graph.validation import checked_entities, checked_relations
+from reldp.graph.validation import checked_entities
 from reldp.graph.writing import write_folder
 
 __all__ = ["EntityGraph"]
@@ -46,19 +47,25 @@ _ENDPOINTS = {0: "source", 1: "target"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class EntityGraph(Conversions):
+class EntityGraph(Conversions, Bounding):
     """A graph of entities, made by `read` and the `from_...`, which check everything.
 
     Attributes:
         entities: Arrow table: `id`, then `text`, `features`, `protected` where given, then further
             columns.
-        relations: (m, 2) int64, read-only: entity indices, each pair once, no direction.
+        relations: (m, 2) int64, read-only: entity indices. Without types each pair once, no
+            direction; with types source and target, each (source, type, target) once.
         record: Where the graph comes from and what was left out.
+        relation_types: (m,) int32, read-only: type of each relation, as index of `type_names`; None
+            without types.
+        type_names: Names of the types, sorted, a public list (`with_types`); empty without types.
     """
 
     entities: Any
     relations: npt.NDArray[np.int64]
     record: GraphRecord = field(default_factory=GraphRecord)
+    relation_types: npt.NDArray[np.int32] | None = None
+    type_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         shape = self.relations.shape
@@ -72,11 +79,14 @@ class EntityGraph(Conversions):
                 f"`relations` must hold entity indices in 0..{self.num_entities - 1}, got "
                 f"{low}..{high}."
             )
+        check_types(self.relation_types, self.type_names, len(self.relations))
         object.__setattr__(self, "relations", read_only(self.relations))
+        if self.relation_types is not None:
+            object.__setattr__(self, "relation_types", read_only(self.relation_types))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the content alone; cached values are computed again."""
-        parts = {"entities": self.entities, "relations": self.relations, "record": self.record}
+        parts = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
         return partial(EntityGraph, **parts), ()
 
     @classmethod
@@ -131,7 +141,7 @@ class EntityGraph(Conversions):
             entities: Columns `id`, `text` and/or `features`, optionally `protected`, and further
                 ones; as pyarrow or pandas table, as dataset, as dictionary of columns, or as
                 anything with `__arrow_c_stream__`.
-            relations: Columns `source` and `target`, ids of entities.
+            relations: Columns `source` and `target`, ids of entities, and optionally `type`.
             drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`).
             record: Where the data comes from.
             show_ids: Whether errors may show ids; by default they give counts and places only.
@@ -151,44 +161,21 @@ class EntityGraph(Conversions):
         return cls._checked(files, drop_kinds(drop))
 
     @classmethod
-    def from_lists(
-        cls,
-        ids: Sequence[str] | Sequence[int],
-        relations: Sequence[tuple[Any, Any]],
-        *,
-        text: Sequence[str] | None = None,
-        features: Any = None,
-        protected: Sequence[bool] | None = None,
-        drop: Iterable[str] = (),
-        record: GraphRecord | None = None,
-        show_ids: bool = False,
-    ) -> "EntityGraph":
-        """Return a graph from plain Python values; relations are pairs of ids."""
-        with guarded("entities", show_ids=show_ids):
-            columns: dict[str, Any] = {"id": pa.array(ids)}
-            if text is not None:
-                columns["text"] = pa.array(text, pa.string())
-            if features is not None:
-                columns["features"] = vectors(features)
-            if protected is not None:
-                columns["protected"] = pa.array(protected, pa.bool_())
-            table = pa.table(columns)
-        with guarded("relations", show_ids=show_ids):
-            kind = columns["id"].type
-            pairs = [(one, other) for one, other in relations]  # two ids each, and no more
-            endpoints = pa.table(
-                {w: pa.array([p[i] for p in pairs], kind) for i, w in _ENDPOINTS.items()}
-            )
-        return cls.from_arrow(table, endpoints, drop=drop, record=record, show_ids=show_ids)
-
-    @classmethod
     def _checked(cls, files: GraphFiles, drop: frozenset[str]) -> "EntityGraph":
         with guarded(files.entities.name, show_ids=files.entities.show_ids):
             entities = checked_entities(files.entities, drop)
         with guarded(files.relations.name, show_ids=files.relations.show_ids):
-            relations, dropped = checked_relations(files.relations, entities, drop)
-        record = files.record.with_drops(entities.drops).with_drops(dropped)
-        return cls(entities=entities.table, relations=relations, record=record)
+            declared = files.record.relation_types
+            if declared:
+                declared = declared_names(declared, "relation_types")
+            relations = checked_relations(files.relations, entities, drop, declared)
+        return cls(
+            entities=entities.table,
+            relations=relations.pairs,
+            record=files.record.with_drops(entities.drops).with_drops(relations.drops),
+            relation_types=relations.types,
+            type_names=relations.type_names,
+        )
 
     @property
     def num_entities(self) -> int:
@@ -257,63 +244,61 @@ class EntityGraph(Conversions):
         return self._take(name, indices)
 
     @cached_property
-    def degrees(self) -> npt.NDArray[np.int64]:
-        """(n,) int64, read-only: how many relations each entity has."""
-        return read_only(degrees(self.relations, self.num_entities))
-
-    @cached_property
     def fingerprint(self) -> str:
         """sha256 over the content, whatever format it was read from; sensitive."""
-        return fingerprint(self.entities, self.relations)
+        return fingerprint(self.entities, self.relations, self.relation_types, self.type_names)
 
-    def cap_degrees(self, max_degree: int, seed: int | bytes) -> CappedGraph:
-        """Drop relations, in an order given by a keyed hash of their ids, until the bound holds.
+    def replace(
+        self,
+        *,
+        relations: npt.NDArray[np.int64],
+        record: GraphRecord,
+        relation_types: npt.NDArray[np.int32] | None = None,
+    ) -> "EntityGraph":
+        """Return the same entities with other relations between them, and their types if it has types."""
+        if (relation_types is None) != (self.relation_types is None):
+            raise GraphError(
+                "`relation_types` must be given if the graph has types, and only then."
+            )
+        return dataclasses.replace(
+            self, relations=relations, record=record, relation_types=relation_types
+        )
+
+    def keep_relations(self, mask: npt.NDArray[np.bool_], *, record: GraphRecord) -> "EntityGraph":
+        """Return the same entities with the relations in a mask, (m,) bool, and their types."""
+        types = self.relation_types
+        return self.replace(
+            relations=self.relations[mask],
+            record=record,
+            relation_types=None if types is None else types[mask],
+        )
+
+    def with_types(self, names: Iterable[str], *, show_names: bool = False) -> "EntityGraph":
+        """Declare the list of types, which is public and fixed without looking at the data.
+
+        A type without a relation may be in the list. Give a test graph the list of the training
+        graph: ``test.with_types(train.type_names)``.
 
         Args:
-            max_degree: Largest number of relations that a protected entity may keep.
-            seed: Key of the hash: an integer or bytes. The same seed gives the same relations.
-
-        Returns:
-            The capped graph, with `degree_bound="capped"`.
-        """
-        check_integer("max_degree", as_integer(max_degree), low=1, error=GraphError)
-        mask = kept_relations(self.ids, self.relations, self.protected, max_degree, seed)
-        return self._capped(self.relations[mask], max_degree, "capped")
-
-    def promise_degrees(self, max_degree: int, *, show_ids: bool = False) -> CappedGraph:
-        """Accept the bound as a promise about the data, after checking it.
-
-        Args:
-            max_degree: Largest number of relations of a protected entity.
-            show_ids: Whether errors may show ids; by default they give counts and places only.
-
-        Returns:
-            The graph with `degree_bound="promised"`; "capped" if its record says that relations
-            were dropped for a bound before.
+            names: All types.
+            show_names: Whether errors may show types of the graph that are not in the list.
 
         Raises:
-            GraphError: A protected entity has more relations.
+            GraphError: The graph has no types, or one that is not in the list; or the list is empty
+                or has a name twice.
         """
-        check_integer("max_degree", as_integer(max_degree), low=1, error=GraphError)
-        over = np.flatnonzero(self.protected & (self.degrees > max_degree))
-        if len(over):
-            worst = over[np.argsort(-self.degrees[over], kind="stable")[:3]]
-            shown = ", ".join(self._degree_words(int(i), show_ids) for i in worst)
-            hint = "" if show_ids else f" {SHOW_HINT}"
+        declared = declared_names(names)
+        if self.relation_types is None:
             raise GraphError(
-                f"`max_degree` must be at least every protected entity's degree, got {max_degree} "
-                f"and {len(over)} entities with more ({shown}). Use cap_degrees to drop relations.{hint}"
+                "The graph must have relations with types, got none. Add a column 'type' to them."
             )
-        bound = "promised" if self.record.capped_at is None else "capped"
-        return self._capped(self.relations, max_degree, bound)
-
-    def _degree_words(self, entity: int, show_ids: bool) -> str:
-        name = repr(self.ids[entity].as_py()) if show_ids else f"row {entity + 1}"
-        return f"{name} with {self.degrees[entity]}"
-
-    def replace(self, *, relations: npt.NDArray[np.int64], record: GraphRecord) -> "EntityGraph":
-        """Return the same entities with other relations between them."""
-        return dataclasses.replace(self, relations=relations, record=record)
+        codes = recoded(self.relation_types, self.type_names, declared, show_names=show_names)
+        return dataclasses.replace(
+            self,
+            relation_types=codes,
+            type_names=declared,
+            record=dataclasses.replace(self.record, relation_types=declared),
+        )
 
     def select_entities(self, mask: npt.NDArray[np.bool_]) -> "EntityGraph":
         """Return the entities in a mask and the relations among them, with new indices.
@@ -334,18 +319,27 @@ class EntityGraph(Conversions):
         relations = new_index[self.relations]
         inside = (relations >= 0).all(axis=1)
         cut = int(np.count_nonzero((relations >= 0).any(axis=1) & ~inside))
+        types = self.relation_types
         return EntityGraph(
             entities=self.entities.take(pa.array(rows)).combine_chunks(),
             relations=np.ascontiguousarray(relations[inside]),
+            relation_types=None if types is None else types[inside],
+            type_names=self.type_names,
             record=self.record.with_drops({"relations_across_parts": cut}),
         )
 
     def to_arrow(self) -> tuple[Any, Any]:
-        """Return the entities and the relations (`source` and `target`, by id) as Arrow tables."""
+        """Return the entities and the relations as Arrow tables.
+
+        Relations have columns `source` and `target`, by id, and `type` where they have types.
+        """
         columns = {
             name: self.ids.take(pa.array(self.relations[:, end]))
             for end, name in _ENDPOINTS.items()
         }
+        if self.relation_types is not None:
+            names = pa.array(self.type_names, pa.string())
+            columns["type"] = names.take(pa.array(self.relation_types))
         return self.entities, pa.table(columns)
 
     def write(
@@ -359,17 +353,6 @@ class EntityGraph(Conversions):
             overwrite: Replace a graph that is already in the folder.
         """
         write_folder(path, *self.to_arrow(), self.record, format=format, overwrite=overwrite)
-
-    def _capped(
-        self, relations: npt.NDArray[np.int64], max_degree: int, degree_bound: str
-    ) -> CappedGraph:
-        return CappedGraph(
-            graph=self,
-            relations=relations,
-            max_degree=max_degree,
-            degree_bound=degree_bound,
-            report=CappingReport.compare(self, len(relations), max_degree),
-        )
 
     def _array(self, name: str) -> Any:
         return single(self.entities.column(name))
@@ -385,7 +368,8 @@ class EntityGraph(Conversions):
 
     def __repr__(self) -> str:
         kinds = [name for name in ("text", "features") if name in self.columns]
+        types = "" if self.relation_types is None else f" of {len(self.type_names)} types"
         return (
-            f"EntityGraph({self.num_entities:,} entities, {self.num_relations:,} relations, "
+            f"EntityGraph({self.num_entities:,} entities, {self.num_relations:,} relations{types}, "
             f"{' and '.join(kinds)})"
         )

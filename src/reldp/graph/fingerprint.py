@@ -1,6 +1,6 @@
 """One sha256 over the content of a graph, whatever file format or chunking it came in.
 
-Covers every column of the entities and the relations, in row order: training addresses entities
+Covers every column of the entities, the relations and their types, in row order: training addresses entities
 and relations by row, so two graphs of equal fingerprint behave alike to the last bit. A
 fingerprint is computed from private data: whoever can guess the whole graph can confirm the guess
 with it, so it is sensitive.
@@ -26,13 +26,20 @@ __all__ = ["fingerprint"]
 _SLICE = 1 << 16  # rows hashed at a time
 
 
-def fingerprint(entities: Any, relations: npt.NDArray[np.int64]) -> str:
+def fingerprint(
+    entities: Any,
+    relations: npt.NDArray[np.int64],
+    types: npt.NDArray[np.int32] | None = None,
+    type_names: tuple[str, ...] = (),
+) -> str:
     """Return the sha256 of a graph's content.
 
     Args:
         entities: Arrow table of string, integer, floating, boolean and fixed-size float list
             columns.
         relations: (m, 2) entity indices.
+        types: (m,) codes of the relations' types, if they have some.
+        type_names: The names that the codes stand for.
 
     Returns:
         64 hexadecimal digits.
@@ -43,6 +50,11 @@ def fingerprint(entities: Any, relations: npt.NDArray[np.int64]) -> str:
         total.update(_column_digest(entities.column(name)))
     total.update(f"relations:{len(relations)}:".encode())
     total.update(np.ascontiguousarray(relations, dtype="<i8").data)
+    if types is not None:
+        total.update(f"types:{len(type_names)}:".encode())
+        for name in type_names:
+            total.update(f"{len(name.encode())}:{name}:".encode())
+        total.update(np.ascontiguousarray(types, dtype="<i4").data)
     return total.hexdigest()
 
 

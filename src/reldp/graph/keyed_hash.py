@@ -2,7 +2,8 @@
 
 Capping order and splits must not change when rows are shuffled or other rows come and go, so their
 random draws are keyed hashes of ids: a keyed BLAKE2b digest of 128 bits per entity, and for a relation a
-64-bit mix of the digests of its two endpoints, the same in either order. An integer id
+64-bit mix of the digests of its two endpoints, the same in either order; the hash of a relation with a
+type mixes source, type and target, in this order. An integer id
 hashes like its decimal text, so a graph keeps its draws when it moves from a text file to Parquet.
 
 Guarantees: deterministic across machines and versions; purposes never share draws. The mix of two
@@ -57,36 +58,41 @@ def entity_digests(ids: Any, seed: int | bytes, purpose: str) -> npt.NDArray[np.
 
 
 def relation_hashes(
-    digests: npt.NDArray[np.uint64], relations: npt.NDArray[np.int64]
+    digests: npt.NDArray[np.uint64],
+    relations: npt.NDArray[np.int64],
+    types: npt.NDArray[np.uint64] | None = None,
 ) -> npt.NDArray[np.uint64]:
     """Return one hash per relation, from the digests of its two endpoints in either order.
 
     Args:
         digests: (2, n) from `entity_digests`.
         relations: (m, 2) entity indices.
+        types: (2, m) digests of the relations' types; then the order of the endpoints counts.
 
     Returns:
         (m,) uint64.
     """
     state = np.zeros(len(relations), dtype=np.uint64)
-    for word in _symmetric_words(digests, relations):
+    for word in _words(digests, relations, types):
         state = _mix(state ^ word)
     return state
 
 
 def priority_order(
-    digests: npt.NDArray[np.uint64], relations: npt.NDArray[np.int64]
+    digests: npt.NDArray[np.uint64],
+    relations: npt.NDArray[np.int64],
+    types: npt.NDArray[np.uint64] | None = None,
 ) -> npt.NDArray[np.intp]:
     """Return the rows of relations by their hash, (m,), the one of highest priority first.
 
     Equal hashes are ordered by the digests themselves, never by row. The arguments are those of
     `relation_hashes`.
     """
-    hashes = relation_hashes(digests, relations)
+    hashes = relation_hashes(digests, relations, types)
     order = np.argsort(hashes)
     ordered = hashes[order]
     if bool(np.any(ordered[1:] == ordered[:-1])):
-        order = np.lexsort((*_symmetric_words(digests, relations), hashes))
+        order = np.lexsort((*_words(digests, relations, types), hashes))
     return order
 
 
@@ -95,12 +101,16 @@ def unit_interval(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
     return (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def _symmetric_words(
-    digests: npt.NDArray[np.uint64], relations: npt.NDArray[np.int64]
+def _words(
+    digests: npt.NDArray[np.uint64],
+    relations: npt.NDArray[np.int64],
+    types: npt.NDArray[np.uint64] | None,
 ) -> tuple[npt.NDArray[np.uint64], ...]:
-    """Three words per relation, (m,) each, that do not depend on the order of the endpoints."""
+    """Words per relation, (m,) each: without a type the order of the endpoints does not matter."""
     one, other = relations[:, 0], relations[:, 1]
     head, tail = digests
+    if types is not None:
+        return head[one], tail[one], *types, head[other], tail[other]
     first, second = head[one], head[other]
     return np.minimum(first, second), np.maximum(first, second), tail[one] + tail[other]
 

@@ -39,6 +39,7 @@ class GraphRecord:
         drops: How many rows were left out on request, by kind; sensitive.
         notes: What else was done to the data, in order, one sentence each; sensitive.
         capped_at: The smallest degree bound that relations were dropped for, if any were.
+        relation_types: Names of the relations' types if they were declared (`EntityGraph.with_types`).
     """
 
     source: str = ""
@@ -48,17 +49,19 @@ class GraphRecord:
     drops: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     capped_at: int | None = None
+    relation_types: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in PROVENANCE:
             _require(isinstance(getattr(self, name), str), name, "text", getattr(self, name))
         _require(_is_mapping(self.hashes, str), "hashes", "text by file name", self.hashes)
         _require(_is_mapping(self.drops, int), "drops", "counts by kind", self.drops)
-        sentences = isinstance(self.notes, tuple) and all(isinstance(n, str) for n in self.notes)
-        _require(sentences, "notes", "a tuple of sentences", self.notes)
+        _require(_is_texts(self.notes), "notes", "a tuple of sentences", self.notes)
         cap = self.capped_at
         valid = cap is None or (is_integer(cap) and cap >= 1)
         _require(valid, "capped_at", "a positive integer or None", cap)
+        names = self.relation_types
+        _require(_is_texts(names), "relation_types", "a tuple of texts", names)
         # Copies, so that a caller who keeps changing its dict cannot change the record.
         object.__setattr__(self, "hashes", dict(self.hashes))
         object.__setattr__(self, "drops", dict(self.drops))
@@ -86,8 +89,11 @@ class GraphRecord:
         return replace(self, capped_at=cap)
 
     def to_json(self) -> str:
-        """Return the record as one JSON object."""
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
+        """Return the record as one JSON object; types are in it only where they were declared."""
+        values = asdict(self)
+        if not self.relation_types:
+            del values["relation_types"]
+        return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> "GraphRecord":
@@ -112,9 +118,15 @@ class GraphRecord:
                 f"record.json must hold only {', '.join(sorted(names))}, got {len(unknown)} other "
                 "names too."
             )
-        if isinstance(values.get("notes"), list):
-            values["notes"] = tuple(values["notes"])
+        for name in ("notes", "relation_types"):
+            if isinstance(values.get(name), list):
+                values[name] = tuple(values[name])
         return cls(**values)
+
+
+def _is_texts(value: object) -> bool:
+    """Whether value is a tuple of texts."""
+    return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
 
 
 def _is_mapping(value: object, kind: type) -> bool:

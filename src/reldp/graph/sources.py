@@ -31,13 +31,14 @@ __all__ = ["DROPPABLE", "Checklist", "SourceTable", "drop_kinds"]
 DROPPABLE: dict[str, str] = {
     "bad_features": "entities whose feature vector is missing or not finite",
     "duplicate_ids": "entities that repeat an earlier id",
-    "duplicate_relations": "relations that repeat an earlier one, in either direction",
+    "duplicate_relations": "relations that repeat an earlier one, in either direction unless typed",
     "empty_text": "entities without text",
     "extra_columns": "entity columns of a type that a graph cannot keep",
     "malformed_lines": "lines of a text file with the wrong number of columns",
     "missing_ids": "entities and relations with a missing id",
+    "missing_types": "relations without a type, in a table with a column type",
     "other_texts": "texts of an id after its first one, in a table of pairs",
-    "relation_columns": "relation columns other than source and target",
+    "relation_columns": "relation columns other than source, target and type",
     "self_relations": "relations of an entity with itself",
     "unknown_ids": "relations that name an entity that is not there",
 }

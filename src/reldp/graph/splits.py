@@ -4,7 +4,8 @@ Random draws are keyed hashes of ids, so the part of a relation or an entity dep
 the seed alone: it does not change when rows are shuffled or other entities come and go. Sizes of
 parts are therefore random around the shares asked for.
 
-* By relation: every part has all entities; no relation is in two parts.
+* By relation: every part has all entities; no relation is in two parts, and all relations between
+  two entities, of whatever type and direction, are in one.
 * By entity: no entity is in two parts; relations between parts are left out and counted.
 * By a column (a domain): the same, with parts given by values of the column.
 
@@ -19,6 +20,7 @@ Public: `split_relations`, `split_entities`, `split_by_column`.
 99
 """
 
+import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -49,8 +51,8 @@ def split_relations(
     digests = entity_digests(graph.ids, seed, "split_relations")
     part = _assign(unit_interval(relation_hashes(digests, graph.relations)), shares)
     return {
-        name: graph.replace(
-            relations=graph.relations[part == index],
+        name: graph.keep_relations(
+            part == index,
             record=graph.record.with_note(
                 f"Part {name!r} of a split by relation {_words(shares)}."
             ),
@@ -129,7 +131,7 @@ def _select(
         chosen = graph.select_entities(mask)
         record = chosen.record.with_note(f"Part {name!r} of {what}.")
         record = record.with_drops({"entities_of_no_part": left_out})
-        result[name] = chosen.replace(relations=chosen.relations, record=record)
+        result[name] = dataclasses.replace(chosen, record=record)
     return result
 
 

@@ -1,18 +1,14 @@
-"""From tables as they were read to the parts of a graph, or one error that says what is wrong.
+"""From a table of entities as it was read to the entities of a graph, or one error with what is wrong.
 
-Entities: unique ids, text and/or finite features, a definite `protected`. Relations: known ends,
-no entity related to itself, no pair twice in either direction. A relation has no direction here:
-negatives are paired with either end (theory.md 1), so (a, b) and (b, a) are one relation,
-and two copies would count twice against a degree bound.
+Entities have unique ids, text and/or finite features, and a definite `protected`. Relations are
+checked by `relation_validation`.
 
-Public: `checked_entities`, `checked_relations`, `Entities`.
+Public: `checked_entities`, `Entities`. Inside the package: `require_columns`, `check_plain`,
+`blank_rows`, `shown`.
 
->>> import pyarrow as pa
 >>> entities = SourceTable(table=pa.table({"id": ["a", "b"], "text": ["x", "y"]}), name="entities")
->>> relations = SourceTable(table=pa.table({"source": ["a"], "target": ["b"]}), name="relations")
->>> found = checked_entities(entities, frozenset())
->>> checked_relations(relations, found, frozenset())[0].tolist()
-[[0, 1]]
+>>> checked_entities(entities, frozenset()).table.column_names
+['id', 'text']
 """
 
 from dataclasses import dataclass, field
@@ -36,10 +32,16 @@ from reldp.graph.columns import (
 from reldp.graph.disclosure import KNOWN_COLUMNS, column_words, columns_words, type_words
 from reldp.graph.sources import Checklist, SourceTable
 
-__all__ = ["Entities", "checked_entities", "checked_relations"]
+__all__ = [
+    "Entities",
+    "blank_rows",
+    "check_plain",
+    "checked_entities",
+    "require_columns",
+    "shown",
+]
 
 _KNOWN = KNOWN_COLUMNS[:4]
-_SLICE = 1 << 24  # relations looked up at a time: each time costs a hash table of all ids
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,13 +75,13 @@ def checked_entities(source: SourceTable, drop: frozenset[str]) -> Entities:
     Raises:
         GraphError: Something is wrong that the caller did not ask to drop.
     """
-    _require_columns(source, required=("id",), one_of=("text", "features"))
+    require_columns(source, required=("id",), one_of=("text", "features"))
     if not source.table.num_rows:
         raise GraphError(f"{source.name} must name at least one entity, got none.")
     checks = Checklist(source, drop)
     ids = id_column(source.table.column("id"), source.name, "id")
-    _check_plain(checks, ids, "column 'id'")
-    missing = _blank(ids)
+    check_plain(checks, ids, "column 'id'")
+    missing = blank_rows(ids)
     checks.check(
         "missing_ids", missing, "must give every entity an id", "missing ids", "Fill them in"
     )
@@ -93,7 +95,7 @@ def checked_entities(source: SourceTable, drop: frozenset[str]) -> Entities:
         "must not repeat an id",
         "repeated ids",
         "Give every entity one row",
-        partial(_show, ids),
+        partial(shown, ids),
     )
     columns = {"id": ids, **_contents(source, checks, ids)}
     checks.finish()
@@ -116,67 +118,12 @@ def checked_entities(source: SourceTable, drop: frozenset[str]) -> Entities:
     )
 
 
-def checked_relations(
-    source: SourceTable, entities: Entities, drop: frozenset[str]
-) -> tuple[npt.NDArray[np.int64], dict[str, int]]:
-    """Return the relations of a graph as entity indices, and what was dropped on request.
-
-    Returns:
-        (m, 2) int64, and count by kind.
-
-    Raises:
-        GraphError: Something is wrong that the caller did not ask to drop.
-    """
-    _require_columns(source, required=("source", "target"))
-    checks = Checklist(source, drop)
-    _check_relation_columns(checks)
-    columns = {
-        name: id_column(source.table.column(name), source.name, name)
-        for name in ("source", "target")
-    }
-    codes = [_lookup(column, entities, source) for column in columns.values()]  # (rows,) each
-    unknown = {name: np.flatnonzero(code < 0) for name, code in zip(columns, codes, strict=True)}
-    for name, column in columns.items():
-        _check_missing(checks, column, name, unknown[name])
-    for name, column in columns.items():
-        checks.check(
-            "unknown_ids",
-            unknown[name],
-            "must name entities that are there",
-            f"unknown {name} ids",
-            "Add these entities",
-            partial(_show, column),
-        )
-    # Rows with an unknown end are dropped or a problem by now: their -1 is never looked at.
-    endpoints = [code if entities.whole else entities.index[code] for code in codes]
-    gone = np.flatnonzero(checks.alive & (np.minimum(*endpoints) < 0))
-    if len(gone):  # a relation of an entity that was dropped on request goes with it
-        checks.drops["relations_of_dropped_entities"] = len(gone)
-        checks.alive[gone] = False
-    _check_pairs(checks, endpoints, columns)
-    checks.finish()
-    alive = slice(None) if checks.alive.all() else checks.alive
-    return np.stack([end[alive] for end in endpoints], axis=1), checks.drops
-
-
-def _check_missing(
-    checks: Checklist, column: Any, name: str, unknown: npt.NDArray[np.intp]
-) -> None:
-    """Null and blank ids, which are among the unknown ones: no entity has such an id."""
-    checks.check(
-        "missing_ids",
-        unknown[_blank(column.take(pa.array(unknown)))],
-        "must name two entities",
-        f"missing {name} ids",
-        "Fill them in",
-    )
-
-
-def _require_columns(
+def require_columns(
     source: SourceTable, required: tuple[str, ...], one_of: tuple[str, ...] = ()
 ) -> None:
+    """Refuse a table without some columns, or with one column twice."""
     names = source.table.column_names
-    shown = columns_words(names, show_ids=source.show_ids)
+    there = columns_words(names, show_ids=source.show_ids)
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         label = column_words(repeated[0], names, show_ids=source.show_ids)
@@ -184,12 +131,12 @@ def _require_columns(
     for name in required:
         if name not in names:
             raise GraphError(
-                f"{source.name} must have a column {name!r}, got {shown}. Rename yours, or write "
+                f"{source.name} must have a column {name!r}, got {there}. Rename yours, or write "
                 "the line with the names if the file has none."
             )
     if one_of and not set(one_of) & set(names):
         wanted = " or ".join(map(repr, one_of))
-        raise GraphError(f"{source.name} must have a column {wanted}, got {shown}. Rename yours.")
+        raise GraphError(f"{source.name} must have a column {wanted}, got {there}. Rename yours.")
 
 
 def _contents(source: SourceTable, checks: Checklist, ids: Any) -> dict[str, Any]:
@@ -197,14 +144,14 @@ def _contents(source: SourceTable, checks: Checklist, ids: Any) -> dict[str, Any
     table, columns = source.table, {}
     if "text" in table.column_names:
         columns["text"], empty = text_column(table.column("text"), source.name)
-        _check_plain(checks, columns["text"], "column 'text'")
+        check_plain(checks, columns["text"], "column 'text'")
         checks.check(
             "empty_text",
             empty,
             "must give every entity a text",
             "empty texts",
             "Fill them in",
-            partial(_show, ids),
+            partial(shown, ids),
         )
     if "features" in table.column_names:
         columns |= _features(source, checks, ids)
@@ -215,7 +162,7 @@ def _contents(source: SourceTable, checks: Checklist, ids: Any) -> dict[str, Any
             "must say true or false in column 'protected'",
             "other values",
             "Nobody but you can say whom to protect: fill them in",
-            partial(_show, ids),
+            partial(shown, ids),
         )
     return columns | _extras(source, checks)
 
@@ -227,7 +174,7 @@ def _features(source: SourceTable, checks: Checklist, ids: Any) -> dict[str, Any
         "must have features of one length",
         "vectors of another length than the first",
         "Pad or recompute them",
-        partial(_show, ids),
+        partial(shown, ids),
     )
     checks.check(
         "bad_features",
@@ -235,7 +182,7 @@ def _features(source: SourceTable, checks: Checklist, ids: Any) -> dict[str, Any
         "must have finite features",
         "vectors that are missing, infinite or no numbers",
         "Fill them in",
-        partial(_show, ids),
+        partial(shown, ids),
     )
     return {} if features is None else {"features": features}
 
@@ -249,7 +196,7 @@ def _extras(source: SourceTable, checks: Checklist) -> dict[str, Any]:
         label = column_words(name, source.table.column_names, show_ids=source.show_ids)
         extra = extra_column(source.table.column(name), source.name, label)
         if extra is not None:
-            _check_plain(checks, extra, label)
+            check_plain(checks, extra, label)
             columns[name] = extra
         elif "extra_columns" in checks.drop:
             checks.drops["extra_columns"] = checks.drops.get("extra_columns", 0) + 1
@@ -260,78 +207,6 @@ def _extras(source: SourceTable, checks: Checklist) -> dict[str, Any]:
                 "drop={'extra_columns'}."
             )
     return columns
-
-
-def _check_relation_columns(checks: Checklist) -> None:
-    extra = [n for n in checks.source.table.column_names if n not in ("source", "target")]
-    if not extra:
-        return
-    if "relation_columns" not in checks.drop:
-        names, show = checks.source.table.column_names, checks.source.show_ids
-        raise GraphError(
-            f"{checks.source.name} must have columns 'source' and 'target' only, got "
-            f"{column_words(extra[0], names, show_ids=show)} too. Remove "
-            "it, or drop such columns with drop={'relation_columns'}."
-        )
-    checks.drops["relation_columns"] = len(extra)
-
-
-def _check_pairs(
-    checks: Checklist, endpoints: list[npt.NDArray[np.int64]], columns: dict[str, Any]
-) -> None:
-    """Self-relations and repeated pairs among the rows that are still in."""
-
-    def show(row: int) -> str:
-        return " ".join(_show(column, row) for column in columns.values())
-
-    checks.check(
-        "self_relations",
-        np.flatnonzero(endpoints[0] == endpoints[1]),
-        "must relate two different entities",
-        "self-relations",
-        "Remove them",
-        show,
-    )
-    rows = np.flatnonzero(checks.alive)
-    low, high = np.minimum(*endpoints)[rows], np.maximum(*endpoints)[rows]
-    checks.check(
-        "duplicate_relations",
-        rows[_repeats(low * (high.max(initial=0) + 1) + high)],  # int64 up to 3 billion entities
-        "must name a pair of entities once (in either direction)",
-        "repeated relations",
-        "Remove them",
-        show,
-    )
-
-
-def _repeats(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-    """Rows whose key an earlier row has."""
-    ordered = np.sort(keys)
-    if not bool(np.any(ordered[1:] == ordered[:-1])):
-        return np.empty(0, dtype=np.intp)
-    order = np.argsort(keys, kind="stable")
-    again = keys[order[1:]] == keys[order[:-1]]
-    return np.sort(order[1:][again])
-
-
-def _lookup(column: Any, entities: Entities, source: SourceTable) -> npt.NDArray[np.int64]:
-    """Return the code (position in `entities.names`) of every id, -1 where unknown or missing."""
-    names = entities.names
-    if is_text(column.type) != is_text(names.type):
-        if source.typed and entities.typed:
-            raise GraphError(
-                f"{source.name} must name entities by ids of the same type as the entities', got "
-                f"{type_words(column.type)} and {type_words(names.type)}. Convert one of them."
-            )
-        # The side without a type is compared as written: the integer 7 is "7", and "07" is unknown.
-        column, names = (part.cast(pa.large_string()) for part in (column, names))
-    if column.type != names.type:
-        column, names = column.cast(pa.large_string()), names.cast(pa.large_string())
-    codes = np.empty(len(column), dtype=np.int64)
-    for start in range(0, len(column), _SLICE):
-        matches = pc.index_in(column.slice(start, _SLICE), value_set=names, skip_nulls=True)
-        codes[start : start + _SLICE] = pc.fill_null(matches, -1).to_numpy(zero_copy_only=False)
-    return codes
 
 
 def _distinct(ids: Any) -> tuple[Any, npt.NDArray[np.int64]]:
@@ -348,7 +223,7 @@ def _is_first(codes: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     return first
 
 
-def _blank(ids: Any) -> npt.NDArray[np.int64]:
+def blank_rows(ids: Any) -> npt.NDArray[np.int64]:
     """Rows whose id is null or nothing but spaces."""
     blank = pc.is_null(ids)
     if is_text(ids.type):
@@ -357,7 +232,7 @@ def _blank(ids: Any) -> npt.NDArray[np.int64]:
     return np.flatnonzero(blank.to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
 
 
-def _check_plain(checks: Checklist, column: Any, label: str) -> None:
+def check_plain(checks: Checklist, column: Any, label: str) -> None:
     """Strings hold no NUL character: no text does, and much software stops there."""
     if not is_text(column.type):
         return
@@ -370,7 +245,7 @@ def _check_plain(checks: Checklist, column: Any, label: str) -> None:
     )
 
 
-def _show(ids: Any, row: int) -> str:
+def shown(ids: Any, row: int) -> str:
     """One id for an error message, shortened."""
     value = repr(ids[row].as_py())
     return value if len(value) <= 40 else value[:37] + "..."

@@ -37,6 +37,8 @@ class TupleBatch:
             numbered on from those of the graph.
         endpoints: Endpoint of the positive that each negative is paired with; (l, k) int8 in {0, 1}.
         relation_ids: Row of each positive in the capped graph's relations; (l,) int64.
+        types: Type of each positive, as index of the graph's type names; (l,) int32, or None
+            without types. Then endpoint 0 is the source.
         overflow: The batch could not be drawn, because it would have needed more negatives than
             there are; it is empty instead, and the ledger must say so.
         mask: Where a negative is an endpoint of its tuple's positive and is left out of the loss;
@@ -47,6 +49,7 @@ class TupleBatch:
     negatives: NDArray[np.int64]
     endpoints: NDArray[np.int8]
     relation_ids: NDArray[np.int64]
+    types: NDArray[np.int32] | None = None
     overflow: bool = False
     mask: NDArray[np.bool_] = field(init=False)
 
@@ -58,6 +61,8 @@ class TupleBatch:
         ):
             self._store(name, kind)
         self._store("relation_ids", np.int64)
+        if self.types is not None:
+            self._store("types", np.int32)
         num_tuples = self.relation_ids.size
         shapes = {
             "relation_ids": (num_tuples,),
@@ -65,6 +70,8 @@ class TupleBatch:
             "negatives": (num_tuples, *self.negatives.shape[1:2]),
             "endpoints": self.negatives.shape,
         }
+        if self.types is not None:
+            shapes["types"] = (num_tuples,)
         for name, shape in shapes.items():
             got = getattr(self, name).shape
             if got != shape or (name == "negatives" and len(got) != 2):
@@ -75,7 +82,7 @@ class TupleBatch:
             raise InputError(f"`overflow` must mean an empty batch, got {num_tuples} tuples.")
         left, right = self.positives[:, :1], self.positives[:, 1:]  # (l, 1)
         object.__setattr__(self, "mask", (self.negatives == left) | (self.negatives == right))
-        for name in ("positives", "negatives", "endpoints", "relation_ids", "mask"):
+        for name in (*shapes, "mask"):
             view = getattr(self, name).view()
             view.flags.writeable = False
             object.__setattr__(self, name, view)

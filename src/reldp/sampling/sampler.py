@@ -73,6 +73,7 @@ class TupleSampler:
             )
         self.negatives = negatives
         self._relations = capped.relations
+        self._types = capped.relation_types
         self._first_public = capped.num_entities
         self._unprotected = (
             np.flatnonzero(~capped.protected) if negatives == "unprotected" else None
@@ -118,5 +119,6 @@ class TupleSampler:
             negatives=places,
             endpoints=draw.endpoints,
             relation_ids=draw.relation_ids,
+            types=None if self._types is None else self._types[draw.relation_ids],  # (l,)
             overflow=draw.overflow,
         )

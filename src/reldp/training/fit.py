@@ -56,6 +56,12 @@ def check_fit(capped: CappedGraph, plan: PrivacyPlan, *, clip: bool = True) -> N
             f"`max_degree` of the plan must be the graph's {capped.max_degree}, "
             f"got {plan.max_degree}. Make the plan with PrivacyPlan.for_graph."
         )
+    if plan.num_relation_types != len(capped.type_names):
+        raise ConfigError(
+            f"`num_relation_types` of the plan must be the graph's {len(capped.type_names)}, got "
+            f"{plan.num_relation_types}. Declare the types with with_types, then make the plan with "
+            "PrivacyPlan.for_graph."
+        )
     if plan.sizes == "public":
         _check_exact_sizes(capped, plan)
     else:
