@@ -157,6 +157,26 @@ def test_a_full_disk_leaves_the_ledger_as_it_was(path, monkeypatch):
     assert read_ledger(path).num_counted == 5
 
 
+def test_an_interruption_while_an_entry_is_written_leaves_the_ledger_as_it_was(path, monkeypatch):
+    sync = os.fsync
+
+    def interrupted(descriptor):
+        sync(descriptor)
+        raise KeyboardInterrupt
+
+    with Ledger.create(path, {"num_steps": 10}) as ledger:
+        before = path.read_bytes()
+        monkeypatch.setattr(os, "fsync", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            ledger.reserve(0, 5)
+        monkeypatch.undo()
+        assert path.read_bytes() == before
+        assert ledger.num_left == 10
+        ledger.reserve(0, 5)
+        ledger.checkpoint(5, HASH)
+    assert read_ledger(path).num_counted == 5
+
+
 def test_a_second_process_is_refused(path):
     with Ledger.create(path, {"num_steps": 10}):
         code = (

@@ -177,15 +177,18 @@ class Ledger:
         state = self._state.apply([entry])
         with disk_errors(self._path):
             before = os.fstat(self._descriptor).st_size
+            kept = len(self._entries), self._state, self._head
             try:
                 if os.write(self._descriptor, line) != len(line):
                     raise OSError(28, "No space left on device")
                 os.fsync(self._descriptor)
-            except OSError:
+                self._entries.append(entry)
+                self._state, self._head = state, head
+            except BaseException:  # also Ctrl-C, after which the loop of a user may go on
                 os.ftruncate(self._descriptor, before)
+                number, self._state, self._head = kept
+                del self._entries[number:]
                 raise
-        self._entries.append(entry)
-        self._state, self._head = state, head
 
     def close(self) -> None:
         """Let another process write."""

@@ -86,7 +86,6 @@ class Session:
     Attributes:
         run: The folder.
         ledger: The ledger, which counts steps.
-        next_step: The step to run next: the newest checkpoint is the state before it.
         streams: Random draws and noise; None when no step is left.
     """
 
@@ -100,7 +99,6 @@ class Session:
     ) -> None:
         """Take over an open ledger; use `open`."""
         self.run, self.ledger, self.streams = run, ledger, streams
-        self.next_step = _named_checkpoint(ledger)[0]
         self._facts, self._sensitive = facts, sensitive
 
     @classmethod
@@ -163,6 +161,11 @@ class Session:
         return int(newest_branch(self.ledger.record).get("stream_number", 0))
 
     @property
+    def next_step(self) -> int:
+        """The step to run next: the newest checkpoint is the state before it."""
+        return _named_checkpoint(self.ledger)[0]
+
+    @property
     def stop(self) -> int:
         """The step after the last one that this branch may run."""
         return self.ledger.record.branches[-1].stop + self.ledger.num_left
@@ -198,7 +201,6 @@ class Session:
         """Make the content of a checkpoint before `step` the one to resume from."""
         self.ledger.checkpoint(step, write_checkpoint(self.run.checkpoints, step, data))
         remove_other_checkpoints(self.run.checkpoints, step)
-        self.next_step = step
 
     def complete(self, save_model: Callable[[Path], None], weights_sha256: str) -> None:
         """Write the model, destroy the key and record the completion in the ledger.

@@ -12,12 +12,13 @@ Public inside the package: `Objective`, `relation_loss`, `resolve_loss`, `defaul
 'one'
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from operator import is_not
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +41,8 @@ LOSS_WEIGHTS = "loss.safetensors"
 _PREFIX = "loss."
 # Encoders and losses that a step or a run has changed, in this process.
 _TRAINED: "WeakSet[Any]" = WeakSet()
+# The same of runs that are open, with the run.
+_HELD: "WeakKeyDictionary[Any, ref[Any]]" = WeakKeyDictionary()
 
 
 def relation_loss(learning: "LearningSettings", *, negatives: str) -> Any:
@@ -170,23 +173,65 @@ class Objective:
 
     def mark_trained(self) -> None:
         """Remember that the encoder, and a loss with parameters, depend on private data."""
-        _TRAINED.add(self.encoder)
-        if self.loss_parameters:
-            _TRAINED.add(self.loss)
+        for _, value in self._trained_parts():
+            _TRAINED.add(value)
 
     def check_untrained(self) -> None:
         """Refuse to start a new run from the weights of another: its epsilon would not cover that one.
 
         Raises:
-            ConfigError: A step or a run of this process has trained the encoder or the loss.
+            ConfigError: A step or a run of this process has trained the encoder, the loss, or a layer of them.
         """
-        for name, value in (("encoder", self.encoder), ("loss", self.loss)):
+        for name, value in self._trained_parts():
             if any(value is trained for trained in _TRAINED):
                 raise ConfigError(
                     f"`{name}` must be as it was loaded, got one that a run has trained. Load it again; "
                     "to continue from a trained one on purpose, load it from its run and add both "
                     "epsilons."
                 )
+
+    def _trained_parts(self) -> list[tuple[str, Any]]:
+        """Return the encoder, a loss that is trained, and their layers with trained parameters, named."""
+        parts: list[tuple[str, Any]] = [("encoder", self.encoder)]
+        parts += [("encoder", layer) for layer in _trained_layers(self.encoder.module)]
+        if self.loss_parameters and isinstance(self.loss, nn.Module):
+            parts += [("loss", self.loss), *(("loss", x) for x in _trained_layers(self.loss))]
+        return parts
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a run of this process is open that trains the encoder or the loss."""
+        holders = (_HELD.get(part) for _, part in self._trained_parts())
+        return any(holder is not None and holder() is not None for holder in holders)
+
+    def hold(self, run: Any) -> None:
+        """Let no other run of this process train the encoder and the loss, until `release`.
+
+        Raises:
+            RunError: Another run is open: it would go on from weights that its ledger does not cover.
+        """
+        if self.is_held:
+            raise RunError(
+                "An encoder must be trained by one run at a time, got one that another open run trains. "
+                "Leave its `with` block first, or load the encoder a second time."
+            )
+        for _, part in self._trained_parts():
+            _HELD[part] = ref(run)  # weak: a run that is forgotten holds nothing
+
+    def release(self, run: Any) -> None:
+        """Allow other runs again, if it is this run that holds the encoder and the loss."""
+        for _, part in self._trained_parts():
+            if part in _HELD and _HELD[part]() is run:
+                del _HELD[part]
+
+    @contextmanager
+    def held(self, run: Any) -> Iterator[None]:
+        """Hold the encoder and the loss, and release them at the end."""
+        self.hold(run)
+        try:
+            yield
+        finally:
+            self.release(run)
 
     def eval(self) -> None:
         """Switch dropout and the like off, in the encoder and in the loss."""
@@ -255,6 +300,13 @@ class Objective:
 
             values = {n: v.detach().cpu().contiguous() for n, v in self.loss.state_dict().items()}
             save_file(values, folder / LOSS_WEIGHTS)
+
+
+def _trained_layers(module: nn.Module) -> Iterator[nn.Module]:
+    """Yield the layers that have trained parameters of their own."""
+    for layer in module.modules():
+        if any(p.requires_grad for p in layer.parameters(recurse=False)):
+            yield layer
 
 
 class _UnitLoss(nn.Module):

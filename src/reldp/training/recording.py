@@ -22,6 +22,7 @@ Public inside the package: `RecordedRun`; users get it from `PrivateStep.record`
 'RecordedRun'
 """
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +43,8 @@ from reldp.training.repeatability import no_random_numbers
 from reldp.training.state import TrainingState
 
 if TYPE_CHECKING:
+    from reldp.plan import PrivacyPlan
+    from reldp.training.objective import Objective
     from reldp.training.step import PrivateStep
     from reldp.training.step_report import StepReport
 
@@ -78,6 +81,7 @@ class RecordedRun:
         self._certificate: Certificate | None = None
         self._number: int | None = None  # the step of the current iteration
         self._has_run = False  # whether it ran
+        self._process = os.getpid()
         self._next = 0
 
     def __enter__(self) -> Self:
@@ -85,12 +89,22 @@ class RecordedRun:
 
         Raises:
             ResumeError: The folder holds a run of other data or another objective.
-            RunError: The record is open already, or another process has the folder open.
+            RunError: The record is open already, another run trains the encoder, or another process has the folder
+                open.
         """
         if self._session is not None:
             raise RunError("A record must be opened once, got one that is open.")
         objective, plan = self._objective, self._facts.plan
         run = RunFolder(self.folder)
+        objective.hold(self)
+        try:
+            return self._opened(run, objective, plan)
+        except BaseException:
+            self._close()
+            raise
+
+    def _opened(self, run: RunFolder, objective: "Objective", plan: "PrivacyPlan") -> Self:
+        """Open the run, whose encoder and loss no other run of this process has."""
         objective.eval()
         objective.encoder.check_finite()
         if not run.has_run:
@@ -99,19 +113,16 @@ class RecordedRun:
             if plan.num_steps:
                 with no_random_numbers():
                     self._step.prepare()  # a refusal leaves no run behind
+        self._process = os.getpid()
         self._session = Session.open(run, self._facts, self._first_state)
-        try:
-            objective.mark_trained()
-            state = TrainingState.from_bytes(self._session.read_checkpoint())
-            objective.load(state.released)
-            self._next = self._session.next_step
-            if self._session.streams is not None and self._next < self._session.stop:
-                self._step._open_recorded(self._session.streams)
-                clip = bool(self._facts.training["clip"])
-                self._steps = CountedSteps(self._step, self._session, plan, clip=clip)
-        except BaseException:
-            self._close()
-            raise
+        objective.mark_trained()
+        state = TrainingState.from_bytes(self._session.read_checkpoint())
+        objective.load(state.released)
+        self._next = self._session.next_step
+        if self._session.streams is not None and self._next < self._session.stop:
+            self._step._open_recorded(self._session.streams)
+            clip = bool(self._facts.training["clip"])
+            self._steps = CountedSteps(self._step, self._session, plan, clip=clip)
         return self
 
     def __iter__(self) -> Iterator[int]:
@@ -181,6 +192,8 @@ class RecordedRun:
 
     def __exit__(self, kind: object, *exception: object) -> None:
         """Save the weights; after the last step complete the run and write its certificate."""
+        if self._session is not None and self._process != os.getpid():
+            return  # a copy of the process, which must not write what is the original's
         session = self._open_session()
         try:
             if self._number is not None and self._has_run:
@@ -204,11 +217,17 @@ class RecordedRun:
         if self._session is not None:
             self._session.close()
         self._session, self._steps, self._number = None, None, None
+        self._objective.release(self)
 
     def _open_session(self) -> Session:
         if self._session is None:
             raise RunError(
                 "A record must be open, got a closed one. Use `with step.record(folder)`."
+            )
+        if self._process != os.getpid():
+            raise RunError(
+                "A record must be used by the process that opened it, got a copy of that process. Take "
+                "all steps in one process: the ledger would not count the others."
             )
         return self._session
 

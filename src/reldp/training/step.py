@@ -176,7 +176,7 @@ class PrivateStep:
         Raises:
             RunError: The step is recorded.
         """
-        if self._is_recorded:
+        if self._is_recorded or self._objective.is_held:
             raise RunError("`open` must not be called while the step is recorded, got a record.")
         self._open(streams)
 

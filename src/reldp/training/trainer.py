@@ -160,7 +160,10 @@ class Trainer:
                 with no_random_numbers():
                     self._prepared().prepare()  # a refusal leaves no run behind
             facts = self._facts(threads)
-            with Session.open(run, facts, self._first_state) as session:
+            with (
+                self._objective.held(self),
+                Session.open(run, facts, self._first_state) as session,
+            ):
                 self._objective.mark_trained()
                 if not session.is_complete:
                     self._run(session)
@@ -223,7 +226,7 @@ class Trainer:
         if session.next_step >= session.stop or session.streams is None:
             return
         step = self._prepared()
-        step.open(session.streams)
+        step._open(session.streams)
         try:
             while True:
                 try:
