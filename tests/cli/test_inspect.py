@@ -154,3 +154,18 @@ def test_texts_that_name_others_are_warned_of_and_named_only_where_asked_for(tmp
     assert "user-" not in page
     assert main(["inspect", "--no-plan", "--show-ids", str(tmp_path)]) == 0
     assert "'user-0' mentions 'user-1'" in " ".join(capsys.readouterr().out.split())
+
+
+def test_types_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = EntityGraph.from_lists(
+        list(range(9)),
+        [(i, i + 1) for i in range(8)],
+        types=["likes"] * 5 + ["knows"] * 3,
+        text=[f"text {i}" for i in range(9)],
+    )
+    graph.write(tmp_path / "seen")
+    graph.with_types(["likes", "knows", "pays"]).write(tmp_path / "declared")
+    assert main(["inspect", str(tmp_path / "seen"), "--sizes", "public"]) == 0
+    assert "2, as in the data: likes 5, knows 3" in capsys.readouterr().out
+    assert main(["inspect", str(tmp_path / "declared"), "--sizes", "public", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["types"] == {"knows": 3, "likes": 5, "pays": 0}

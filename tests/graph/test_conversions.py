@@ -83,3 +83,35 @@ def test_the_result_is_checked_like_a_file() -> None:
     assert graph.record.drops == {"self_relations": 1, "duplicate_relations": 1}
     with pytest.raises(GraphError, match="`drop` must name kinds"):
         EntityGraph.from_pairs(pairs, left="a", right="b", ids="text", drop={"duplicates"})
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_pairs_with_a_column_of_types_are_directed_relations(library: str) -> None:
+    columns = {
+        "query": ["tent", "tent", "mat"],
+        "item": ["mat", "mat", "tent"],
+        "event": ["click", "buy", "click"],
+    }
+    graph = EntityGraph.from_pairs(
+        LIBRARIES[library](columns), left="query", right="item", ids="text", type="event"
+    )
+    assert graph.type_names == ("buy", "click")
+    assert graph.relations.tolist() == [[0, 1], [0, 1], [1, 0]]
+    assert graph.relation_types.tolist() == [1, 0, 1]
+    names = {"left": "query", "right": "item", "type": "event"}
+    pairs = graph.to_pairs(**names)
+    again = EntityGraph.from_pairs(pairs, **names, left_id="left_id", right_id="right_id")
+    assert again.relation_types.tolist() == graph.relation_types.tolist()
+    with pytest.raises(GraphError, match="2 repeated relations"):
+        EntityGraph.from_pairs(columns, left="query", right="item", ids="text")
+    with pytest.raises(GraphError, match="column"):
+        EntityGraph.from_pairs(columns, left="query", right="item", ids="text", type="missing")
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "datasets"])
+def test_types_go_to_frames_and_back(library: str) -> None:
+    graph = EntityGraph.from_lists(
+        ["a", "b"], [("a", "b"), ("b", "a")], types=["likes", "knows"], text=["x", "y"]
+    )
+    tables = getattr(graph, f"to_{library}")()
+    assert EntityGraph.from_arrow(*tables) == graph

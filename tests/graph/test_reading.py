@@ -137,3 +137,23 @@ def test_read_files_wants_files(tmp_path: Path) -> None:
     (tmp_path / "people.xlsx").write_text("x")
     with pytest.raises(GraphError, match=r"people\.xlsx must end in one of \.parquet"):
         read_files(tmp_path / "people.xlsx", tmp_path / "friends.csv")
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl"])
+def test_a_column_of_types_is_read_from_text_files(tmp_path: Path, ending: str) -> None:
+    rows = [("a", "b", "likes"), ("b", "a", "likes"), ("a", "b", "7")]
+    entities = [("a", "x"), ("b", "y")]
+    for name, columns, values in (
+        ("entities", ("id", "text"), entities),
+        ("relations", ("source", "target", "type"), rows),
+    ):
+        if ending == "jsonl":
+            lines = [json.dumps(dict(zip(columns, row, strict=True))) for row in values]
+        else:
+            between = {"csv": ",", "tsv": "\t"}[ending]
+            lines = [between.join(row) for row in (columns, *values)]
+        (tmp_path / f"{name}.{ending}").write_text("\n".join(lines) + "\n")
+    graph = EntityGraph.read(tmp_path)
+    assert graph.type_names == ("7", "likes")
+    assert graph.relations.tolist() == [[0, 1], [1, 0], [0, 1]]
+    assert graph.relation_types.tolist() == [1, 1, 0]

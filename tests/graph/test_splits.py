@@ -179,3 +179,34 @@ def test_columns_and_their_values_are_checked() -> None:
         GraphError, match="`column` must have a value for every entity, got 1 without"
     ):
         split_by_column(holes, "domain")
+
+
+def test_relations_between_two_entities_never_part_whatever_their_types() -> None:
+    """An inverse or parallel relation in the test part would give the other one away."""
+    pairs = [(i, (i + 1) % 80) for i in range(80)]
+    graph = EntityGraph.from_lists(
+        range(80),
+        [*pairs, *((b, a) for a, b in pairs), *pairs],
+        types=["likes"] * 160 + ["knows"] * 80,
+        text=["x"] * 80,
+    )
+    parts = split_relations(graph, {"train": 0.6, "test": 0.4}, seed=1)
+    seen = [{frozenset(pair) for pair in part.relations.tolist()} for part in parts.values()]
+    assert all(seen)
+    assert not seen[0] & seen[1]
+    for part in parts.values():
+        assert part.type_names == ("knows", "likes")
+        assert part.num_relations == 3 * len({frozenset(p) for p in part.relations.tolist()})
+    plain = EntityGraph.from_lists(range(80), pairs, text=["x"] * 80)
+    alone = split_relations(plain, {"train": 0.6, "test": 0.4}, seed=1)["train"]
+    assert {frozenset(pair) for pair in alone.relations.tolist()} == seen[0]
+
+
+def test_parts_by_entity_keep_types() -> None:
+    graph = EntityGraph.from_lists(
+        range(4), [(0, 1), (2, 3), (3, 2)], types=["a", "b", "a"], text=["x"] * 4
+    )
+    chosen = graph.select_entities(np.array([False, True, True, True]))
+    assert chosen.relations.tolist() == [[1, 2], [2, 1]]
+    assert chosen.relation_types.tolist() == [1, 0]
+    assert chosen.type_names == ("a", "b")

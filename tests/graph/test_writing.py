@@ -39,13 +39,19 @@ def graphs(draw: st.DrawFn) -> EntityGraph:
     if draw(st.booleans()):
         columns["domain"] = pa.array(draw(st.lists(st.none() | TEXT, **each)), pa.string())
     pairs = draw(st.sets(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), max_size=20))
-    once = [(ids[a], ids[b]) for a, b in sorted(pairs) if a < b]
+    typed = draw(st.booleans())
+    once = [(ids[a], ids[b]) for a, b in sorted(pairs) if a < b or (typed and a != b)]
     kind = pa.array(ids).type
     endpoints = {
         name: pa.array([p[i] for p in once], kind) for i, name in enumerate(("source", "target"))
     }
+    names = draw(st.lists(TEXT, min_size=1, max_size=4, unique=True))
+    if typed:
+        types = draw(st.lists(st.sampled_from(names), min_size=len(once), max_size=len(once)))
+        endpoints["type"] = pa.array(types, pa.string())
     record = GraphRecord(source=draw(TEXT), drops={"unknown_ids": 2}, notes=("One.",), capped_at=3)
-    return EntityGraph.from_arrow(pa.table(columns), pa.table(endpoints), record=record)
+    graph = EntityGraph.from_arrow(pa.table(columns), pa.table(endpoints), record=record)
+    return graph.with_types(names) if typed and draw(st.booleans()) else graph
 
 
 @pytest.mark.parametrize("format", ["parquet", "arrow"])

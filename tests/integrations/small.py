@@ -17,3 +17,18 @@ def graph(**changes: object) -> EntityGraph:
 
 def pairs_of(one: EntityGraph) -> set[frozenset[int]]:
     return {frozenset(pair) for pair in one.relations.tolist()}
+
+
+def typed_graph() -> EntityGraph:
+    return EntityGraph.from_lists(
+        [0, 1, 2, 3],
+        [(1, 2), (2, 1), (1, 2)],
+        types=["likes", "likes", "knows"],
+        text=["w", "x", "y", "z"],
+    )
+
+
+def triples_of(one: EntityGraph) -> set[tuple[int, str, int]]:
+    assert one.relation_types is not None
+    rows = zip(one.relations.tolist(), one.relation_types.tolist(), strict=True)
+    return {(source, one.type_names[code], target) for (source, target), code in rows}

@@ -9,7 +9,7 @@ import pytest
 from reldp.errors import GraphError, MissingDependency
 from reldp.graph import EntityGraph
 from reldp.integrations.networkx import from_networkx, to_networkx
-from tests.integrations.small import graph, pairs_of
+from tests.integrations.small import graph, pairs_of, triples_of, typed_graph
 
 
 def test_networkx_and_back() -> None:
@@ -67,3 +67,15 @@ def test_it_is_a_method_of_graphs() -> None:
 def test_something_else_is_refused() -> None:
     with pytest.raises(GraphError, match="`network` must be a networkx graph, got dict"):
         from_networkx({"a": ["b"]})
+
+
+def test_typed_relations_and_back() -> None:
+    network = to_networkx(typed_graph())
+    assert isinstance(network, nx.MultiDiGraph)
+    assert sorted(network.edges(data="type")) == [(1, 2, "knows"), (1, 2, "likes"), (2, 1, "likes")]
+    assert triples_of(from_networkx(network)) == triples_of(typed_graph())
+    with pytest.raises(GraphError, match="`network` must be directed if its edges have types"):
+        from_networkx(nx.MultiGraph(network))
+    network.add_edge(2, 3, type=None)
+    with pytest.raises(GraphError, match="must give every relation a type"):
+        from_networkx(network)

@@ -9,7 +9,7 @@ import torch
 from reldp.errors import GraphError
 from reldp.graph import EntityGraph
 from reldp.integrations.pyg import from_pyg, to_pyg
-from tests.integrations.small import graph, pairs_of
+from tests.integrations.small import graph, pairs_of, triples_of, typed_graph
 
 with warnings.catch_warnings():  # torch_geometric itself uses what torch calls deprecated
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -126,3 +126,31 @@ def test_a_number_beyond_its_type_never_names_a_node_of_another_type() -> None:
     data["user", "buys", "item"].edge_index = torch.tensor([[3], [0]])
     with pytest.raises(GraphError, match="nodes of its two types, got 1 edges with others"):
         from_pyg(data)
+
+
+def test_typed_relations_and_back() -> None:
+    data = to_pyg(typed_graph())
+    assert data.edge_index.shape == (2, 3)
+    assert data.edge_type_names == ["knows", "likes"]
+    assert triples_of(from_pyg(data, typed=True)) == triples_of(typed_graph())
+    del data.edge_type_names
+    assert from_pyg(data, typed=True).type_names == ("0", "1")
+    data.edge_type = data.edge_type[:2]
+    with pytest.raises(GraphError, match="one integer per edge in edge_type, got shape"):
+        from_pyg(data, typed=True)
+
+
+def test_edge_types_of_a_hetero_graph_are_types_on_request() -> None:
+    data = HeteroData()
+    data["user"].x, data["item"].x = torch.eye(2), torch.eye(2)
+    data["user", "buys", "item"].edge_index = torch.tensor([[0, 1], [0, 1]])
+    data["user", "views", "item"].edge_index = torch.tensor([[0], [0]])
+    edges = [("user", "buys", "item"), ("user", "views", "item")]
+    one = from_pyg(data, edge_types=edges, typed=True)
+    assert one.type_names == ("user__buys__item", "user__views__item")
+    assert one.num_relations == 3
+    again = to_pyg(one, node_type="node_type")
+    assert set(again.edge_types) == set(edges)
+    assert again["user", "buys", "item"].edge_index.tolist() == [[0, 1], [0, 1]]
+    with pytest.raises(GraphError, match="1 repeated relations"):
+        from_pyg(data, edge_types=edges)

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from reldp.errors import GraphError
 from reldp.graph import EntityGraph
 from reldp.integrations.scipy import from_scipy, to_scipy
-from tests.integrations.small import graph, pairs_of
+from tests.integrations.small import graph, pairs_of, typed_graph
 
 
 @pytest.mark.parametrize("make", [sp.csr_array, sp.coo_array, sp.csr_matrix, sp.csc_array])
@@ -49,3 +49,9 @@ def test_something_else_is_refused() -> None:
         from_scipy(np.eye(2), text=["x", "y"])
     with pytest.raises(GraphError, match="`ids` must have one value per node, got 1 for 2"):
         from_scipy(sp.csr_array((2, 2)), text=["x", "y"], ids=["a"])
+
+
+def test_several_types_between_two_entities_are_one_entry() -> None:
+    matrix = to_scipy(typed_graph()).toarray()
+    assert matrix.sum() == 2
+    assert matrix.max() == 1

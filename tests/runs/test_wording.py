@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from reldp.errors import LedgerError
 from reldp.runs.certificate import Certificate
 from reldp.runs.wording import adjacency, assumptions, shown
 from tests.reporting.example import GRAPH, PLAN, certificate_of, ledger
@@ -170,3 +171,17 @@ def test_noise_that_is_too_small_promises_nothing():
         said
         == "No privacy: epsilon is infinite, because the noise or the pool of negatives is too small."
     )
+
+
+def test_the_list_of_types_is_an_assumption():
+    plan = replace(PLAN, num_relation_types=7)
+    declared = certificate(plan, graph={"relation_types": "declared"})
+    taken = certificate(plan, graph={"relation_types": "from the data"})
+    assert any(
+        "7 types. The list of types was declared" in x for x in declared.values["assumptions"]
+    )
+    assert any("taken from the data and is assumed" in x for x in taken.values["assumptions"])
+    assert not any("types" in line for line in certificate().values["assumptions"])
+    for wrong, graph in ((plan, {}), (PLAN, {"relation_types": "declared"})):
+        with pytest.raises(LedgerError, match=r"start\.graph\.relation_types must be"):
+            certificate(wrong, graph=graph)

@@ -29,6 +29,7 @@ __all__ = ["command"]
 
 _MAIN = "Main options"
 _BAR_WIDTH = 40
+_MAX_TYPES = 8
 _FIXED_DEGREE = "Do not choose the maximum degree of a private graph from this table: no guarantee covers that choice."
 _FIXED_TARGET = (
     "Do not choose the target epsilon from this table: the noise follows from the released bounds, and no guarantee "
@@ -175,6 +176,8 @@ def _facts(name: str, report: "GraphInspection") -> Table:
     table.add_row("graph", name)
     table.add_row("entities", f"{report.num_entities:,}, {protected}")
     table.add_row("relations", f"{report.num_relations:,}")
+    if report.types is not None:
+        table.add_row("types", _types(report.types, declared=bool(record["relation_types"])))
     if report.texts is not None:
         texts = report.texts
         table.add_row(
@@ -191,6 +194,15 @@ def _facts(name: str, report: "GraphInspection") -> Table:
     if record["capped_at"] is not None:
         table.add_row("capped", f"already, at {record['capped_at']:,}")
     return table
+
+
+def _types(counts: dict[str, int], *, declared: bool) -> str:
+    """Return the types with the number of relations of each, the most frequent ones first."""
+    ordered = sorted(counts.items(), key=lambda item: -item[1])
+    shown = [f"{name} {count:,}" for name, count in ordered[:_MAX_TYPES]]
+    more = ", ..." if len(ordered) > _MAX_TYPES else ""
+    source = "declared" if declared else "as in the data"
+    return f"{len(counts):,}, {source}: {', '.join(shown)}{more}"
 
 
 def _duplicates(report: "GraphInspection") -> str:

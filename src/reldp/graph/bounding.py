@@ -53,7 +53,8 @@ class Bounding:
             types=self.relation_types,
             type_names=self.type_names,
         )
-        return self._capped(mask, max_degree, "capped")
+        capped: CappedGraph = self._capped(mask, max_degree, "capped")
+        return capped
 
     def promise_degrees(self: Any, max_degree: int, *, show_ids: bool = False) -> CappedGraph:
         """Accept the bound as a promise about the data, after checking it.
@@ -80,7 +81,8 @@ class Bounding:
                 f"and {len(over)} entities with more ({shown}). Use cap_degrees to drop relations.{hint}"
             )
         bound = "promised" if self.record.capped_at is None else "capped"
-        return self._capped(slice(None), max_degree, bound)
+        capped: CappedGraph = self._capped(slice(None), max_degree, bound)
+        return capped
 
     def _degree_words(self: Any, entity: int, show_ids: bool) -> str:
         name = repr(self.ids[entity].as_py()) if show_ids else f"row {entity + 1}"

@@ -83,7 +83,10 @@ class Conversions:
             if types is not None:
                 columns["type"] = pa.array(types)
             endpoints = pa.table(columns)
-        return cls.from_arrow(table, endpoints, drop=drop, record=record, show_ids=show_ids)
+        graph: EntityGraph = cls.from_arrow(
+            table, endpoints, drop=drop, record=record, show_ids=show_ids
+        )
+        return graph
 
     @classmethod
     def from_pairs(
@@ -96,6 +99,7 @@ class Conversions:
         right_id: str | None = None,
         ids: str | None = None,
         prefixes: tuple[str, str] | None = None,
+        type: str | None = None,
         protected: str = "both",
         drop: Iterable[str] = (),
         record: "GraphRecord | None" = None,
@@ -119,6 +123,7 @@ class Conversions:
             ids: "text" if equal texts are one entity; then there are no columns of ids.
             prefixes: Two strings to put before the ids of left and right, if the same id means
                 different entities there: customer 7 and product 7.
+            type: Column with the type of each relation; then a relation leads from left to right.
             protected: Side whose entities are protected: "both", "left" or "right". An entity that
                 occurs on both sides is protected.
             drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`), such
@@ -139,7 +144,7 @@ class Conversions:
         from reldp.integrations.tables import as_arrow
 
         kinds = drop_kinds(drop)
-        columns = pair_columns(left, right, left_id, right_id, ids)
+        columns = pair_columns(left, right, left_id, right_id, ids, type)
         table = as_arrow(pairs, "pairs", columns=columns, show_ids=show_ids)
         with guarded("pairs", show_ids=show_ids):
             files = pair_files(
@@ -150,6 +155,7 @@ class Conversions:
                 right_id=right_id,
                 ids=ids,
                 prefixes=prefixes,
+                type_name=type,
                 protected=protected,
                 drop=kinds,
                 record=record,
@@ -172,7 +178,7 @@ class Conversions:
         Args:
             entities: Columns `id`, `text` and/or `features`, optionally `protected`, and further
                 ones.
-            relations: Columns `source` and `target`, ids of entities.
+            relations: Columns `source` and `target`, ids of entities, and optionally `type`.
             drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`).
             record: Where the data comes from.
             show_ids: Whether errors may show ids; by default they give counts and places only.
@@ -196,8 +202,9 @@ class Conversions:
         """Return a graph from a networkx graph: nodes are ids, node attributes are columns.
 
         Args:
-            network: The networkx graph. Attributes of edges are relation columns, which are refused
-                unless `drop` names "relation_columns".
+            network: The networkx graph. An attribute `type` of the edges of a directed network is
+                the type of the relation. Other attributes of edges are relation columns, which are
+                refused unless `drop` names "relation_columns".
             drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`).
             record: Where the data comes from.
             show_ids: Whether errors may show ids; by default they give counts and places only.
@@ -259,6 +266,7 @@ class Conversions:
         text: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
         ids: Any = None,
         edge_types: Sequence[tuple[str, str, str]] | None = None,
+        typed: bool = False,
         protected_types: Collection[str] | None = None,
         drop: Iterable[str] = (),
         record: "GraphRecord | None" = None,
@@ -277,6 +285,9 @@ class Conversions:
             ids: One id per node, as `text`; 0..n-1 by default.
             edge_types: Types of edges of a `HeteroData` that become relations. They must be given
                 if there are several.
+            typed: Whether relations keep their direction and type: of a `HeteroData` the type of
+                the edge ("user__buys__item"), of a `Data` its `edge_type`, named by
+                `edge_type_names` where it has such a list.
             protected_types: Types of nodes of a `HeteroData` that are protected; all by default.
             drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`).
             record: Where the data comes from.
@@ -292,6 +303,7 @@ class Conversions:
             text=text,
             ids=ids,
             edge_types=edge_types,
+            typed=typed,
             protected_types=protected_types,
             drop=drop,
             record=record,
@@ -305,9 +317,11 @@ class Conversions:
         right: str = "right",
         left_id: str = "left_id",
         right_id: str = "right_id",
+        type: str = "type",
     ) -> Any:
         """Return the relations as an Arrow table of pairs: two columns of ids, two of texts.
 
+        Relations with types have a further column, whose name is `type:` "type" unless given.
         Entities without a relation are not in it. Pass the table to `pandas`, `polars.from_arrow` or
         `datasets.Dataset`.
 
@@ -319,6 +333,8 @@ class Conversions:
             rows = self.relations[:, end]
             columns[name] = self.ids.take(pa.array(rows))
             columns[text] = pa.array(self.text(rows), pa.large_string())
+        if self.relation_types is not None:
+            columns[type] = self.to_arrow()[1].column("type")
         return pa.table(columns)
 
     def to_pandas(self: Any) -> tuple[Any, Any]:
@@ -340,13 +356,16 @@ class Conversions:
         return to_datasets(self)
 
     def to_networkx(self: Any) -> Any:
-        """Return an undirected `networkx.Graph`; columns become node attributes."""
+        """Return a `networkx.Graph`; columns become node attributes.
+
+        Relations with types give a `networkx.MultiDiGraph` whose edges have the attribute `type`.
+        """
         from reldp.integrations.networkx import to_networkx
 
         return to_networkx(self)
 
     def to_scipy(self: Any) -> Any:
-        """Return the symmetric (n, n) `scipy.sparse.csr_array` of zeros and ones."""
+        """Return the symmetric (n, n) `scipy.sparse.csr_array` of zeros and ones, without types."""
         from reldp.integrations.scipy import to_scipy
 
         return to_scipy(self)
@@ -354,12 +373,13 @@ class Conversions:
     def to_pyg(self: Any, *, node_type: str | None = None) -> Any:
         """Return a PyTorch Geometric `Data` with both directions of every relation.
 
+        Relations with types keep their one direction and have `edge_type` and `edge_type_names`.
         It holds `edge_index` and `num_nodes`; `x` where there are features; `ids`, and `text` where
         there is text, as lists.
 
         Args:
             node_type: Column of node types, such as "node_type"; then the result is a `HeteroData`
-                with edges ``(type, "related_to", type)``.
+                with edges ``(type, "related_to", type)``, or the relations' own types in the middle.
         """
         from reldp.integrations.pyg import to_pyg
 

@@ -128,6 +128,7 @@ class GraphInspection:
         mentions: Texts that contain another entity's id, or None without texts.
         derived: Signs that features were derived from relations, or None without features.
         record: The graph's record, as plain values.
+        types: Number of relations of each type, or None without types.
     """
 
     num_entities: int
@@ -140,6 +141,7 @@ class GraphInspection:
     mentions: MentionSummary | None
     derived: DerivedFeatures | None
     record: dict[str, Any]
+    types: dict[str, int] | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -187,6 +189,14 @@ def _cap_preview(graph: EntityGraph, max_degree: int) -> CapPreview:
         num_over=capped.report.num_over,
         num_left_alone=int(((graph.degrees > 0) & (after == 0)).sum()),
     )
+
+
+def _type_counts(graph: EntityGraph) -> dict[str, int] | None:
+    """Return the number of relations of each type, declared types without relations included."""
+    if graph.relation_types is None:
+        return None
+    counts = np.bincount(graph.relation_types, minlength=len(graph.type_names))
+    return dict(zip(graph.type_names, counts.tolist(), strict=True))
 
 
 def _text_summary(graph: EntityGraph) -> TextSummary:
@@ -271,4 +281,5 @@ def inspect_graph(
         mentions=find_mentions(graph, show_ids=show_ids) if graph.has_text else None,
         derived=None if graph.features is None else find_derived(graph),
         record=asdict(graph.record),
+        types=_type_counts(graph),
     )

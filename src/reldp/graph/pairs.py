@@ -57,7 +57,12 @@ class _Mentions:
 
 
 def pair_columns(
-    left: str, right: str, left_id: str | None, right_id: str | None, ids: str | None
+    left: str,
+    right: str,
+    left_id: str | None,
+    right_id: str | None,
+    ids: str | None,
+    type_name: str | None = None,
 ) -> list[str]:
     """Return the columns that are needed, after checking that the caller says what an entity is."""
     if ids not in (None, "text"):
@@ -73,6 +78,7 @@ def pair_columns(
     if left_id is not None and ids is not None:
         raise GraphError("`ids` must be left out if `left_id` and `right_id` are given, got both.")
     named = {"left": left, "right": right, "left_id": left_id, "right_id": right_id}
+    named["type"] = type_name
     for name, column in named.items():
         if column is not None and not isinstance(column, str):
             raise GraphError(f"`{name}` must be the name of a column, got {type(column).__name__}.")
@@ -91,13 +97,14 @@ def pair_files(
     right_id: str | None = None,
     ids: str | None = None,
     prefixes: tuple[str, str] | None = None,
+    type_name: str | None = None,
     protected: str = "both",
     drop: frozenset[str] = frozenset(),
     record: GraphRecord | None = None,
     show_ids: bool = False,
 ) -> GraphFiles:
     """Return the entities and relations of a table of pairs; see `EntityGraph.from_pairs`."""
-    pair_columns(left, right, left_id, right_id, ids)
+    pair_columns(left, right, left_id, right_id, ids, type_name)
     check_choice("protected", protected, PROTECTED_SIDES, error=GraphError)
     texts = [_text(table, column) for column in (left, right)]
     if left_id is None or right_id is None:
@@ -117,6 +124,9 @@ def pair_files(
     else:
         _warn_of_single_mentions(mentions)
         identity = f"An entity is what the columns {left_id} and {right_id} name."
+    endpoints = {"source": sides[0], "target": sides[1]}
+    if type_name is not None:
+        endpoints["type"] = table.column(type_name)
     return GraphFiles(
         entities=SourceTable(
             table=pa.table(columns),
@@ -125,11 +135,7 @@ def pair_files(
             drops=tuple(drops.items()),
             show_ids=show_ids,
         ),
-        relations=SourceTable(
-            table=pa.table({"source": sides[0], "target": sides[1]}),
-            name="pairs",
-            show_ids=show_ids,
-        ),
+        relations=SourceTable(table=pa.table(endpoints), name="pairs", show_ids=show_ids),
         record=(record or GraphRecord()).with_note(identity),
     )
 

@@ -43,6 +43,11 @@ def from_networkx(
         "target": [e[1] for e in edges],
     }
     names = {str(name): name for edge in edges for name in edge[2]}
+    if "type" in names and not network.is_directed():
+        raise GraphError(
+            "`network` must be directed if its edges have types, got an undirected one. Make a "
+            "networkx.MultiDiGraph, or remove the attribute 'type'."
+        )
     for word in sorted(names):
         endpoints[word] = [edge[2].get(names[word]) for edge in edges]
     tables = [
@@ -55,15 +60,14 @@ def from_networkx(
 
 
 def to_networkx(graph: EntityGraph) -> Any:
-    """Return an undirected `networkx.Graph`; columns become node attributes."""
+    """Return a `networkx.Graph`, or a `MultiDiGraph` with types; see `EntityGraph.to_networkx`."""
     networkx = require("networkx")
     entities, relations = graph.to_arrow()
-    network = networkx.Graph()
+    network = networkx.Graph() if graph.relation_types is None else networkx.MultiDiGraph()
     for row in entities.to_pylist():
         network.add_node(row.pop("id"), **row)
-    network.add_edges_from(
-        zip(*(relations.column(n).to_pylist() for n in ("source", "target")), strict=True)
-    )
+    for row in relations.to_pylist():
+        network.add_edge(row.pop("source"), row.pop("target"), **row)
     return network
 
 

@@ -1,7 +1,8 @@
 """Graphs from and to PyTorch Geometric: `Data`, and `HeteroData` with several types of nodes.
 
 Nodes are entities with features `x` and, where there is one, a list `text`. A symmetric `edge_index`
-has both directions of every relation, and each pair is one relation. What else the object holds is
+has both directions of every relation, and each pair is one relation; with ``typed=True`` every edge
+is a relation of its type and direction. What else the object holds is
 named in the record and left out.
 
 Public: `from_pyg`, `to_pyg`; also as `EntityGraph.from_pyg` and `EntityGraph.to_pyg`.
@@ -27,6 +28,8 @@ __all__ = ["from_pyg", "to_pyg"]
 
 _NODE_COLUMNS = {"id": "ids", "text": "text", "features": "x", "protected": "protected"}
 _KNOWN = {*_NODE_COLUMNS.values(), "edge_index", "edge_attr", "num_nodes"}
+_TYPES = frozenset({"edge_type", "edge_type_names"})
+_JOIN = "__"  # between the three names of a type of edges, as PyTorch Geometric writes them
 
 EdgeType = tuple[str, str, str]
 
@@ -37,6 +40,7 @@ def from_pyg(
     text: Any = None,
     ids: Any = None,
     edge_types: Sequence[EdgeType] | None = None,
+    typed: bool = False,
     protected_types: Collection[str] | None = None,
     drop: Iterable[str] = (),
     record: GraphRecord | None = None,
@@ -54,6 +58,7 @@ def from_pyg(
         stores = [*data.node_stores, *(data[edge] for edge in chosen)]
         entities, starts = _typed_nodes(data, text, ids, protected_types, show_ids)
         pairs = [_typed_pairs(data, edge, starts) for edge in chosen]  # (m, 2) each
+        types = [_JOIN.join(edge) for edge, rows in zip(chosen, pairs, strict=True) for _ in rows]
     else:
         for name, value in (("edge_types", edge_types), ("protected_types", protected_types)):
             if value is not None:
@@ -61,9 +66,14 @@ def from_pyg(
         stores = [data]
         entities = node_table(int(data.num_nodes), _columns(data, text, ids), show_ids)
         pairs = [_pairs(data)]
-    record = _noted(record, stores, kinds)
+        types = _edge_types(data, len(pairs[0])) if typed else []
     return from_numbered_nodes(
-        entities, np.concatenate(pairs), drop=kinds, record=record, show_ids=show_ids
+        entities,
+        np.concatenate(pairs),
+        drop=kinds,
+        record=_noted(record, stores, kinds, _TYPES if typed else frozenset()),
+        show_ids=show_ids,
+        types=types if typed else None,
     )
 
 
@@ -72,11 +82,37 @@ def to_pyg(graph: EntityGraph, *, node_type: str | None = None) -> Any:
     geometric = require("torch_geometric.data"), require("torch_geometric.utils")
     # Tensors come from torch_geometric, so that graphs never import torch themselves.
     edge_index, ones = geometric[1].from_scipy_sparse_matrix(to_scipy(graph))
+    types = graph.relation_types
+    if types is not None:
+        edge_index = edge_index.new_tensor(graph.relations.T.copy())
     if node_type is not None:
         return _to_typed(graph, node_type, geometric[0].HeteroData(), edge_index, ones)
     data = geometric[0].Data(edge_index=edge_index, num_nodes=graph.num_entities)
+    if types is not None:
+        data.edge_type = edge_index.new_tensor(types.astype(np.int64))
+        data.edge_type_names = list(graph.type_names)
     _fill(data, graph, np.arange(graph.num_entities), ones)
     return data
+
+
+def _edge_types(store: Any, num_edges: int) -> list[str]:
+    """Return the type of every edge of a `Data`, by name where it lists names."""
+    held = store.to_dict()
+    codes = np.asarray(_plain(held.get("edge_type", ())))
+    if codes.shape != (num_edges,) or codes.dtype.kind not in "iu":
+        raise GraphError(
+            f"`data` must have one integer per edge in edge_type, got shape {codes.shape} for "
+            f"{num_edges} edges. Set it, or leave `typed` out."
+        )
+    names = held.get("edge_type_names")
+    if names is None:
+        return [str(code) for code in codes.tolist()]
+    if len(codes) and not 0 <= codes.min() <= codes.max() < len(names):
+        raise GraphError(
+            f"`edge_type` must number the {len(names)} edge_type_names, got "
+            f"{codes.min()}..{codes.max()}."
+        )
+    return [str(names[code]) for code in codes.tolist()]
 
 
 def _columns(store: Any, text: Any, ids: Any) -> dict[str, Any]:
@@ -114,7 +150,9 @@ def _typed_pairs(data: Any, edge: EdgeType, starts: Mapping[str, int]) -> Any:
     return pairs + np.array([starts[kind] for kind in kinds])
 
 
-def _noted(record: GraphRecord, stores: list[Any], drop: frozenset[str]) -> GraphRecord:
+def _noted(
+    record: GraphRecord, stores: list[Any], drop: frozenset[str], used: frozenset[str]
+) -> GraphRecord:
     """Refuse attributes of relations unless they are dropped, and note what else is left out."""
     held = [set(store.to_dict()) for store in stores]
     num_attributes = sum(store.to_dict().get("edge_attr") is not None for store in stores)
@@ -124,7 +162,7 @@ def _noted(record: GraphRecord, stores: list[Any], drop: frozenset[str]) -> Grap
             "with drop={'relation_columns'}."
         )
     record = record.with_drops({"relation_columns": num_attributes})
-    left_out = sorted(set().union(*held) - _KNOWN)
+    left_out = sorted(set().union(*held) - _KNOWN - used)
     if left_out:
         record = record.with_note(f"Left out of a PyTorch Geometric graph: {', '.join(left_out)}.")
     return record
@@ -208,7 +246,7 @@ def _fill(store: Any, graph: EntityGraph, rows: Any, ones: Any) -> None:
 
 
 def _to_typed(graph: EntityGraph, column: str, data: Any, edge_index: Any, ones: Any) -> Any:
-    """Fill a HeteroData: nodes by type, and both directions of every relation by pair of types."""
+    """Fill a HeteroData: nodes by type, and edges by pair of types and type of relation."""
     kinds = np.array([str(kind) for kind in graph.column(column)])
     within = np.zeros(len(kinds), dtype=np.int64)  # number of a node among those of its type
     for kind in np.unique(kinds).tolist():
@@ -216,12 +254,27 @@ def _to_typed(graph: EntityGraph, column: str, data: Any, edge_index: Any, ones:
         within[rows] = np.arange(len(rows))
         data[kind].num_nodes = len(rows)
         _fill(data[kind], graph, rows, ones)
-    endpoints = kinds[np.asarray(_plain(edge_index))]  # (2, m)
-    for one, other in np.unique(endpoints, axis=1).T.tolist():
-        edges = np.flatnonzero((endpoints[0] == one) & (endpoints[1] == other))
-        numbers = within[np.asarray(_plain(edge_index))[:, edges]]
-        data[one, "related_to", other].edge_index = edge_index.new_tensor(numbers)
+    rows = np.asarray(_plain(edge_index))  # (2, m)
+    names = _relation_names(graph, kinds[rows[0]], kinds[rows[1]])
+    triples = np.stack([kinds[rows[0]], names, kinds[rows[1]]])  # (3, m)
+    for one, name, other in np.unique(triples, axis=1).T.tolist():
+        edges = np.flatnonzero((triples == [[one], [name], [other]]).all(axis=0))
+        data[one, name, other].edge_index = edge_index.new_tensor(within[rows[:, edges]])
     return data
+
+
+def _relation_names(graph: EntityGraph, sources: Any, targets: Any) -> Any:
+    """Return the middle name of every edge's type: that of its relation, without the nodes' types."""
+    if graph.relation_types is None:
+        return np.full(len(sources), "related_to")
+    names = np.array(graph.type_names, dtype=str)[graph.relation_types]
+    short = [
+        name.removeprefix(one + _JOIN).removesuffix(_JOIN + other)
+        if name.startswith(one + _JOIN) and name.endswith(_JOIN + other)
+        else name
+        for one, name, other in zip(sources.tolist(), names.tolist(), targets.tolist(), strict=True)
+    ]
+    return np.array(short, dtype=str)
 
 
 def _plain(value: Any) -> Any:

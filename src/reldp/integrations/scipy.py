@@ -63,13 +63,17 @@ def from_scipy(
 
 
 def to_scipy(graph: EntityGraph) -> Any:
-    """Return the symmetric (n, n) `scipy.sparse.csr_array` of zeros and ones."""
+    """Return the symmetric (n, n) `scipy.sparse.csr_array` of zeros and ones, without types."""
     from scipy.sparse import coo_array
 
     one, other = graph.relations.T
     rows, columns = np.concatenate([one, other]), np.concatenate([other, one])
     size = graph.num_entities
-    return coo_array((np.ones(len(rows), np.float32), (rows, columns)), shape=(size, size)).tocsr()
+    matrix = coo_array(
+        (np.ones(len(rows), np.float32), (rows, columns)), shape=(size, size)
+    ).tocsr()
+    matrix.data[:] = 1  # relations of several types between two entities are one entry
+    return matrix
 
 
 def node_table(num_nodes: int, columns: dict[str, Any], show_ids: bool) -> Any:
@@ -100,8 +104,9 @@ def from_numbered_nodes(
     drop: Iterable[str],
     record: GraphRecord | None,
     show_ids: bool,
+    types: Any = None,
 ) -> EntityGraph:
-    """Return a graph from an entities table and pairs (m, 2) of row numbers."""
+    """Return a graph from an entities table and pairs (m, 2) of row numbers, with m types if given."""
     ids = entities.column("id").combine_chunks()
     wrong = np.flatnonzero(((pairs < 0) | (pairs >= max(len(ids), 1))).any(axis=1))
     if len(wrong):
@@ -110,10 +115,12 @@ def from_numbered_nodes(
             f"Relations must name nodes 0..{len(ids) - 1}, got {len(wrong)} pairs with another "
             f"(the first is pair {wrong[0] + 1}{shown})."
         )
-    once = _each_once(pairs)
+    once = _each_once(pairs) if types is None else pairs
     endpoints = {
         name: ids.take(pa.array(once[:, end])) for end, name in enumerate(("source", "target"))
     }
+    if types is not None:
+        endpoints["type"] = pa.array(types, pa.string())
     return EntityGraph.from_arrow(
         entities, pa.table(endpoints), drop=drop, record=record, show_ids=show_ids
     )

@@ -164,9 +164,11 @@ def _check_entries(start: Mapping[str, Any], completion: Mapping[str, Any]) -> N
 def _check_facts(plan: "PrivacyPlan", start: Mapping[str, Any]) -> None:
     """Refuse a start that contradicts its plan: no run writes one."""
     noisy = plan.noise_multiplier > 0
+    types = ["declared", "from the data"] if plan.num_relation_types else [None]
     for name, possible, stated in (
         ("num_steps", [plan.num_steps], start["num_steps"]),
         ("graph.max_degree", [plan.max_degree], start["graph"]["max_degree"]),
+        ("graph.relation_types", types, start["graph"].get("relation_types")),
         ("noise.source", NOISE_GENERATORS if noisy else ("none",), start["noise"]["source"]),
         ("training.clip", [True] if noisy else [True, False], start["training"].get("clip", True)),
     ):

@@ -100,6 +100,7 @@ _DATA = {
     "max_degree": SIZE,
     "degree_bound": _one_of("capped", "promised"),
     "all_protected": TRUTH,
+    "relation_types?": _one_of("declared", "from the data"),
     "record": dict.fromkeys(PROVENANCE, TEXT),
 }
 

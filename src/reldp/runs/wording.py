@@ -125,6 +125,8 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
             f"Negatives come from a public pool of {plan.pool_size:,} entities. Which entities it "
             "holds, and their texts and features, do not depend on the private graph."
         )
+    if plan.num_relation_types:
+        sentences.append(_types(plan, start["graph"]))
     if is_fast:
         sentences.append(
             "Noise came from the Philox generator under a 128-bit key per step, instead of a "
@@ -156,6 +158,20 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
             "in the worst case (theory.md 2.1). Do not rely on it."
         )
     return sentences
+
+
+def _types(plan: "PrivacyPlan", graph: _Values) -> str:
+    """Return the assumption about the list of types (theory.md 2.3)."""
+    number = plan.num_relation_types
+    words = (
+        f"Every relation has one of {number:,} types" if number > 1 else "Relations have one type"
+    )
+    if graph["relation_types"] == "declared":
+        return f"{words}. The list of types was declared, and does not depend on the private graph."
+    return (
+        f"{words}. The list of types was taken from the data and is assumed to be public, although a "
+        "neighboring graph may have fewer of them."
+    )
 
 
 def not_guaranteed(plan: "PrivacyPlan", start: _Values) -> list[str]:

@@ -213,10 +213,13 @@ class TrainingFacts:
         The plan holds what is known about the sizes.
         """
         capped = self.capped
+        declared = bool(capped.graph.record.relation_types)
+        types = {"relation_types": "declared" if declared else "from the data"}
         return {
             "commitment": sensitive.commitment,
             "max_degree": capped.max_degree,
             "degree_bound": capped.degree_bound,
             "all_protected": bool(capped.protected.all()),
+            **(types if capped.type_names else {}),
             "record": capped.graph.record.provenance,
         }
