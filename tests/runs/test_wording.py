@@ -52,7 +52,7 @@ def test_relations_of_a_capped_graph_are_compared_after_capping():
 
 def test_a_public_pool_is_an_assumption():
     plan = replace(PLAN, negatives="public", pool_size=9_000)
-    start = {"graph": GRAPH, "noise": {"source": "secure"}}
+    start = {"graph": GRAPH, "noise": {"source": "secure"}, "training": {}}
     assert any("public pool of 9,000" in line for line in assumptions(plan, start))
     assert not any("public pool" in line for line in assumptions(PLAN, start))
 
