@@ -11,6 +11,8 @@ from reldp.gradients.discovery import Limits, find_sites
 from reldp.gradients.fallback import FallbackSite
 from reldp.gradients.sites import EmbeddingSite, FrozenLinearSite, LinearSite
 
+_ORIGINALS = ("parametrizations.weight.original0", "parametrizations.weight.original1")
+
 
 def _names(module: nn.Module, limits: Limits | None = None) -> set[str]:
     found = find_sites(module, Limits() if limits is None else limits)
@@ -75,16 +77,38 @@ def _replaced() -> nn.Module:
     return layer
 
 
-def _parametrized() -> nn.Module:
-    layer = nn.Linear(3, 3)
-    torch.nn.utils.parametrizations.weight_norm(layer)
-    return layer
+class _Holder(nn.Module):
+    """Parameters in a list in a dictionary, beside a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.items = nn.ParameterDict({"list": nn.ParameterList([torch.randn(3)])})
+        self.layer = nn.Linear(3, 3)
 
 
-def _holder() -> nn.Module:
-    module = nn.Module()
-    module.items = nn.ParameterList([torch.randn(3)])
-    return module
+@pytest.mark.parametrize(
+    ("part", "inside"),
+    [
+        (_Holder(), ["part.items.list.0", "part.layer.weight", "part.layer.bias"]),
+        (
+            torch.nn.utils.parametrizations.weight_norm(nn.Linear(3, 3)),
+            [f"part.{name}" for name in ("bias", *_ORIGINALS)],
+        ),
+        (
+            nn.MultiheadAttention(4, 2, batch_first=True, bias=False),
+            ["part.in_proj_weight", "part.out_proj.weight"],
+        ),
+    ],
+)
+def test_parameters_that_another_module_reads_are_run_with_that_module(
+    part: nn.Module, inside: list[str]
+) -> None:
+    model = nn.ModuleDict({"part": part, "other": nn.Linear(2, 2)})
+    first, second = find_sites(model, Limits()).sites
+    assert isinstance(first, FallbackSite)
+    assert first.module is part
+    assert sorted(first.names.values()) == sorted(inside)
+    assert type(second) is LinearSite
 
 
 @pytest.mark.parametrize(
@@ -96,8 +120,7 @@ def _holder() -> nn.Module:
         (lambda: nn.Embedding(4, 2, sparse=True), "sparse"),
         (lambda: nn.Embedding(4, 2, scale_grad_by_freq=True), "scale_grad_by_freq"),
         (_replaced, "replaced on the instance"),
-        (_parametrized, "parametrizations"),
-        (_holder, r"`items\.0`"),
+        (lambda: nn.ParameterList([torch.randn(3)]), "no forward of its own"),
     ],
 )
 def test_what_cannot_be_handled_is_refused_by_name(make: Any, match: str) -> None:

@@ -1,16 +1,17 @@
 """Finds the layer that each trainable parameter lives in, or refuses the parameter by name.
 
 Guarantee: every trainable parameter of the module ends up with at least one site, so none is ever
-left out of norm or update; what no site can handle is an error before the first step. Frozen
-parameters are not looked at, except that BatchNorm is refused while it trains: it mixes units.
-Private to the package.
+left out of norm or update; what no site can handle is an error before the first step
+(`reldp.gradients.refusals`). Parameters that another module reads, as in a parameter list or in a
+parametrization, count as that module's. Frozen parameters are not looked at, except that BatchNorm is
+refused while it trains: it mixes units. Private to the package.
 
 >>> linear = find_sites(nn.Linear(200, 100), Limits(direct_rank=64))
 >>> sorted(linear.ghost_names), [type(site).__name__ for site in linear.sites]
 (['weight'], ['LinearSite'])
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from torch import nn
 from reldp.errors import UnsupportedParameter
 from reldp.gradients.fallback import FallbackSite
 from reldp.gradients.lora import LoraSite, is_lora_linear, lora_names
+from reldp.gradients.refusals import refuse_layer, refuse_parameter
 from reldp.gradients.sites import (
     EmbeddingSite,
     FrozenLinearSite,
@@ -34,8 +36,9 @@ __all__ = ["Limits", "Sites", "find_sites"]
 # Classes of transformers whose forward is weight * x / sqrt(mean(x^2) + variance_epsilon).
 _RMS_NORMS = frozenset({"LlamaRMSNorm", "MistralRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm"})
 
-# Holders of parameters that other code reads: a site there would never be called.
-_HOLDERS = frozenset({"ParameterList", "ParameterDict", "ParametrizationList"})
+# Holders of parameters that a module above them reads: a site there would never be called.
+_HOLDERS = (nn.ParameterList, nn.ParameterDict, nn.ModuleList, nn.ModuleDict)
+_PARAMETRIZATIONS = "parametrizations"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,19 +76,24 @@ def find_sites(root: nn.Module, limits: Limits) -> Sites:
     A module with a true ``runs_by_unit`` is run under vmap as a whole, whatever its layers are.
     """
     known = {id(p): name for name, p in root.named_parameters() if p.requires_grad}
-    plain, odd = {}, []
-    for path, module in root.named_modules():
+    modules = dict(root.named_modules())
+    plain: dict[str, tuple[nn.Module, dict[str, str], str]] = {}
+    odd: dict[str, nn.Module] = {}
+    for path, module in modules.items():
         local = _trainable(module, known)
         if getattr(module, "runs_by_unit", False):
-            odd.append((path, module))
+            odd[path] = module
         elif local:
-            kind = _kind(module, local)
-            if kind == "other":
-                _refuse_odd(module, local)
-                odd.append((path, module))
+            kind, owner = _kind(module, local), _owner(path, modules)
+            if kind == "other" or owner != path:
+                refuse_layer(modules[owner], next(iter(local.values())))
+                odd[owner] = modules[owner]
             else:
                 plain[path] = (module, local, kind)
-    roots = [(p, m) for p, m in odd if not any(_below(p, q) for q, _ in odd if q != p)]
+    for name, parameter in root.named_parameters():
+        if parameter.requires_grad:
+            refuse_parameter(parameter, name)
+    roots = [(p, m) for p, m in odd.items() if not any(_below(p, q) for q in odd if q != p)]
     plain = {p: v for p, v in plain.items() if not any(_below(p, q) for q, _ in roots)}
     sites: list[Site] = [_fallback(module, known, limits) for _, module in roots]
     ghost_names = _ghost_names(plain, sites, limits, root)
@@ -132,23 +140,16 @@ def _owns_weight(module: nn.Module) -> bool:
     return isinstance(module._parameters.get("weight"), nn.Parameter)
 
 
-def _refuse_odd(module: Any, local: dict[str, str]) -> None:
-    """Refuses modules that not even vmap could run faithfully."""
-    kind, name = type(module), next(iter(local.values()))
-    place = f"{kind.__module__}.{kind.__name__}"
-    if place.startswith("peft."):
-        why = "Adapters other than plain LoRA have no tested gradient per unit."
-    elif kind.__name__ in _HOLDERS or isinstance(module, nn.MultiheadAttention):
-        why = "Its parameters are read by other layers, so they have no gradient per unit here."
-    elif isinstance(module, nn.Embedding):
-        why = "Use max_norm=None, scale_grad_by_freq=False and sparse=False."
-    elif "forward" in module.__dict__:
-        why = "Its forward has been replaced on the instance, so what it computes is unknown."
-    elif isinstance(module, nn.modules.batchnorm._NormBase):
-        why = "Normalizing over the batch mixes units; use LayerNorm."
-    else:
-        return
-    raise UnsupportedParameter(f"`{name}` must be in a supported layer, got {place}. {why}")
+def _owner(path: str, modules: Mapping[str, nn.Module]) -> str:
+    """Return the path of the module whose forward reads the parameters at a path."""
+    parts = path.split(".") if path else []
+    if _PARAMETRIZATIONS in parts:
+        parts = parts[: parts.index(_PARAMETRIZATIONS)]
+    while parts and isinstance(modules[".".join(parts)], _HOLDERS):
+        parts = parts[:-1]
+    above = ".".join(parts[:-1])
+    # Attention reads the weight of its output projection itself.
+    return above if isinstance(modules[above], nn.MultiheadAttention) else ".".join(parts)
 
 
 def _fallback(module: nn.Module, known: dict[int, str], limits: Limits) -> FallbackSite:
@@ -163,7 +164,8 @@ def _fallback(module: nn.Module, known: dict[int, str], limits: Limits) -> Fallb
         raise UnsupportedParameter(
             f"`{next(iter(names.values()))}` must be in a supported layer, got "
             f"{type(module).__name__} with {size} trainable elements. Layers of an unknown kind "
-            f"may have at most {limits.fallback_size}; freeze it, or train another part."
+            f"may have at most {limits.fallback_size}: move parameters that are not in a layer into a "
+            "small module of their own, or freeze it."
         )
     return FallbackSite(module, names)
 

@@ -10,11 +10,14 @@ the package.
 {'weight': 'w', 'bias': 'b'}
 """
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from reldp.errors import UnsupportedParameter
 from reldp.gradients.products import outside_graphs
@@ -41,27 +44,41 @@ class FallbackSite(Site):
         """Run the module under vmap, outside of compiled graphs."""
         keys = [*range(len(args)), *kwargs]
         values = [*args, *kwargs.values()]
-        mapped = [key for key, value in zip(keys, values, strict=True) if self._has_rows(value)]
+        mapped = [
+            key for key, value in zip(keys, values, strict=True) if self._has_rows(key, value)
+        ]
         fixed = {k: v for k, v in zip(keys, values, strict=True) if k not in mapped}
         if not mapped:
             raise self._refusal("must see the rows of the batch, got an input without them")
         tensors = [self._by_unit(v) for k, v in zip(keys, values, strict=True) if k in mapped]
 
+        absent: set[int] = set()  # places of None among several outputs, which vmap cannot return
+
         def one_unit(copies: dict[str, Tensor], *rows: Tensor) -> Any:
             arguments: dict[Any, Any] = {**fixed, **dict(zip(mapped, rows, strict=True))}
             positional = tuple(arguments[i] for i in range(len(args)))
-            return torch.func.functional_call(
+            out = torch.func.functional_call(
                 self.module, copies, positional, {k: arguments[k] for k in kwargs}
             )
+            if type(out) not in (tuple, list):
+                return out
+            absent.update(place for place, value in enumerate(out) if value is None)
+            return tuple(value for value in out if value is not None)
 
         self._inside = True
         try:
-            out = torch.vmap(one_unit, randomness="different")(self._copies(), *tensors)
+            with _without_fast_path(), warnings.catch_warnings():
+                # Some operations are run unit by unit: slower, with the same result.
+                warnings.filterwarnings("ignore", "There is a performance drop", UserWarning)
+                out = torch.vmap(one_unit, randomness="different")(self._copies(), *tensors)
         except (RuntimeError, ValueError, TypeError) as error:
             reason = str(error).splitlines()[0]
             raise self._refusal(f"must be in a layer that vmap can run, got: {reason}") from error
         finally:
             self._inside = False
+        if absent:
+            rest = iter(out)
+            out = tuple(None if i in absent else next(rest) for i in range(len(out) + len(absent)))
         return self._flat(out)
 
     def _copies(self) -> dict[str, Tensor]:
@@ -72,9 +89,13 @@ class FallbackSite(Site):
             copies[local] = (value + self.recorder.probe(name)).to(value.dtype)
         return copies
 
-    def _has_rows(self, value: Any) -> bool:
+    def _has_rows(self, key: int | str, value: Any) -> bool:
         """Whether an argument is split over units; refuses what could be either."""
+        if key == "attn_mask" and isinstance(self.module, nn.MultiheadAttention):
+            return isinstance(value, Tensor) and value.dim() > 2  # (T, T) is for all rows
         if not isinstance(value, Tensor):
+            if any(isinstance(inner, Tensor) for inner in tree_leaves(value)):
+                raise self._refusal("must see tensors as they are, got some in a collection")
             return False
         if value.dim() and value.shape[0] == self.recorder.rows:
             return True
@@ -94,10 +115,21 @@ class FallbackSite(Site):
         if isinstance(out, Tensor) and out.dim() >= 2:
             return out.flatten(0, 1)
         if isinstance(out, tuple | list):
-            return type(out)(self._flat(value) for value in out)
+            return type(out)(None if value is None else self._flat(value) for value in out)
         raise self._refusal(f"must be in a layer that returns tensors, got {type(out).__name__}")
 
     def _refusal(self, what: str) -> UnsupportedParameter:
         return UnsupportedParameter(
             f"`{self._label()}` {what}. Freeze it, or train another part of the model."
         )
+
+
+@contextmanager
+def _without_fast_path() -> Iterator[None]:
+    """Switch off torch's fused attention for inference, which has no gradient."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
