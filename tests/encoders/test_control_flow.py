@@ -68,7 +68,8 @@ def test_decisions_about_attention_masks_do_not_count():
     def module(attention_mask, input_ids):
         return input_ids * 2 if bool(attention_mask.all()) else input_ids
 
-    assert not depends_on_values(module, rows)
+    assert not depends_on_values(module, rows, mask="attention_mask")
+    assert depends_on_values(module, rows)
     assert depends_on_values(lambda attention_mask, input_ids: module(input_ids, mask), rows)
 
 
@@ -76,4 +77,4 @@ def test_decisions_about_attention_masks_do_not_count():
 def test_text_models_decide_nothing_by_their_texts(kind, tmp_path):
     encoder = TextEncoder.load(write_model(kind, tmp_path / kind), lora_rank=2)
     rows = encoder.synthetic_rows(None, 4, length=8, generator=torch.Generator().manual_seed(0))
-    assert not depends_on_values(lambda **own: encoder.embed(own), rows)
+    assert not depends_on_values(lambda **own: encoder.embed(own), rows, mask="attention_mask")

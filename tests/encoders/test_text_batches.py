@@ -5,13 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
+from reldp.encoders.features import FeatureTable
+from reldp.encoders.prefix import HiddenTable
 from reldp.encoders.text_batches import (
     graph_tokens,
     length_batches,
     random_tokens,
     rows_in_order,
     string_batches,
+    text_rows,
 )
+from reldp.encoders.tokens import TokenTable
 from reldp.errors import EncoderError
 from reldp.graph import EntityGraph
 from tests.encoders.tiny import TEXTS
@@ -71,3 +75,15 @@ def test_random_rows_are_padded_on_the_right_and_hold_special_tokens(folders):
     assert 0.1 < float(special.double().mean()) < 0.35
     again = random_tokens(tokenizer, 40, 200, 12, torch.Generator().manual_seed(0))
     assert torch.equal(again["input_ids"], ids)
+
+
+def test_tables_state_lengths_and_padding_and_vectors_have_none():
+    table = TokenTable(ids=np.array([7, 8, 9]), offsets=np.array([0, 2, 3]), pad_id=4)
+    stated = text_rows(table, 16)
+    assert stated.lengths.tolist() == [2, 1]
+    assert (stated.max_length, stated.mask) == (16, "attention_mask")
+    assert stated.padding == {"input_ids": 4, "attention_mask": 0}
+    states = HiddenTable(states=np.ones((3, 5), np.float32), offsets=np.array([0, 2, 3]))
+    assert text_rows(states, 16).padding == {"hidden": 0, "attention_mask": 0}
+    vectors = FeatureTable(features=np.ones((3, 5), np.float32))
+    assert text_rows(vectors, 16).max_length is None

@@ -28,12 +28,6 @@ def test_rows_are_the_texts_asked_for_padded_on_the_right(rows, data):
     assert mask.tolist() == [[1] * len(rows[i]) + [0] * (longest - len(rows[i])) for i in chosen]
 
 
-def test_units_come_longest_first():
-    table = make_table([[1], [1, 2], [1, 2, 3], [1, 2, 3, 4]])
-    units = np.array([[0, 1], [3, 0], [0, 0], [2, 1]])
-    assert table.order(units).tolist() == [1, 3, 0, 2]
-
-
 def test_a_public_pool_comes_after_the_graph():
     joined = make_table([[1, 2], [3]]).join(make_table([[4], [5, 6]]))
     assert joined.rows([2, 3, 0])[0].tolist() == [[4, 0], [5, 6], [1, 2]]

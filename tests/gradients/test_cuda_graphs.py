@@ -216,9 +216,9 @@ def test_a_first_unit_that_is_not_finite_is_left_out_and_counted_once(value):
     bad = units.entities[0, 0]
     without = np.flatnonzero(~(units.entities == bad).any(1))
     good = step.clipped_sum(some_units(units, without))
-    features = step._table.features.copy()
+    features = step._rows.table.features.copy()
     features[bad] = value
-    step._table = replace(step._table, features=features)
+    step._rows.table = replace(step._rows.table, features=features)
     report = step.run(batch, 1, 0)
     assert torch.allclose(step.clipped_sum(units).total, good.total, atol=CLIP * 1e-5)
     assert report.num_nonfinite == units.num_units - len(without) >= 1

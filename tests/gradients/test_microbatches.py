@@ -72,6 +72,18 @@ def test_most_batches_fit(batch, per_tuple):
     assert found <= per_tuple * (batch + 2.1 * np.sqrt(batch)) + 8
 
 
+TOKENS = {"padding": {"input_ids": 0, "attention_mask": 0}, "token_mask": "attention_mask"}
+
+
+def test_inputs_without_tokens_keep_their_shape_whatever_their_name():
+    endpoints = torch.zeros((1, 1), dtype=torch.int64)
+    one = inputs(rows(1, 5, 7), endpoints, endpoints == 1, torch.ones(1).double(), grid=None)
+    microbatch = Microbatch.like(one, MicrobatchShape(units=2, length=1))
+    microbatch.fill(one)
+    assert microbatch.rows["input_ids"].tolist() == [[7] * 5] * 6
+    assert microbatch.rows["attention_mask"].tolist() == [[1] * 5] * 6
+
+
 def rows(units, longest, value):
     ids = torch.full((units * 3, longest), value)
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
@@ -87,7 +99,7 @@ def test_padding_repeats_the_first_unit_with_weight_zero():
     units["input_ids"][0] = torch.tensor([1, 2, 3, 4, 5])
     common = endpoints, mask, torch.tensor([2.0, 3.0], dtype=torch.float64)
     few = inputs(units, *common, grid=0.25)
-    microbatch = Microbatch.like(few, MicrobatchShape(units=4, length=8))
+    microbatch = Microbatch.like(few, MicrobatchShape(units=4, length=8), **TOKENS)
     microbatch.fill(few)
     assert float(microbatch.grid) == 0.25
     assert microbatch.rows["input_ids"].shape == (12, 8)
@@ -112,7 +124,7 @@ def test_buffers_keep_nothing_of_the_units_before():
         torch.ones(3, dtype=torch.float64),
     )
     many = inputs(rows(3, 8, 9), endpoints + 1, endpoints == 0, thresholds * 1e9, grid=None)
-    microbatch = Microbatch.like(many, MicrobatchShape(units=4, length=8))
+    microbatch = Microbatch.like(many, MicrobatchShape(units=4, length=8), **TOKENS)
     microbatch.fill(many)
     one = inputs(rows(1, 2, 5), endpoints[:1], endpoints[:1] == 1, thresholds[:1], grid=None)
     microbatch.fill(one)
@@ -131,11 +143,12 @@ def test_what_follows_a_row_s_tokens_does_not_depend_on_longer_rows():
         torch.ones(1, dtype=torch.float64),
     )
     seen = []
+    tokens = {**TOKENS, "padding": {"input_ids": 1, "attention_mask": 0}}
     for longest in (2, 8):
         units = rows(1, longest, 1)  # 1 is the padding token
         units["input_ids"][:, :2] = 5
         one = inputs(units, endpoints, endpoints == 1, thresholds, grid=None)
-        microbatch = Microbatch.like(one, MicrobatchShape(units=2, length=8), pad_id=1)
+        microbatch = Microbatch.like(one, MicrobatchShape(units=2, length=8), **tokens)
         microbatch.fill(one)
         seen.append(microbatch.rows["input_ids"].tolist())
     assert seen[0] == seen[1] == [[5, 5, 1, 1, 1, 1, 1, 1]] * 6

@@ -48,7 +48,7 @@ def opened(rule, loss, **plan):
 def unit_gradient(step, entities, endpoints, mask):
     """The gradient of one clip unit by plain autograd, all trained parameters as one vector."""
     encoder, loss = step._encoder, step._objective.loss
-    rows = encoder.embed(encoder.rows(step._table, entities))[None]
+    rows = encoder.embed(encoder.rows(step._rows.table, entities))[None]
     value = loss(rows, LossBatch.of(endpoints[None], mask[None])).sum()
     gradients = torch.autograd.grad(
         value, list(step.parameters.values()), allow_unused=True, materialize_grads=True

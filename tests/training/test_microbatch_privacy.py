@@ -84,9 +84,9 @@ def test_padding_that_repeats_a_unit_that_is_not_finite_leave_no_trace_in_a_larg
     bad = units.entities[0, 0]
     hit = (units.entities == bad).any(1)
     whole = step.clipped_sum(units)
-    spoilt = step._table.features.copy()
+    spoilt = step._rows.table.features.copy()
     spoilt[bad] = np.inf
-    step._table = replace(step._table, features=spoilt)
+    step._rows.table = replace(step._rows.table, features=spoilt)
     found = step.clipped_sum(units)
     assert len(found.norms) == units.num_units < step._shapes.units_of(1)
     assert torch.isfinite(found.total).all()

@@ -137,7 +137,7 @@ def test_texts_are_ordered_by_length_and_the_gradient_is_the_same(tmp_path):
 
     packed = prepared((encoder(), capped, plan))
     units = packed.clip_units(packed.draw(0, 0))
-    longest = packed._table.lengths[units.entities].max(axis=1)
+    longest = packed._rows.longest(units.entities)
     assert (np.diff(longest) <= 0).all()
     single = prepared((encoder(), capped, plan), microbatch_units=1)
     assert torch.allclose(gradient(packed), gradient(single), atol=1e-6)

@@ -65,11 +65,11 @@ def test_opening_again_does_not_forget_what_ran():
 def test_a_step_that_failed_before_its_noise_may_run_again():
     step = opened()
     batch = step.draw(0)
-    kept = step._table
-    step._table = None
+    kept = step._rows.table
+    step._rows.table = None
     with pytest.raises(AttributeError):
         step.run(batch, 0)
-    step._table = kept
+    step._rows.table = kept
     step.run(batch, 0)
 
 

@@ -10,5 +10,6 @@
 from reldp.encoders.encoder import Encoder
 from reldp.encoders.features import FeatureEncoder
 from reldp.encoders.text import TextEncoder
+from reldp.encoders.token_rows import TokenRows
 
-__all__ = ["Encoder", "FeatureEncoder", "TextEncoder"]
+__all__ = ["Encoder", "FeatureEncoder", "TextEncoder", "TokenRows"]

@@ -6,7 +6,7 @@ take (theory.md 6). Such a decision can be detected: whichever branch is taken, 
 back from a tensor, or a tensor must get a shape that depends on values, and torch tags the operations
 that do so. Units of such a module are run alone, so that a decision depends on one unit.
 
-Decisions that read attention masks only are ignored: padding fixes which masks are full. Values that
+Decisions that read a mask of tokens only are ignored: padding fixes which masks are full. Values that
 leave torch (``features.numpy()``) are not detected.
 
 Private to the package: `depends_on_values`.
@@ -32,9 +32,17 @@ __all__ = ["depends_on_values"]
 _DATA_DEPENDENT = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 
 
-def depends_on_values(run: Callable[..., Any], rows: Mapping[str, Tensor]) -> bool:
-    """Return whether the control flow of a function depends on the values of its rows."""
-    watch = _Watch(value for name, value in rows.items() if name != "attention_mask")
+def depends_on_values(
+    run: Callable[..., Any], rows: Mapping[str, Tensor], *, mask: str | None = None
+) -> bool:
+    """Return whether the control flow of a function depends on the values of its rows.
+
+    Args:
+        run: The function.
+        rows: Its arguments by name.
+        mask: The argument that is the mask of tokens, if there is one.
+    """
+    watch = _Watch(value for name, value in rows.items() if name != mask)
     with torch.no_grad(), watch:
         run(**rows)
     return watch.depends

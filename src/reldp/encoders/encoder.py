@@ -1,18 +1,21 @@
-"""The `Encoder` base class: the interface of encoders to training and evaluation.
+"""The `Encoder` protocol: everything that training, evaluation and auditing use of an encoder.
 
-A *table* holds the inputs of all entities, is made once per graph and is indexed by entity; the
-entities of a public pool come after those of the graph. One training step computes
+A *table* holds the inputs of all entities and is made once per graph. One training step computes
 ``embed(rows(table, entities))`` for the entities of its clip units, unit after unit.
+
+An encoder must have six members: `module`, `dim`, `table`, `rows`, `save` and `describe`. The others
+have defaults here. Nothing else is looked at; docs/extending.md has the table of all members, and
+`tests/training/test_encoder_protocol.py` trains, resumes, evaluates and verifies with an encoder that
+raises for any other.
 
 Guarantees: `module` holds every parameter that training may change and is always in evaluation
 mode (no dropout: a re-executed step must give the same bits, theory.md 6); a row's embedding
 depends on that row alone, so modules that mix rows of a batch are refused.
 
-Public: `Encoder` (the common base), `refuse_batch_mixing`.
+Public: `Encoder` (the common base). Public inside the package: `entities_of`, `refuse_batch_mixing`.
 
->>> from reldp.encoders.features import FeatureEncoder
->>> issubclass(FeatureEncoder, Encoder)
-True
+>>> sorted(Encoder.__abstractmethods__)
+['describe', 'dim', 'rows', 'save', 'table']
 """
 
 from abc import ABC, abstractmethod
@@ -25,13 +28,18 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from reldp._validate import check_integer
 from reldp.encoders.soundness import refuse_non_finite, refuse_non_finite_rows
+from reldp.encoders.token_rows import TokenRows
+from reldp.encoders.tokens import checked_indices
 from reldp.errors import EncoderError
 
 if TYPE_CHECKING:
     from reldp.graph import CappedGraph, EntityGraph
 
 __all__ = ["Encoder", "entities_of", "refuse_batch_mixing"]
+
+_ROWS_AT_ONCE = 256
 
 
 class Encoder(ABC):
@@ -52,35 +60,56 @@ class Encoder(ABC):
         """Length of an embedding."""
 
     @abstractmethod
-    def table(
-        self,
-        graph: "EntityGraph | CappedGraph",
-        *,
-        pool: Any = None,
-        keep_states: bool = False,
-    ) -> Any:
-        """Return what `rows` needs of the graph's entities, then of a public pool's.
+    def table(self, graph: "EntityGraph | CappedGraph", *, pool: Any = None) -> Any:
+        """Return the inputs of the graph's entities, then those of a public pool.
 
-        Has ``order(units)`` and ``chunks(units, max_tokens)`` for cutting a batch well.
+        A table is an array or an object whose attributes are arrays, numbers and texts: they are hashed, so that
+        a resumed run is known to use the same. Its ``len`` is the number of entities.
+
+        Args:
+            graph: The graph; the entities of a `CappedGraph` are in its attribute ``graph``.
+            pool: Public entities from which negatives are drawn, with ``negatives="public"``.
         """
 
     @abstractmethod
     def rows(self, table: Any, indices: Any) -> dict[str, Tensor]:
-        """Return inputs of `embed` for the entities asked for, on the module's device."""
+        """Return inputs of `embed` by name for some entities, one row each, on the module's device.
+
+        Args:
+            table: The result of `table`.
+            indices: Entities by their place in the table; an entity may be there more than once.
+        """
+
+    @abstractmethod
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write the encoder to a folder."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Return what this encoder is, as plain JSON values with a text `kind`; equal for equal starting points."""
+
+    def embed(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Return the embeddings (rows, dim) of rows, with gradients; calls the module with the inputs by name."""
+        embeddings: Tensor = self.module(**inputs)
+        return embeddings
+
+    def token_rows(self, table: Any) -> TokenRows:
+        """Return the lengths of rows that have tokens; by default, all rows have one shape."""
+        return TokenRows.without_tokens(len(table))
 
     def synthetic_rows(
         self, table: Any, count: int, *, length: int, generator: torch.Generator
     ) -> dict[str, Tensor]:
-        """Public random inputs of `embed`, of the kinds and sizes that `rows` gives.
+        """Return public random inputs of `embed`, of the kinds and sizes that `rows` gives.
 
         A step is checked on these (`reldp.training.locality`). Override this for inputs that are
         not vectors of numbers.
 
         Args:
-            table: What `table` gave; nothing but kinds and sizes is taken from it.
-            count: Rows.
-            length: Tokens of a row, where rows have tokens.
-            generator: Where random numbers come from, on the CPU.
+            table: The result of `table`; nothing but kinds and sizes is taken from it.
+            count: Number of rows.
+            length: Number of tokens of a row, where rows have tokens.
+            generator: Source of random numbers, on the CPU.
         """
         inputs = {}
         for name, value in self.rows(table, [0]).items():
@@ -93,7 +122,6 @@ class Encoder(ABC):
             inputs[name] = random.to(value)
         return inputs
 
-    @abstractmethod
     def encode_graph(
         self,
         graph: "EntityGraph | CappedGraph",
@@ -101,23 +129,19 @@ class Encoder(ABC):
         *,
         batch_size: int | None = None,
     ) -> npt.NDArray[np.float32]:
-        """Embeddings (entities, dim) of the graph's entities, or of those asked for."""
+        """Return the embeddings (entities, dim) of the graph's entities, or of those at `indices`.
 
-    @abstractmethod
-    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Write the encoder to a folder."""
-
-    @abstractmethod
-    def describe(self) -> dict[str, Any]:
-        """Return what this encoder is, as plain JSON values; equal for equal starting points."""
-
-    def embed(self, inputs: Mapping[str, Tensor]) -> Tensor:
-        """Embeddings (rows, dim) of the rows, with gradients."""
-        embeddings: Tensor = self.module(**inputs)
-        return embeddings
+        Args:
+            graph: The graph.
+            indices: Entities, in the order of the result (default: all).
+            batch_size: Number of rows embedded at a time.
+        """
+        table = self.table(graph)
+        places = np.arange(len(table)) if indices is None else checked_indices(indices, len(table))
+        return self._encode_rows(table, places, batch_size)
 
     def public_embeddings(self) -> npt.NDArray[np.float32]:
-        """Embeddings (inputs, dim) of a few public inputs, for `check_finite`; none by default."""
+        """Return embeddings (inputs, dim) of a few public inputs, for `check_finite`; none by default."""
         return np.zeros((0, self.dim), np.float32)
 
     def check_finite(self) -> None:
@@ -168,6 +192,19 @@ class Encoder(ABC):
         with torch.no_grad():
             for name, parameter in parameters.items():
                 parameter.copy_(values[name])
+
+    def _encode_rows(
+        self, table: Any, places: npt.NDArray[np.int64], batch_size: int | None
+    ) -> npt.NDArray[np.float32]:
+        """Return the embeddings of entities of a table, computed in batches without gradients."""
+        step = _ROWS_AT_ONCE if batch_size is None else batch_size
+        check_integer("batch_size", step, low=1, error=EncoderError)
+        out = np.empty((len(places), self.dim), dtype=np.float32)
+        with torch.inference_mode():
+            for start in range(0, len(places), step):
+                rows = self.rows(table, places[start : start + step])
+                out[start : start + step] = self.embed(rows).float().cpu().numpy()
+        return out
 
 
 def entities_of(graph: "EntityGraph | CappedGraph") -> "EntityGraph":

@@ -52,15 +52,6 @@ class FeatureTable:
     def __len__(self) -> int:
         return len(self.features)
 
-    @property
-    def lengths(self) -> npt.NDArray[np.int64]:
-        """Length of each row: the same for all."""
-        return np.ones(len(self.features), dtype=np.int64)
-
-    def order(self, units: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
-        """Units in the order they came: all rows cost the same."""
-        return np.arange(len(units), dtype=np.int64)
-
     def join(self, other: Self) -> Self:
         """Return this table with the rows of the other after it."""
         return type(self)(features=np.concatenate([self.features, other.features]))
@@ -148,13 +139,7 @@ class FeatureEncoder(Encoder):
         """Length of an embedding."""
         return int(self.settings["dim"])
 
-    def table(
-        self,
-        graph: "EntityGraph | CappedGraph",
-        *,
-        pool: Any = None,
-        keep_states: bool = False,
-    ) -> FeatureTable:
+    def table(self, graph: "EntityGraph | CappedGraph", *, pool: Any = None) -> FeatureTable:
         """Return the graph's features, then those of a public pool (another graph or an array)."""
         table = self._checked(_features_of(graph))
         return table if pool is None else table.join(self._checked(_features_of(pool)))

@@ -104,7 +104,13 @@ class HeadEncoder(TextEncoder):
         pool: Any = None,
         keep_states: bool = False,
     ) -> FeatureTable:
-        """Return what the frozen model says of every text, computed once and always kept."""
+        """Return what the frozen model says of every text, computed once and always kept.
+
+        Args:
+            graph: Graph of texts.
+            pool: Public pool: another graph or a list of texts.
+            keep_states: Without effect: the outputs of the whole frozen model are kept.
+        """
         tokens = super().table(graph, pool=pool)
         return FeatureTable(features=self._tabulate(super()._embed_tokens, tokens))
 

@@ -61,7 +61,9 @@ def tabulate(
         for length in np.unique(padded)[::-1].tolist():
             places = np.flatnonzero(padded == length)
             size = max(2, max_tokens // length)
-            decides = depends_on_values(lambda **inputs: run(inputs), synthetic(2, length))
+            decides = depends_on_values(
+                lambda **inputs: run(inputs), synthetic(2, length), mask="attention_mask"
+            )
             if decides or not _is_independent(run, synthetic, size, length):
                 size = 1
             yield from _batches(run, rows, places, size, length)

@@ -19,7 +19,7 @@ reldp.errors.EncoderError: `source` must be a model's folder, got 'a/b/c', which
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -49,9 +49,11 @@ from reldp.encoders.text_batches import (
     random_tokens,
     rows_in_order,
     string_batches,
+    text_rows,
 )
 from reldp.encoders.text_defaults import base_hash, checked_max_length, checked_pooling
 from reldp.encoders.text_module import TextModule
+from reldp.encoders.token_rows import TokenRows
 from reldp.encoders.tokens import TokenTable, tokenize
 from reldp.errors import EncoderError
 from reldp.gradients.short_attention import NAME as SHORT
@@ -244,6 +246,10 @@ class TextEncoder(Encoder):
             return self._hidden_rows(table, indices)
         return self._token_rows(table, indices)
 
+    def token_rows(self, table: Any) -> TokenRows:
+        """Return the lengths of texts, and what fills short rows."""
+        return text_rows(table, self.max_length)
+
     def synthetic_rows(
         self, table: Any, count: int, *, length: int, generator: torch.Generator
     ) -> dict[str, Tensor]:
@@ -385,15 +391,10 @@ class TextEncoder(Encoder):
     def _dense_layers(self) -> list[DenseLayer]:
         """Return the layers after pooling."""
         pairs = zip(self._text.dense, self._text.activations, strict=True)
-        return [DenseLayer(linear=_linear(a), activation=b) for a, b in pairs]
+        return [DenseLayer(linear=cast(nn.Linear, a), activation=b) for a, b in pairs]
 
     def _tokenize_graph(
         self, graph: "EntityGraph | CappedGraph", indices: Any = None
     ) -> TokenTable:
         """Return the token table of a graph's texts, or of those at `indices`."""
         return graph_tokens(self.tokenizer, graph, indices, self.max_length)
-
-
-def _linear(module: nn.Module) -> nn.Linear:
-    assert isinstance(module, nn.Linear)
-    return module

@@ -4,7 +4,7 @@ Batches of `length_batches` serve inference (`TextEncoder.encode`), where a batc
 lengths of its texts. Training uses `reldp.gradients` for that, with shapes that are public.
 
 Private to the package: `graph_tokens`, `length_batches`, `random_tokens`,
-`rows_in_order`, `string_batches`.
+`rows_in_order`, `string_batches`, `text_rows`.
 
 >>> [batch.tolist() for batch in length_batches(np.array([1, 9, 4, 1, 4, 1]), max_tokens=8)]
 [[1], [2, 4], [0, 3, 5]]
@@ -19,13 +19,27 @@ import torch
 from torch import Tensor
 
 from reldp.encoders.encoder import entities_of
-from reldp.encoders.tokens import TokenTable, checked_indices, shared_table, tokenize
+from reldp.encoders.token_rows import TokenRows
+from reldp.encoders.tokens import (
+    RowTable,
+    TokenTable,
+    checked_indices,
+    shared_table,
+    tokenize,
+)
 from reldp.errors import EncoderError
 
 if TYPE_CHECKING:
     from reldp.graph import CappedGraph, EntityGraph
 
-__all__ = ["graph_tokens", "length_batches", "random_tokens", "rows_in_order", "string_batches"]
+__all__ = [
+    "graph_tokens",
+    "length_batches",
+    "random_tokens",
+    "rows_in_order",
+    "string_batches",
+    "text_rows",
+]
 
 _TEXTS_PER_BATCH = 8192
 _Places = npt.NDArray[np.int64]
@@ -128,6 +142,19 @@ def random_tokens(
     ids = torch.where(drawn < len(special), special[drawn % len(special)], ids)
     ids = torch.where(mask > 0, ids, int(tokenizer.pad_token_id))
     return {"input_ids": ids, "attention_mask": mask}
+
+
+def text_rows(table: Any, max_length: int) -> TokenRows:
+    """Return the lengths of texts in a table of tokens or of states; a table of vectors has none."""
+    if not isinstance(table, RowTable):
+        return TokenRows.without_tokens(len(table))
+    if isinstance(table, TokenTable):
+        padding = {"input_ids": table.pad_id, "attention_mask": 0}
+    else:
+        padding = {"hidden": 0, "attention_mask": 0}
+    return TokenRows(
+        lengths=table.lengths, max_length=max_length, padding=padding, mask="attention_mask"
+    )
 
 
 def _slices(count: int) -> Iterator[slice]:

@@ -60,17 +60,6 @@ class RowTable:
         mask = columns < lengths[:, None]
         return np.where(mask, starts[:, None] + columns, 0), mask
 
-    def order(self, units: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
-        """Units in the order of their longest row, longest first.
-
-        Chunks cut from this order waste the least padding, and the first needs the most memory.
-
-        Args:
-            units: Shape (units, rows per unit): the texts of every unit.
-        """
-        longest = self.lengths[units].max(axis=1, initial=0)
-        return np.argsort(-longest, kind="stable")
-
     def joined_offsets(self, other: "RowTable") -> npt.NDArray[np.int64]:
         """Return the offsets of this table's texts, then of the other's."""
         return np.concatenate([self.offsets, other.offsets[1:] + self.offsets[-1]])

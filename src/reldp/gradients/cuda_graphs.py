@@ -13,7 +13,7 @@ True
 """
 
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import torch
@@ -39,7 +39,8 @@ class MicrobatchRunner:
             any device.
         addresses: Returns the memory addresses of the parameters; when they change, captured graphs
             are dropped.
-        pad_id: Token that fills short rows.
+        padding: Value that fills short rows, for each input with tokens; see `Microbatch`.
+        token_mask: The input that marks tokens.
     """
 
     def __init__(
@@ -48,9 +49,10 @@ class MicrobatchRunner:
         *,
         cuda_graphs: bool,
         addresses: Callable[[], Hashable] = lambda: None,
-        pad_id: int = 0,
+        padding: Mapping[str, int] | None = None,
+        token_mask: str | None = None,
     ) -> None:
-        self._pad_id = pad_id
+        self._padding, self._token_mask = dict(padding or {}), token_mask
         self._compute, self._cuda_graphs, self._addresses = compute, cuda_graphs, addresses
         self._microbatches: dict[Hashable, Microbatch] = {}
         self._graphs: dict[Hashable, Callable[[], ClippedSum]] = {}
@@ -63,12 +65,17 @@ class MicrobatchRunner:
         """Return the sum over some units: copies, which later replays do not overwrite."""
         endpoints = inputs.endpoints
         kinds = tuple(
-            (name, value.dtype, *fixed_shape(name, value)) for name, value in inputs.rows.items()
+            (name, value.dtype, *fixed_shape(value, has_tokens=name in self._padding))
+            for name, value in inputs.rows.items()
         )
         key = shape, inputs.grid is None, witness, endpoints.shape[1], endpoints.device, kinds
         if key not in self._microbatches:
             self._microbatches[key] = Microbatch.like(
-                inputs, shape, witness=witness, pad_id=self._pad_id
+                inputs,
+                shape,
+                witness=witness,
+                padding=self._padding,
+                token_mask=self._token_mask,
             )
         microbatch = self._microbatches[key]
         microbatch.fill(inputs)

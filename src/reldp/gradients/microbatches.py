@@ -50,7 +50,6 @@ __all__ = [
 
 LAYOUTS = ("rows", "apart", "single")
 
-_TOKENS = frozenset({"input_ids", "attention_mask", "hidden"})  # (rows, tokens, ...)
 # Tokens (or feature rows) of a microbatch: what fits the caches of a CPU, and the memory of a GPU.
 _BUDGET = {"cpu": 1536, "cuda": 65536}
 
@@ -154,9 +153,9 @@ class MicrobatchShapes:
         return max(3, min(self.typical_units + 1, room))
 
 
-def fixed_shape(name: str, value: Tensor) -> tuple[int, ...]:
+def fixed_shape(value: Tensor, *, has_tokens: bool) -> tuple[int, ...]:
     """Return the dimensions of an input that every microbatch has: all but rows and tokens."""
-    return tuple(value.shape[2 if name in _TOKENS else 1 :])
+    return tuple(value.shape[2 if has_tokens else 1 :])
 
 
 def typical_units(expected_batch_size: float, units_per_tuple: int) -> int:
@@ -197,8 +196,9 @@ class Microbatch:
         apart: Whether each unit has separate matrix products.
         witness: Whether to compute a number per unit that shows whether its bits changed
             (`reldp.gradients.witness`).
-        pad_id: Token after the tokens of a short row. It does not depend on the batch, since models
-            with convolutions or hashing look at it.
+        padding: Value after the tokens of a short row, for each input that has tokens, (rows, tokens, ...). It
+            does not depend on the batch, since models with convolutions or hashing look at it.
+        token_mask: The input that is 1 for a token and 0 for padding; None if there is none.
     """
 
     rows: Mapping[str, Tensor]
@@ -209,7 +209,8 @@ class Microbatch:
     grid: Tensor | None
     apart: bool = False
     witness: bool = False
-    pad_id: int = 0
+    padding: Mapping[str, int] = field(default_factory=dict)
+    token_mask: str | None = None
 
     @property
     def rows_per_unit(self) -> int:
@@ -223,7 +224,8 @@ class Microbatch:
         shape: MicrobatchShape,
         *,
         witness: bool = False,
-        pad_id: int = 0,
+        padding: Mapping[str, int] | None = None,
+        token_mask: str | None = None,
     ) -> "Microbatch":
         """Allocate empty buffers for units with such inputs.
 
@@ -231,15 +233,17 @@ class Microbatch:
             inputs: Inputs of some units, of which only shapes and types are used.
             shape: Shape of the microbatch.
             witness: Whether to give witnesses.
-            pad_id: Token that fills short rows.
+            padding: Value that fills short rows, for each input with tokens.
+            token_mask: The input that marks tokens.
         """
+        padding = {} if padding is None else padding
         units, length = shape.units, shape.length
         count, negatives = inputs.endpoints.shape
         device = next(iter(inputs.rows.values())).device
         buffers = {}
         for name, value in inputs.rows.items():
-            tokens = (length,) if name in _TOKENS else ()
-            rest = (*tokens, *fixed_shape(name, value))
+            tokens = (length,) if name in padding else ()
+            rest = (*tokens, *fixed_shape(value, has_tokens=name in padding))
             buffers[name] = value.new_zeros((value.shape[0] // count * units, *rest))
         return cls(
             rows=buffers,
@@ -252,7 +256,8 @@ class Microbatch:
             else torch.ones((), dtype=torch.float64, device=device),
             apart=shape.apart,
             witness=witness,
-            pad_id=pad_id,
+            padding=padding,
+            token_mask=token_mask,
         )
 
     def fill(self, inputs: UnitInputs) -> None:
@@ -264,8 +269,8 @@ class Microbatch:
         for name, value in inputs.rows.items():
             buffer = self.rows[name]
             rows_per_unit = value.shape[0] // units
-            if name in _TOKENS:
-                buffer.fill_(self.pad_id if name == "input_ids" else 0)
+            if name in self.padding:
+                buffer.fill_(self.padding[name])
                 buffer = buffer[:, : value.shape[1]]
             buffer[: value.shape[0]].copy_(value)
             if size > units:
@@ -273,7 +278,7 @@ class Microbatch:
                     size - units, rows_per_unit, *buffer.shape[1:]
                 )
                 places.copy_(value[:rows_per_unit].expand(places.shape))
-                if name == "attention_mask" and self.rows[name].shape[1] > 1:
+                if name == self.token_mask and self.rows[name].shape[1] > 1:
                     self.rows[name][value.shape[0] :, -1] = 0
         for buffer, value in ((self.endpoints, inputs.endpoints), (self.mask, inputs.mask)):
             buffer[:units].copy_(value)

@@ -15,7 +15,6 @@ Private to the package: `LocalityGuard`.
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +27,7 @@ from reldp.gradients.microbatches import LAYOUTS, MicrobatchShape, MicrobatchSha
 from reldp.noise import GRID, Streams
 from reldp.training.locality import SyntheticUnits, find_layouts, is_still_local
 from reldp.training.objective import Objective
+from reldp.training.unit_rows import UnitRows
 
 __all__ = ["LocalityGuard"]
 
@@ -43,13 +43,13 @@ class LocalityGuard:
 
     Args:
         objective: The encoder and the loss that are trained.
-        table: The encoder's table; only kinds and sizes are taken from it.
+        rows: The encoder's rows; only kinds and sizes are taken from its table.
         runner: Runs microbatches exactly as a step does.
     """
 
-    def __init__(self, objective: Objective, table: Any, runner: MicrobatchRunner) -> None:
+    def __init__(self, objective: Objective, rows: UnitRows, runner: MicrobatchRunner) -> None:
         self._objective, self._encoder = objective, objective.encoder
-        self._table, self._runner = table, runner
+        self._rows, self._runner = rows, runner
         self._checked_with: tuple[object, ...] | None = None
         self._rows_per_unit = 0
 
@@ -95,7 +95,9 @@ class LocalityGuard:
         """Return whether control flow or shapes depend on values: units must then be alone."""
         return self._loss_decides_by_values() or any(
             depends_on_values(
-                lambda **rows: self._encoder.embed(rows), self._make(2, length, 0).rows
+                lambda **rows: self._encoder.embed(rows),
+                self._make(2, length, 0).rows,
+                mask=self._rows.tokens.mask,
             )
             for length in shapes.lengths()
         )
@@ -123,7 +125,7 @@ class LocalityGuard:
         """Return public random units; all but the first include rows of zeros, tiny and huge ones."""
         generator = torch.Generator().manual_seed(seed)
         rows = self._encoder.synthetic_rows(
-            self._table, units * self._rows_per_unit, length=length, generator=generator
+            self._rows.table, units * self._rows_per_unit, length=length, generator=generator
         )
         drawn = torch.randint(len(_SIZES), (units * self._rows_per_unit,), generator=generator)
         drawn[: self._rows_per_unit] = 0  # the unit that is compared stays as it is

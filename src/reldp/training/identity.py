@@ -65,7 +65,9 @@ def table_sha256(table: Any, capped: "CappedGraph") -> str:
 
 
 def _contents(table: Any) -> dict[str, Any]:
-    """Return all attributes of a table; refuse one that cannot be hashed to the last bit."""
+    """Return an array, or all attributes of a table; refuse one that cannot be hashed to the last bit."""
+    if isinstance(table, np.ndarray | Tensor):
+        return {"table": table}
     names = [n for base in type(table).__mro__ for n in getattr(base, "__slots__", ())]
     attributes = {name: getattr(table, name) for name in names if hasattr(table, name)}
     attributes |= getattr(table, "__dict__", {})

@@ -250,7 +250,7 @@ def _facts(step: "PrivateStep") -> TrainingFacts:
         training={"loop": "PrivateStep", "clip": step._engine is not None},
         performance=replace(step._performance, device=str(step._encoder.device)),
         threads=torch.get_num_threads(),
-        make_table=lambda: step._table,
+        make_table=lambda: step._rows.table,
         pool=step._pool,
         has_known_loop=False,
     )

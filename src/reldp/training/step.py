@@ -64,7 +64,7 @@ from reldp.training.objective import Objective, resolve_loss
 from reldp.training.repeatability import is_repeatable, repeatable_attention
 from reldp.training.shapes import microbatch_shapes
 from reldp.training.step_report import StepReport
-from reldp.training.unit_rows import unit_rows
+from reldp.training.unit_rows import UnitRows
 
 if TYPE_CHECKING:
     from reldp.clipping import ClipUnits
@@ -128,19 +128,20 @@ class PrivateStep:
         if not encoder.trainable():
             fix = 'For a text model, pass train="lora" or train="full" to TextEncoder.load.'
             raise ConfigError(f"`encoder` must have trainable parameters, got none. {fix}")
-        # The guard checks locality on public rows and to the bit, so the engine does not.
-        unchecked = GradientSettings(check_isolation=False)
+        unchecked = GradientSettings(check_isolation=False)  # the guard checks more, to the bit
         self._engine = PerUnitGradients(self._objective.module, unchecked) if clip else None
-        self._table = encoder.table(capped, pool=pool) if table is None else table
-        check_table(self._table, capped, plan)
+        table = encoder.table(capped, pool=pool) if table is None else table
+        check_table(table, capped, plan)
+        self._rows = UnitRows(encoder, table)
         self._shapes = self._microbatch_shapes()
         self._runner = MicrobatchRunner(
             self._microbatch_sum,
             cuda_graphs=self._performance.cuda_graphs,
             addresses=lambda: tuple(p.data_ptr() for p in self.parameters.values()),
-            pad_id=getattr(self._table, "pad_id", 0),
+            padding=self._rows.tokens.padding,
+            token_mask=self._rows.tokens.mask,
         )
-        self._guard = LocalityGuard(self._objective, self._table, self._runner)
+        self._guard = LocalityGuard(self._objective, self._rows, self._runner)
         self._streams: Streams | None = None
         self._sampler: TupleSampler | None = None
         self._noise: GaussianNoise | None = None
@@ -284,7 +285,7 @@ class PrivateStep:
             endpoints=batch.endpoints,
             mask=batch.mask,
         )
-        return units.take(self._table.order(units.entities))
+        return units.take(self._rows.order(units.entities))
 
     def clipped_sum(self, units: "ClipUnits") -> ClippedSum:
         """Return the sum over units of their clipped gradients, before noise. Sensitive."""
@@ -296,10 +297,9 @@ class PrivateStep:
         margin = self._margin
         thresholds = self._on_device(units.thresholds * (1.0 - margin))
         clipped: ClippedSum | None = None
-        longest = self._table.lengths[units.entities].max(axis=1, initial=1)  # (units,)
-        for part, shape in self._shapes.split(longest):
+        for part, shape in self._shapes.split(self._rows.longest(units.entities)):
             inputs = UnitInputs(
-                rows=unit_rows(self._encoder, self._table, units.entities[part]),
+                rows=self._rows.of(units.entities[part]),
                 endpoints=self._on_device(units.endpoints[part]).long(),
                 mask=self._on_device(units.mask[part]),
                 thresholds=thresholds[part],
@@ -390,7 +390,7 @@ class PrivateStep:
     def _microbatch_shapes(self) -> MicrobatchShapes:
         """Return the shapes of microbatches: all public."""
         units = self._performance.microbatch_units
-        return microbatch_shapes(self._plan, self._encoder, self._table, units=units)
+        return microbatch_shapes(self._plan, self._rows, units=units)
 
     def _check_fit(self, clip: bool) -> None:
         """Refuse a plan that is not about the graph."""

@@ -5,10 +5,13 @@ center features, or cut them to the longest. Public random rows do not pass thro
 check would see this. A custom encoder is therefore called once per unit; encoders of this package are
 called once for all units.
 
-Private to the package: `unit_rows`.
+Private to the package: `UnitRows`.
 
->>> unit_rows.__name__
-'unit_rows'
+>>> from reldp.encoders import FeatureEncoder
+>>> from reldp.encoders.features import FeatureTable
+>>> table = FeatureTable(features=np.ones((5, 2), np.float32))
+>>> UnitRows(FeatureEncoder(2), table).of(np.array([[0, 1, 2], [3, 4, 0]]))["features"].shape
+torch.Size([6, 2])
 """
 
 from typing import Any
@@ -23,41 +26,70 @@ from reldp.encoders import Encoder
 from reldp.errors import InputError
 from reldp.gradients.microbatches import fixed_shape
 
-__all__ = ["unit_rows"]
+__all__ = ["UnitRows"]
+
+_Entities = npt.NDArray[np.integer[Any]]
 
 
-def unit_rows(
-    encoder: Encoder, table: Any, entities: npt.NDArray[np.integer[Any]]
-) -> dict[str, Tensor]:
-    """Return the inputs of ``encoder.embed``, unit after unit.
+class UnitRows:
+    """The rows of clip units.
 
-    Args:
+    Attributes:
         encoder: The encoder.
-        table: The result of ``encoder.table``.
-        entities: Entity of every row, (units, rows per unit).
-
-    Raises:
-        InputError: Units have rows of different shapes.
+        table: The result of ``encoder.table``. Sensitive.
+        tokens: Lengths of its rows.
     """
-    if type(encoder).rows.__module__.startswith("reldp."):
-        return encoder.rows(table, entities.reshape(-1))
-    units = [encoder.rows(table, unit) for unit in entities]
-    return {name: _joined(name, [rows[name] for rows in units], table) for name in units[0]}
+
+    def __init__(self, encoder: Encoder, table: Any) -> None:
+        self.encoder, self.table = encoder, table
+        self.tokens = encoder.token_rows(table)
+        if len(self.tokens.lengths) != len(table):
+            raise InputError(
+                f"`token_rows` must give the length of every row of the table, got {type(encoder).__name__} "
+                "with another number of lengths."
+            )
+
+    def longest(self, entities: _Entities) -> npt.NDArray[np.integer[Any]]:
+        """Return the length of each unit's longest row, (units,), of entities (units, rows per unit)."""
+        return self.tokens.lengths[entities].max(axis=1, initial=1)
+
+    def order(self, entities: _Entities) -> npt.NDArray[np.int64]:
+        """Return units in the order of their longest row, longest first.
+
+        Microbatches cut from this order waste the least padding, and the first needs the most memory.
+        """
+        return np.argsort(-self.longest(entities), kind="stable")
+
+    def of(self, entities: _Entities) -> dict[str, Tensor]:
+        """Return the inputs of ``encoder.embed``, unit after unit.
+
+        Args:
+            entities: Entity of every row, (units, rows per unit).
+
+        Raises:
+            InputError: Units have rows of different shapes.
+        """
+        if type(self.encoder).rows.__module__.startswith("reldp."):
+            return self.encoder.rows(self.table, entities.reshape(-1))
+        units = [self.encoder.rows(self.table, unit) for unit in entities]
+        return {
+            name: _joined(name, [rows[name] for rows in units], self.tokens.padding.get(name))
+            for name in units[0]
+        }
 
 
-def _joined(name: str, parts: list[Tensor], table: Any) -> Tensor:
+def _joined(name: str, parts: list[Tensor], padding: int | None) -> Tensor:
     """Return the rows of all units; rows of tokens are padded to the longest."""
-    shapes = {fixed_shape(name, part) for part in parts}
+    shapes = {fixed_shape(part, has_tokens=padding is not None) for part in parts}
     if len(shapes) > 1:
         raise InputError(
             f"`rows` must give {name!r} one shape for all entities, got several. Shapes of "
             "microbatches must not depend on what is in them."
         )
-    if parts[0].shape[1:] != fixed_shape(name, parts[0]):
+    if padding is not None:
         longest, fixed = max(part.shape[1] for part in parts), len(next(iter(shapes)))
-        value = getattr(table, "pad_id", 0) if name == "input_ids" else 0
         parts = [
-            functional.pad(part, (0, 0) * fixed + (0, longest - part.shape[1]), value=value)
+            functional.pad(part, (0, 0) * fixed + (0, longest - part.shape[1]), value=padding)
             for part in parts
         ]
     return torch.cat(parts)
