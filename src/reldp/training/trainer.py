@@ -24,7 +24,7 @@ Public: `Trainer`, `TrainResult`.
 3
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ from reldp.runs.certificate_files import write_certificate
 from reldp.runs.privacy_cost import privacy_cost
 from reldp.runs.run_folder import RunFolder
 from reldp.runs.session import Session, threads_of
+from reldp.training.callbacks import CallbackList, TrainingCallback
 from reldp.training.config import TrainingConfig
 from reldp.training.counted_steps import BLOCK, CountedSteps, warn_about_plan
 from reldp.training.facts import TrainingFacts
@@ -95,6 +96,7 @@ class Trainer:
         loss: A name of an included loss, which takes the settings ``score``, ``temperature``, ``margin``,
             ``pairing`` and ``matryoshka_dims``; or any callable that follows `reldp.losses.Loss`.
         pool: Public entities for ``negatives="public"``: another graph, texts or features.
+        callbacks: Run between steps (`reldp.training.callbacks`).
         **settings: Fields of `LearningSettings`, `PerformanceSettings` and `LoggingSettings`.
     """
 
@@ -106,6 +108,7 @@ class Trainer:
         *,
         loss: str | Loss | None = None,
         pool: Any = None,
+        callbacks: Sequence[TrainingCallback] = (),
         **settings: Any,
     ) -> None:
         """Check that everything fits together, before anything is computed."""
@@ -116,6 +119,7 @@ class Trainer:
         elif loss is not None:
             settings["loss"] = loss
         self.config = _with_defaults(TrainingConfig.make(**settings), plan)
+        self._callbacks = CallbackList(callbacks, log_sensitive=self.config.logging.log_sensitive)
         check_fit(capped, plan, clip=self.config.learning.clip)
         optimizer_class(self.config.learning.optimizer)
         self._loss = (
@@ -147,6 +151,7 @@ class Trainer:
         Raises:
             ResumeError: The folder holds a run of other data or another objective.
             RunError: The disk is full, or another process has the folder open.
+            TrainingStopped: A callback stopped the run after a checkpoint.
         """
         run = RunFolder(folder)
         if not run.has_run:
@@ -256,7 +261,7 @@ class _Loop:
     """The steps of one session."""
 
     def __init__(self, trainer: Trainer, session: Session, step: PrivateStep) -> None:
-        self._plan, self._config = trainer.plan, trainer.config
+        self._plan, self._config, self._callbacks = trainer.plan, trainer.config, trainer._callbacks
         self._objective, self._session, self._step = trainer._objective, session, step
         self._names = list(step.parameters)
         self._optimizer = make_optimizer(
@@ -282,22 +287,27 @@ class _Loop:
         """Take every step that is left; a first Ctrl-C or SIGTERM stops after a checkpoint."""
         first, stop = self._session.next_step, self._session.stop
         branch = self._session.ledger.branch
-        config = self._config
+        config, spent = self._config, self._spent()
         with (
             MetricsLog(self._session.run, config, first, branch) as log,
-            progress_bar(config.logging.progress, first, stop, self._spent()) as advance,
+            progress_bar(config.logging.progress, first, stop, spent) as advance,
             stop_requests() as asked_to_stop,
         ):
             for step in range(first, stop):
                 self._reserve(step)
+                self._callbacks.begin(step, stop, spent)
                 rate, report = self._take(step)
                 log.write(step, rate, report, self._step.parameters)
                 advance(step + 1)
+                asked = self._callbacks.end(rate, report)
                 due = (step + 1) % config.logging.checkpoint_every == 0 or step + 1 == stop
-                if due or asked_to_stop():
+                if due or asked.checkpoint or asked.stop or asked_to_stop():
                     self._session.save(step + 1, self._state(step + 1, branch).to_bytes())
+                    self._callbacks.saved()
                 if asked_to_stop() and step + 1 < stop:
                     raise KeyboardInterrupt
+                if asked.stop and step + 1 < stop:
+                    self._callbacks.raise_stopped()
 
     def _reserve(self, step: int) -> None:
         """Count the next steps before the first of them runs."""

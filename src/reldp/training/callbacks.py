@@ -1,0 +1,139 @@
+"""Callbacks of a trainer: code of the user's that runs between steps.
+
+    class PrintEpsilon(TrainingCallback):
+        def on_step_end(self, progress, requests):
+            print(progress.step, progress.epsilon)
+
+    Trainer(encoder, capped, plan, callbacks=[PrintEpsilon()]).fit("run")
+
+A callback sees the number of steps, the learning rate and epsilon, which are public. It sees the
+statistics of a step, which are sensitive, only with ``log_sensitive=True``. It may read the encoder's
+weights, which have noise between steps, and may ask for a checkpoint, or for a stop after one: calling
+`fit` again resumes the run. The ledger, which is public, records the steps of checkpoints, so a request must not
+follow from sensitive values.
+
+Public: `TrainingCallback`, `Progress`, `StepRequests`, `TrainingStopped`; inside the package `CallbackList`.
+
+>>> StepRequests().stop
+False
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from reldp.errors import ConfigError, RunError
+
+if TYPE_CHECKING:
+    from reldp.training.step_report import StepReport
+
+__all__ = ["CallbackList", "Progress", "StepRequests", "TrainingCallback", "TrainingStopped"]
+
+
+class TrainingStopped(RunError):
+    """A callback stopped the run after a checkpoint; calling `fit` again resumes it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a run is.
+
+    Attributes:
+        step: Number of steps that were taken.
+        num_steps: Number of steps of the run.
+        learning_rate: Learning rate of the last step; None before it.
+        report: Statistics of the last step. Sensitive: None without ``log_sensitive``.
+    """
+
+    step: int
+    num_steps: int
+    learning_rate: float | None = None
+    report: "StepReport | None" = None
+    spent: Callable[[int], float] = field(repr=False, compare=False)
+
+    @property
+    def epsilon(self) -> float:
+        """An upper bound on epsilon after the steps that were taken."""
+        return self.spent(self.step)
+
+
+@dataclass(kw_only=True)
+class StepRequests:
+    """What callbacks ask for after a step.
+
+    Attributes:
+        checkpoint: Whether to save a checkpoint now.
+        stop: Whether to save a checkpoint and stop.
+    """
+
+    checkpoint: bool = False
+    stop: bool = False
+
+
+class TrainingCallback:
+    """Base class of callbacks; every method does nothing."""
+
+    def on_step_begin(self, progress: Progress) -> None:
+        """Run before a step."""
+
+    def on_step_end(self, progress: Progress, requests: StepRequests) -> None:
+        """Run after a step; set a field of `requests` to ask for a checkpoint or a stop."""
+
+    def on_checkpoint(self, progress: Progress) -> None:
+        """Run after a checkpoint was saved."""
+
+
+class CallbackList:
+    """The callbacks of a trainer, called in order."""
+
+    def __init__(self, callbacks: Sequence[TrainingCallback], *, log_sensitive: bool) -> None:
+        """Take the callbacks.
+
+        Raises:
+            ConfigError: One of them is no `TrainingCallback`.
+        """
+        for callback in callbacks:
+            if not isinstance(callback, TrainingCallback):
+                got = callback.__name__ if isinstance(callback, type) else type(callback).__name__
+                raise ConfigError(
+                    f"`callbacks` must be instances of reldp.training.callbacks.TrainingCallback, got {got}."
+                )
+        self._callbacks, self._log_sensitive = tuple(callbacks), log_sensitive
+        self._progress = Progress(step=0, num_steps=0, spent=lambda step: 0.0)
+
+    def begin(self, step: int, num_steps: int, spent: Callable[[int], float]) -> None:
+        """Call `on_step_begin` of all."""
+        self._progress = Progress(step=step, num_steps=num_steps, spent=spent)
+        for callback in self._callbacks:
+            callback.on_step_begin(self._progress)
+
+    def end(self, rate: float, report: "StepReport") -> StepRequests:
+        """Call `on_step_end` of all; return what they ask for."""
+        self._progress = Progress(
+            step=self._progress.step + 1,
+            num_steps=self._progress.num_steps,
+            learning_rate=rate,
+            report=report if self._log_sensitive else None,
+            spent=self._progress.spent,
+        )
+        requests = StepRequests()
+        for callback in self._callbacks:
+            callback.on_step_end(self._progress, requests)
+        return requests
+
+    def saved(self) -> None:
+        """Call `on_checkpoint` of all."""
+        for callback in self._callbacks:
+            callback.on_checkpoint(self._progress)
+
+    def raise_stopped(self) -> None:
+        """Raise that the run was stopped.
+
+        Raises:
+            TrainingStopped: Always.
+        """
+        progress = self._progress
+        raise TrainingStopped(
+            f"A callback stopped the run after step {progress.step} of {progress.num_steps}. Call fit "
+            "again to resume it; until then it has no certificate."
+        )
