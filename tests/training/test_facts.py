@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from reldp.losses import HingeLoss
+from reldp.losses import HingeLoss, MatryoshkaLoss
 from reldp.runs.sensitive_file import SensitiveRecord
 from reldp.training.config import TrainingConfig
 from reldp.training.facts import TrainingFacts
@@ -99,3 +99,18 @@ def test_the_loss_is_in_the_ledger_by_name_and_hash_and_the_key_is_bound_to_it()
     assert recorded["sha256"] == given.inputs(SENSITIVE)["loss_sha256"] != named["sha256"]
     identities = {facts(loss=loss).identity for loss in (None, HingeLoss(), HingeLoss(margin=2.0))}
     assert len(identities) == 3
+
+
+def own_loss(embeddings, batch):
+    return embeddings.square().sum((1, 2))
+
+
+def test_a_loss_of_ones_own_inside_of_an_included_one_is_not_part_of_reldp():
+    inside = facts(loss=MatryoshkaLoss(MatryoshkaLoss(own_loss, [2]), [4])).start(SENSITIVE)["loss"]
+    assert not inside["included"]
+    assert inside["name"].startswith("reldp.losses.matryoshka.MatryoshkaLoss of ")
+    assert inside["name"].endswith("own_loss")
+    assert facts(loss=MatryoshkaLoss(HingeLoss(), [4])).start(SENSITIVE)["loss"]["included"]
+    replaced = MatryoshkaLoss(HingeLoss(), [4])
+    replaced.forward = own_loss
+    assert not facts(loss=replaced).start(SENSITIVE)["loss"]["included"]

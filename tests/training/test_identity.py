@@ -13,11 +13,9 @@ from reldp.encoders.features import FeatureTable
 from reldp.encoders.tokens import TokenTable
 from reldp.errors import ConfigError
 from reldp.graph import EntityGraph
-from reldp.losses import HingeLoss, MatryoshkaLoss
 from reldp.training.identity import (
     attention_of,
     encoder_sha256,
-    loss_sha256,
     module_sha256,
     outputs_sha256,
     pool_sha256,
@@ -218,53 +216,3 @@ def test_a_change_in_a_function_that_the_encoder_calls_is_seen(monkeypatch):
     )
     assert encoder_sha256(encoder) == before[0]
     assert outputs_sha256(encoder) != before[1]
-
-
-def made_loss(factor, parts=()):
-    def loss(embeddings, batch):
-        return factor * embeddings.sum((1, 2)) + sum(parts)
-
-    return loss
-
-
-class Weighted:
-    """A callable object: its attributes count."""
-
-    def __init__(self, weight):
-        self.weight = weight
-
-    def __call__(self, embeddings, batch):
-        return self.weight * embeddings.sum((1, 2))
-
-    def doubled(self, embeddings, batch):
-        return 2 * self(embeddings, batch)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        made_loss,
-        Weighted,
-        lambda value: Weighted(value).doubled,
-        lambda value: functools.partial(made_loss, value),
-        lambda value: HingeLoss(margin=float(value)),
-        lambda value: MatryoshkaLoss(HingeLoss(margin=float(value)), [2]),
-        lambda value: MatryoshkaLoss(HingeLoss(), [value]),
-        lambda value: MatryoshkaLoss(Weighted(value), [2]),
-    ],
-)
-def test_the_hash_of_a_loss_covers_code_settings_and_closures(make):
-    assert loss_sha256(make(1)) == loss_sha256(make(1))
-    assert loss_sha256(make(1)) != loss_sha256(make(2))
-
-
-def test_the_hash_of_a_loss_covers_buffers_and_no_trained_weights():
-    def changed(change):
-        module = nn.BatchNorm1d(3)  # any module with weights and buffers
-        change(module)
-        return loss_sha256(module)
-
-    start = changed(lambda module: None)
-    assert changed(lambda module: module.weight.data.add_(1.0)) == start
-    assert changed(lambda module: module.running_mean.add_(1.0)) != start
-    assert loss_sha256(made_loss(1)) != loss_sha256(Weighted(1))

@@ -206,3 +206,78 @@ def test_parameters_outside_of_the_losss_module_are_refused(loss):
 def test_values_that_cannot_be_trained_on_are_refused(loss, rule):
     with pytest.raises(ConfigError, match=f"`loss` must .*{rule}"):
         checked(loss)
+
+
+def share_of_unmasked(embeddings, batch):
+    """Correct where nothing is masked: rare in training, and it must not be in the check."""
+    valid = ~batch.mask
+    return HINGE(embeddings, batch) * valid.numel() / valid.sum().clamp_min(1)
+
+
+def zero_unless_all_is_finite(embeddings, batch):
+    values = HINGE(embeddings, batch)
+    return torch.where(torch.isfinite(values).all(), values, 0.0 * values)
+
+
+def read_by_numpy(embeddings, batch):
+    return HINGE(embeddings, batch) * (1.0 - 0.5 * batch.mask.numpy().any())
+
+
+@pytest.mark.parametrize("plan", [{}, {"num_negatives": 1}, {"clipping": "pair"}])
+@pytest.mark.parametrize("loss", [share_of_unmasked, zero_unless_all_is_finite, read_by_numpy])
+def test_what_happens_to_rare_tuples_changes_no_other(loss, plan):
+    with pytest.raises(InputError, match="must be a function of one tuple"):
+        checked(loss, **plan)
+
+
+def test_a_tuple_without_negatives_may_have_no_finite_loss_and_others_may_be_refused():
+    """It contributes nothing then, as ever."""
+
+    def log_of_negatives(embeddings, batch):
+        scores = (embeddings[:, :1] * embeddings[:, 2:]).sum(-1)
+        return torch.logsumexp(scores.masked_fill(batch.mask, -torch.inf), dim=1)
+
+    def with_an_assertion(embeddings, batch):
+        assert torch.isfinite(embeddings).all()
+        return HINGE(embeddings, batch)
+
+    checked(log_of_negatives)
+    checked(with_an_assertion)
+
+
+MEMORY = []
+
+
+def in_a_global(embeddings, batch):
+    MEMORY.append(float(embeddings.detach().norm()))
+    return HINGE(embeddings, batch) * (1.0 if len(MEMORY) < 10_000 else MEMORY[-2])
+
+
+def in_its_attributes(embeddings, batch):
+    in_its_attributes.calls = getattr(in_its_attributes, "calls", 0) + 1
+    return HINGE(embeddings, batch) * (1.0 if in_its_attributes.calls < 10_000 else 0.5)
+
+
+class OnItsClass:
+    memory = []  # noqa: RUF012 # the mistake
+
+    def __call__(self, embeddings, batch):
+        self.memory.append(len(embeddings))
+        return HINGE(embeddings, batch) * (1.0 if len(self.memory) < 10_000 else 0.5)
+
+
+class InSlots:
+    __slots__ = ("calls",)
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, embeddings, batch):
+        self.calls += 1
+        return HINGE(embeddings, batch) * (1.0 if self.calls < 10_000 else 0.5)
+
+
+@pytest.mark.parametrize("loss", [in_a_global, in_its_attributes, OnItsClass(), InSlots()])
+def test_a_state_that_shows_later_is_found_wherever_it_is_kept(loss):
+    with pytest.raises(ConfigError, match="must keep no state between calls"):
+        checked(loss)

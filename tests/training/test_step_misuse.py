@@ -147,6 +147,16 @@ def test_weights_of_a_loss_that_is_no_module_would_get_a_gradient_without_noise(
         opened(loss=LooseTemperedLoss())
 
 
+def test_weights_that_a_loss_uses_are_not_unfrozen_between_steps():
+    head = nn.Linear(4, 4).requires_grad_(False)
+    step = opened(loss=lambda embeddings, batch: LogisticLoss()(head(embeddings), batch))
+    run(step, 0)
+    head.requires_grad_(True)
+    with pytest.raises(RunError, match="which changed after it was checked"):
+        run(step, 1)
+    assert head.weight.grad is None
+
+
 class OutsideWeight(FeatureEncoder):
     """An encoder with a weight that is not in its module."""
 
@@ -160,6 +170,20 @@ def test_weights_of_an_encoder_outside_of_its_module_would_too():
     _, capped, plan = small_parts()
     with pytest.raises(InputError, match="must be frozen or in `module`"):
         opened((OutsideWeight(6, dim=4), capped, plan))
+
+
+class ThawedWeight(OutsideWeight):
+    outside = torch.ones(())
+
+
+def test_nor_are_weights_of_an_encoder_outside_of_its_module():
+    _, capped, plan = small_parts()
+    step = opened((ThawedWeight(6, dim=4), capped, plan))
+    run(step, 0)
+    ThawedWeight.outside.requires_grad_(True)
+    with pytest.raises(InputError, match="must be frozen or in `module`"):
+        run(step, 1)
+    assert ThawedWeight.outside.grad is None
 
 
 def swapped_module(encoder):
@@ -183,8 +207,27 @@ def swapped_layer(encoder):
     encoder.module.activation = nn.Tanh()
 
 
+def added_backward_hook(encoder):
+    layer = next(child for child in encoder.module.modules() if isinstance(child, nn.Linear))
+    layer.register_full_backward_pre_hook(lambda module, given: tuple(g / g.norm() for g in given))
+
+
+def replaced_forward(encoder):
+    forward = encoder.module.forward
+    encoder.module.forward = lambda *args, **kwargs: forward(*args, **kwargs).cumsum(0)
+
+
+def replaced_embed(encoder):
+    embed = encoder.embed
+    encoder.embed = lambda rows: embed(rows).cumsum(0)
+
+
 @pytest.mark.parametrize(
-    "change", [swapped_module, added_layer, swapped_parameter, added_hook, swapped_layer]
+    "change",
+    [
+        *(swapped_module, added_layer, swapped_parameter, added_hook, swapped_layer),
+        *(added_backward_hook, replaced_forward, replaced_embed),
+    ],
 )
 def test_a_module_changed_between_steps_is_refused(change):
     """Its new parameters would get gradients without noise, and nobody checked that rows are apart."""
@@ -192,7 +235,7 @@ def test_a_module_changed_between_steps_is_refused(change):
     step = opened((encoder, capped, plan))
     run(step, 0)
     change(encoder)
-    with pytest.raises(RunError, match="must keep its layers, parameters and forward hooks"):
+    with pytest.raises(RunError, match="must keep its layers, parameters and hooks"):
         run(step, 1)
 
 

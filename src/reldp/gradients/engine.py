@@ -69,9 +69,12 @@ class GradientSettings(Limits):
     Attributes:
         check_isolation: Whether the first batch with two units is used to check that units do not
             mix. Costs four more forwards and backwards, once.
+        check_leaves: Whether to refuse trainable tensors outside of the module, which a backward
+            would give a gradient without clipping.
     """
 
     check_isolation: bool = True
+    check_leaves: bool = False
 
 
 class PerUnitGradients:
@@ -137,8 +140,7 @@ class PerUnitGradients:
                 sum, are then in whole multiples of it. Plain sums unless given.
             apart: Whether linear layers compute a matrix product per unit: slower, and a unit's bits
                 do not depend on its place.
-            witness: Whether to give a witness of each unit's bits, and to refuse trainable tensors
-                outside of the module.
+            witness: Whether to give a witness of each unit's bits.
 
         Returns:
             The sum for all trainable parameters; zeros for an empty batch.
@@ -151,7 +153,7 @@ class PerUnitGradients:
             return ClippedSum.of_nothing(shapes, device)
         self._check_isolation(losses, units, rows_per_unit)
         with self._recording(units, rows_per_unit, apart):
-            values = self._backward(losses, 0, units, check_leaves=witness)
+            values = self._backward(losses, 0, units)
             norms, spreads = self._norms(device)
             factors = clip_factors(norms, limits, spreads / ghost.SPREAD)
             if weights is not None:
@@ -202,18 +204,10 @@ class PerUnitGradients:
                     "training mode. It mixes units; use LayerNorm or eval mode."
                 )
 
-    def _backward(
-        self,
-        losses: Losses,
-        start: int,
-        stop: int,
-        only: int | None = None,
-        *,
-        check_leaves: bool = False,
-    ) -> Tensor:
+    def _backward(self, losses: Losses, start: int, stop: int, only: int | None = None) -> Tensor:
         """Run the one forward and the one backward; return the losses."""
         values = _checked_losses(losses(start, stop), stop - start)
-        if check_leaves:
+        if self.settings.check_leaves:
             self._refuse_other_leaves(values)
         target = values.sum() if only is None else values[only]
         with _without_autocast():

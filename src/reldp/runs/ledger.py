@@ -176,8 +176,8 @@ class Ledger:
         # Refused before it is written: an impossible entry must never reach the file.
         state = self._state.apply([entry])
         with disk_errors(self._path):
-            before = os.fstat(self._descriptor).st_size
-            kept = len(self._entries), self._state, self._head
+            size = os.fstat(self._descriptor).st_size
+            before_it = len(self._entries), self._state, self._head
             try:
                 if os.write(self._descriptor, line) != len(line):
                     raise OSError(28, "No space left on device")
@@ -185,8 +185,8 @@ class Ledger:
                 self._entries.append(entry)
                 self._state, self._head = state, head
             except BaseException:  # also Ctrl-C, after which the loop of a user may go on
-                os.ftruncate(self._descriptor, before)
-                number, self._state, self._head = kept
+                os.ftruncate(self._descriptor, size)
+                number, self._state, self._head = before_it
                 del self._entries[number:]
                 raise
 

@@ -15,18 +15,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from reldp.encoders.folders import state_hash
-from reldp.errors import RunError
 from reldp.plan import PrivacyPlan
 from reldp.runs.sensitive_file import SensitiveRecord
 from reldp.training.config import PerformanceSettings
 from reldp.training.identity import (
     attention_of,
     encoder_sha256,
-    loss_sha256,
     outputs_sha256,
     pool_sha256,
     table_sha256,
 )
+from reldp.training.loss_hash import loss_sha256
 from reldp.training.repeatability import is_repeatable, machine, versions
 
 if TYPE_CHECKING:
@@ -110,18 +109,6 @@ class TrainingFacts:
             "loss_sha256": self._loss_sha256,
         }
 
-    def check_loss_unchanged(self) -> None:
-        """Refuse to certify steps whose loss changed its attributes or buffers while it ran.
-
-        Raises:
-            RunError: It did, so that a tuple's loss may depend on tuples of earlier steps.
-        """
-        if loss_sha256(self.objective.loss) != self._loss_sha256:
-            raise RunError(
-                f"`loss` must keep no state between steps, got {self.objective.name}, whose attributes "
-                "changed during the run. Its steps stay counted, and there is no certificate."
-            )
-
     @property
     def identity(self) -> str:
         """Data and objective as text, which the key of the noise is bound to; sensitive.
@@ -195,8 +182,11 @@ class TrainingFacts:
 
     def _loss(self) -> dict[str, Any]:
         """Return what the loss is: its name, the hash of its code, and the settings of an included one."""
-        loss, name = self.objective.loss, self.objective.name
-        is_included = name.startswith("reldp.losses.")
+        loss, name, is_included = (
+            self.objective.loss,
+            self.objective.name,
+            self.objective.is_included,
+        )
         settings = loss.describe() if is_included and hasattr(loss, "describe") else {}
         facts = {"name": name, "included": is_included, "sha256": self._loss_sha256}
         facts |= {"settings": settings} if settings else {}

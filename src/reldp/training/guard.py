@@ -132,7 +132,7 @@ class LocalityGuard:
         rows = {name: _scaled(value, torch.tensor(_SIZES)[drawn]) for name, value in rows.items()}
         shape = units, self._rows_per_unit - 2
         mask = torch.rand(shape, generator=generator) < 0.1
-        mask[:, 0] = False  # a unit without negatives has no gradient
+        mask[0, 0] = False  # a unit without negatives has no gradient; the others may be such units
         endpoints = torch.randint(2, shape, generator=generator)
         device = self._encoder.device
         return SyntheticUnits(rows, endpoints.to(device), mask.to(device))

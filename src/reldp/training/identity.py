@@ -11,7 +11,7 @@ The hash of the rows is sensitive and belongs in sensitive.json; the others are 
 pool and the module before training are.
 
 Public inside the package: `table_sha256`, `pool_sha256`, `encoder_sha256`, `module_sha256`,
-`outputs_sha256`, `loss_sha256`, `attention_of`.
+`outputs_sha256`, `attention_of`.
 
 >>> import torch
 >>> one, two = torch.nn.Dropout(0.1), torch.nn.Dropout(0.2)
@@ -19,7 +19,6 @@ Public inside the package: `table_sha256`, `pool_sha256`, `encoder_sha256`, `mod
 False
 """
 
-import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 __all__ = [
     "attention_of",
     "encoder_sha256",
-    "loss_sha256",
     "module_sha256",
     "outputs_sha256",
     "pool_sha256",
@@ -137,49 +135,6 @@ def module_sha256(module: nn.Module) -> str:
             values[name] = parameter
     digest.update(state_hash(values).encode())
     return digest.hexdigest()
-
-
-def loss_sha256(loss: Any) -> str:
-    """Return the hash of a loss's code and settings, apart from the weights that training changes.
-
-    Covers the class or function, its code, defaults and attributes, and the values that it closes over;
-    not the functions that it calls by a global name.
-    """
-    return hashlib.sha256(json.dumps(_callable(loss), sort_keys=True).encode()).hexdigest()
-
-
-def _callable(value: Any, depth: int = 4) -> Any:
-    """Return a callable as plain JSON: modules and callable objects by their code and attributes."""
-    if isinstance(value, nn.Module):
-        inner = {name: _callable(v, depth - 1) for name, v in _callable_attributes(value)}
-        return [module_sha256(value), inner]
-    if not callable(value) or depth == 0 or isinstance(value, type):
-        return plain(value)
-    of = getattr(value, "__self__", None)
-    if of is not None:  # a bound method
-        return [plain(value), _callable(of, depth - 1) if callable(of) else _object(of, depth)]
-    if isinstance(value, functools.partial):
-        return [_callable(value.func, depth - 1), plain(value.args), plain(value.keywords)]
-    if hasattr(value, "__code__"):
-        return plain(value)
-    return _object(value, depth)
-
-
-def _object(value: Any, depth: int) -> list[Any]:
-    """Return an object as its class, that class's code, and its attributes."""
-    attributes = {
-        name: _callable(v, depth - 1) for name, v in getattr(value, "__dict__", {}).items()
-    }
-    return [name_of(type(value)), code_of(type(value)), attributes]
-
-
-def _callable_attributes(module: nn.Module) -> list[tuple[str, Any]]:
-    """Return the attributes of a module that are callable and no modules, such as a loss inside a loss."""
-    return [
-        (name, value)
-        for name, value in sorted(vars(module).items())
-        if name not in _OF_TORCH and callable(value) and not isinstance(value, nn.Module)
-    ]
 
 
 def outputs_sha256(encoder: "Encoder") -> str:

@@ -20,15 +20,15 @@ Private to the package: `check_loss`, `public_tuples`.
 """
 
 import inspect
+import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from reldp.errors import ConfigError, InputError
+from reldp.errors import ConfigError, InputError, RunError
 from reldp.gradients.leaves import leaves
 from reldp.losses import LossBatch
-from reldp.training.identity import loss_sha256
 from reldp.training.objective import Objective
 
 __all__ = ["check_loss", "public_tuples"]
@@ -37,6 +37,9 @@ _TUPLES = 6
 _SEEDS = 4
 # Relative difference that rounding cannot explain.
 _ROUNDING = 1e-3
+# Tuples that are compared among others, and what the others are there: losses may act on such values.
+_COMPARED = 3
+_EXTREMES = (math.nan, math.inf, 1e30)
 # Sizes of the tuples beside the ones that are compared.
 _SIZES = (1.0, 1.0, 1.0, 0.0, 1e3, 1e-3)
 
@@ -58,13 +61,14 @@ def check_loss(objective: Objective) -> None:
     """
     _check_signature(objective)
     _run(objective, *public_tuples(objective, 0))  # a loss may keep what it computes once
-    code = loss_sha256(objective.loss)
+    objective.remember_loss()
     has_gradient = False
     for seed in range(_SEEDS):
         embeddings, batch = public_tuples(objective, seed)
         together = _run(objective, embeddings, batch)
         has_gradient = has_gradient or bool(together.gradients.any())
         _check_alone(objective, embeddings, batch, together)
+        _check_among_extremes(objective, embeddings, batch, together)
         again = _run(objective, embeddings, batch)
         if not all(map(torch.equal, together, again)):
             _refuse(
@@ -73,11 +77,13 @@ def check_loss(objective: Objective) -> None:
                 "which does not",
                 "Draw no random numbers, and keep no state between calls",
             )
-    if loss_sha256(objective.loss) != code:
+    try:
+        objective.check_loss_unchanged()
+    except RunError:
         _refuse(
             objective,
             "keep no state between calls",
-            "whose attributes change when it is called",
+            "which changes its attributes, what it closes over, or global values when it is called",
             "A tuple's loss must not depend on the tuples of earlier steps",
         )
     if not has_gradient:
@@ -98,6 +104,7 @@ def public_tuples(objective: Objective, seed: int) -> tuple[Tensor, LossBatch]:
     endpoints = torch.randint(2, (_TUPLES, k), generator=generator)
     mask = torch.rand((_TUPLES, k), generator=generator) < 0.1
     mask[:, 0] = False
+    mask[_TUPLES - seed :] = True  # also with one negative there are tuples without any
     return embeddings.to(device), LossBatch(endpoints.to(device), mask.to(device))
 
 
@@ -125,19 +132,40 @@ def _check_alone(
         batch_part = LossBatch(batch.endpoints[index], batch.mask[index])
         part = _run(objective, embeddings[index], batch_part)
         for at, place in enumerate(order):
-            for whole, alone in zip(together, part, strict=True):
-                if _differ(whole[place], alone[at]):
-                    raise InputError(
-                        f"`loss` must be a function of one tuple, got {objective.name}, whose value or "
-                        "gradient for a tuple depends on the other tuples of the batch or on their "
-                        "number. Use no in-batch negatives, and no mean or other statistic over tuples."
-                    )
+            _compare(objective, together, place, part, at)
+
+
+def _check_among_extremes(
+    objective: Objective, embeddings: Tensor, batch: LossBatch, together: _Run
+) -> None:
+    """Refuse tuples that are different among others whose embeddings are not finite, or huge."""
+    for extreme in _EXTREMES:
+        among = embeddings.clone()
+        among[_COMPARED:] = extreme
+        try:
+            part = _call(objective, among, batch)
+        except Exception:  # a loss may stop a run that has such values
+            continue
+        for place in range(_COMPARED):
+            _compare(objective, together, place, part, place)
+
+
+def _compare(objective: Objective, one: _Run, at_one: int, other: _Run, at_other: int) -> None:
+    """Refuse a tuple with another value or gradient in another batch."""
+    for before, after in zip(one, other, strict=True):
+        if _differ(before[at_one], after[at_other]):
+            raise InputError(
+                f"`loss` must be a function of one tuple, got {objective.name}, whose value or "
+                "gradient for a tuple depends on the other tuples of the batch or on their "
+                "number. Use no in-batch negatives, and no mean or other statistic over tuples."
+            )
 
 
 def _differ(one: Tensor, other: Tensor) -> bool:
     """Return whether rounding cannot explain the difference of two results."""
     size = float(torch.maximum(one.abs().max(), other.abs().max()))
-    return float((one - other).abs().max()) > _ROUNDING * max(size, 1e-6)
+    # Not `>`: of values that are not finite, the difference is neither large nor small.
+    return not float((one - other).abs().max()) <= _ROUNDING * max(size, 1e-6)
 
 
 def _run(objective: Objective, embeddings: Tensor, batch: LossBatch) -> _Run:
@@ -150,26 +178,42 @@ def _run(objective: Objective, embeddings: Tensor, batch: LossBatch) -> _Run:
     same = torch.equal(seen.endpoints, batch.endpoints) and torch.equal(seen.mask, batch.mask)
     if given._version != version or not same:
         _refuse(objective, "leave its inputs as they are", "which changes them", "Copy them first")
-    if not values.is_floating_point() or not bool(torch.isfinite(values).all()):
+    # A tuple without negatives has nothing to learn, and contributes nothing if it is not finite.
+    hidden = batch.mask.all(dim=1)
+    if not values.is_floating_point() or not bool((torch.isfinite(values) | hidden).all()):
         _refuse(
             objective,
             "return finite floating-point values",
             "with others on random embeddings",
             "Put a floor under what is divided by, and under what a logarithm is taken of",
         )
-    if not values.requires_grad:
-        return _Run(values, torch.zeros_like(leaf))
-    _refuse_other_parameters(objective, values, leaf)
-    (gradients,) = torch.autograd.grad(values.sum(), [leaf], allow_unused=True)
-    gradients = torch.zeros_like(leaf) if gradients is None else gradients
-    if not bool(torch.isfinite(gradients).all()):
+    if values.requires_grad:
+        _refuse_other_parameters(objective, values, leaf)
+    gradients = _gradients(values, leaf)
+    if not bool((torch.isfinite(gradients).all(dim=(1, 2)) | hidden).all()):
         _refuse(
             objective,
             "have finite gradients",
             "with others on random embeddings",
             "A root, a logarithm or a length needs a floor where its gradient has none",
         )
-    return _Run(values.detach(), gradients)
+    values, gradients = values.detach(), gradients.nan_to_num()
+    return _Run(torch.where(hidden, values.nan_to_num(), values), gradients)
+
+
+def _call(objective: Objective, embeddings: Tensor, batch: LossBatch) -> _Run:
+    """Call the loss and its backward."""
+    leaf = embeddings.clone().requires_grad_()
+    values = objective.checked(objective.loss(leaf * 1.0, batch), len(embeddings))
+    return _Run(values.detach(), _gradients(values, leaf))
+
+
+def _gradients(values: Tensor, leaf: Tensor) -> Tensor:
+    """Return the gradients of the embeddings, (tuples, 2 + k, dim); zeros where there are none."""
+    if not values.requires_grad:
+        return torch.zeros_like(leaf)
+    (gradients,) = torch.autograd.grad(values.sum(), [leaf], allow_unused=True)
+    return torch.zeros_like(leaf) if gradients is None else gradients
 
 
 def _refuse_other_parameters(objective: Objective, values: Tensor, leaf: Tensor) -> None:

@@ -27,6 +27,7 @@ from reldp.errors import ConfigError, RunError
 from reldp.losses import Loss, LossBatch, make_loss
 from reldp.losses.settings import LossSettings
 from reldp.training.fit import refuse_compiled
+from reldp.training.loss_hash import loss_sha256
 from reldp.training.plain_values import name_of
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ __all__ = ["LOSS_WEIGHTS", "Objective", "default_pairing", "relation_loss", "res
 LOSS_WEIGHTS = "loss.safetensors"
 """The file of a loss's parameters and buffers, in the folder of the model."""
 _PREFIX = "loss."
+# What may change a layer's values or gradients without being one of its parts.
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 # Encoders and losses that a step or a run has changed, in this process.
 _TRAINED: "WeakSet[Any]" = WeakSet()
 # The same of runs that are open, with the run.
@@ -101,7 +104,7 @@ class Objective:
         Raises:
             ConfigError: The loss is compiled, or shares parameters with the encoder.
         """
-        self.encoder, self.loss, self.name = encoder, loss, name_of(loss)
+        self.encoder, self.loss, self.name = encoder, loss, _name(loss)
         self.splits_tuples = plan.clipping.splits_tuples
         self.num_negatives = 1 if self.splits_tuples else plan.num_negatives
         self.loss_parameters: dict[str, nn.Parameter] = {}
@@ -122,6 +125,7 @@ class Objective:
         self.parameters: dict[str, nn.Parameter] = trained | self.loss_parameters
         self.start = {name: p.detach().clone() for name, p in self.loss_parameters.items()}
         self._by_unit = _UnitLoss(self).eval() if self.loss_parameters else None
+        self._loss_sha256: str | None = None
 
     @property
     def module(self) -> nn.Module:
@@ -146,15 +150,12 @@ class Objective:
         return (*self.encoder.module.modules(), *loss)
 
     def parts(self) -> list[Any]:
-        """Return all layers with their parameters and hooks, to be compared by identity."""
-        parts: list[Any] = []
+        """Return all layers with their parameters, hooks and replaced methods, to be compared by identity."""
+        parts: list[Any] = [value for value in vars(self.encoder).values() if callable(value)]
         for child in self.modules():
-            hooks = child._forward_hooks, child._forward_pre_hooks
-            parts += [
-                child,
-                *child._parameters.values(),
-                *(h for group in hooks for h in group.values()),
-            ]
+            parts += [child, *child._parameters.values(), vars(child).get("forward")]
+            parts += [p.requires_grad for p in child._parameters.values() if p is not None]
+            parts += [hook for kind in _HOOKS for hook in getattr(child, kind, {}).values()]
         return parts
 
     def check_parts(self, before: list[Any]) -> None:
@@ -166,9 +167,32 @@ class Objective:
         parts = self.parts()
         if len(parts) != len(before) or any(map(is_not, parts, before)):
             raise RunError(
-                "`encoder` must keep its layers, parameters and forward hooks while it is trained, got others; so "
+                "`encoder` must keep its layers, parameters and hooks while it is trained, got others; so "
                 "must a loss. New parameters would get gradients without noise, and new layers were not "
                 "checked. Make a new PrivateStep after changing a module."
+            )
+
+    @property
+    def is_included(self) -> bool:
+        """Whether the loss is part of reldp, and so is a loss inside of it."""
+        return _is_included(self.loss)
+
+    def remember_loss(self) -> None:
+        """Take note of the loss's code, settings and state, which must stay as they are."""
+        self._loss_sha256 = loss_sha256(self.loss)
+
+    def check_loss_unchanged(self) -> None:
+        """Refuse a loss that has changed since `remember_loss`.
+
+        Raises:
+            RunError: It did, so that a tuple's loss may depend on tuples of earlier steps.
+        """
+        # The included losses have no state, and their hash need not be computed at every step.
+        if not self.is_included and self._loss_sha256 not in (None, loss_sha256(self.loss)):
+            raise RunError(
+                f"`loss` must keep no state between steps, got {self.name}, which changed after it was "
+                "checked: its attributes, what it closes over, or global values that it uses. Steps that "
+                "ran stay counted, and there is no certificate."
             )
 
     def mark_trained(self) -> None:
@@ -300,6 +324,20 @@ class Objective:
 
             values = {n: v.detach().cpu().contiguous() for n, v in self.loss.state_dict().items()}
             save_file(values, folder / LOSS_WEIGHTS)
+
+
+def _is_included(loss: Any) -> bool:
+    """Return whether a loss is part of reldp; one around a loss from outside is not."""
+    if not type(loss).__module__.startswith("reldp.losses.") or "forward" in vars(loss):
+        return False
+    return not hasattr(loss, "loss") or _is_included(loss.loss)
+
+
+def _name(loss: Any) -> str:
+    """Return where a loss comes from; for a loss of reldp around one from outside, both."""
+    is_outer = type(loss).__module__.startswith("reldp.losses.") and hasattr(loss, "loss")
+    inner = f" of {_name(loss.loss)}" if is_outer and not _is_included(loss) else ""
+    return name_of(loss) + inner
 
 
 def _trained_layers(module: nn.Module) -> Iterator[nn.Module]:

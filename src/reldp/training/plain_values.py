@@ -4,7 +4,8 @@ Numbers and texts stay as they are, arrays become hashes, functions and classes 
 hash of their byte code, other objects their class and attributes. The JSON contains no address in
 memory, so equal values give equal JSON in every process.
 
-Public inside the package: `plain`, `digest_of`, `name_of`, `code_of`, `counts`.
+Public inside the package: `plain`, `digest_of`, `name_of`, `code_of`,
+`code_sha256`, `counts`.
 
 >>> plain({"b": (1, 2.5), "a": None})
 {'b': [1, '2.5'], 'a': None}
@@ -27,7 +28,7 @@ from torch import Tensor, nn
 
 from reldp.encoders.folders import state_hash
 
-__all__ = ["code_of", "counts", "digest_of", "name_of", "plain"]
+__all__ = ["code_of", "code_sha256", "counts", "digest_of", "name_of", "plain"]
 
 # Paths and versions do not change what is computed; the attention implementation changes bits only.
 _NOT_COMPUTED = frozenset({"transformers_version", "_commit_hash", "_hash", "_is_hf_initialized"})
@@ -96,6 +97,13 @@ def code_of(kind: type) -> str:
     return digest.hexdigest()
 
 
+def code_sha256(code: CodeType) -> str:
+    """Return the hash of byte code, with names and constants, without line numbers."""
+    digest = hashlib.sha256()
+    _add_code(digest.update, code)
+    return digest.hexdigest()
+
+
 def _container(value: Any, depth: int) -> Any:
     """Return a collection, a function or an object as JSON."""
     if isinstance(value, Mapping):
@@ -127,10 +135,8 @@ def _function(value: Callable[..., Any], depth: int) -> list[Any]:
     """Return a function's name, code, defaults and the values that it closes over."""
     parts: list[Any] = [name_of(value)]
     for function in _functions(value):
-        digest = hashlib.sha256()
-        _add_code(digest.update, function.__code__)
         values = [function.__defaults__, function.__kwdefaults__, list(_closed_over(function))]
-        parts.append([digest.hexdigest(), plain(values, depth)])
+        parts.append([code_sha256(function.__code__), plain(values, depth)])
     return parts
 
 

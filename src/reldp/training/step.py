@@ -128,8 +128,10 @@ class PrivateStep:
         if not encoder.trainable():
             fix = 'For a text model, pass train="lora" or train="full" to TextEncoder.load.'
             raise ConfigError(f"`encoder` must have trainable parameters, got none. {fix}")
-        unchecked = GradientSettings(check_isolation=False)  # the guard checks more, to the bit
-        self._engine = PerUnitGradients(self._objective.module, unchecked) if clip else None
+        settings = GradientSettings(
+            check_isolation=False, check_leaves=True
+        )  # the guard checks more
+        self._engine = PerUnitGradients(self._objective.module, settings) if clip else None
         table = encoder.table(capped, pool=pool) if table is None else table
         check_table(table, capped, plan)
         self._rows = UnitRows(encoder, table)
@@ -189,7 +191,7 @@ class PrivateStep:
         self._is_recorded = True
 
     def _close_recorded(self) -> None:
-        """Forget the streams of a recorded run: no step can be taken with them any more."""
+        """Forget the streams of a recorded run."""
         if self._is_recorded:
             self.close()
             self._streams = self._sampler = self._noise = None
@@ -270,6 +272,7 @@ class PrivateStep:
     def _check_again(self, step: int, branch: int) -> None:
         """Check locality again at random steps, or when the arithmetic may have changed."""
         self._objective.check_parts(self._parts)
+        self._objective.check_loss_unchanged()
         if any(module.training for module in self._modules):
             self._objective.eval()  # with dropout, a resumed run would add the same noise to other sums
         if self._engine is not None and self._streams is not None:
@@ -388,7 +391,6 @@ class PrivateStep:
             parameter.grad = part.view(parameter.shape).to(parameter.dtype)
 
     def _microbatch_shapes(self) -> MicrobatchShapes:
-        """Return the shapes of microbatches: all public."""
         units = self._performance.microbatch_units
         return microbatch_shapes(self._plan, self._rows, units=units)
 

@@ -172,7 +172,7 @@ class Trainer:
                 self._objective.mark_trained()
                 if not session.is_complete:
                     self._run(session)
-                    facts.check_loss_unchanged()
+                    self._objective.check_loss_unchanged()
                 state = TrainingState.from_bytes(session.read_checkpoint())
                 self._objective.load(state.released)
                 if not session.is_complete:

@@ -1,0 +1,195 @@
+"""The hash of a loss: its code, its settings, and everything that it can remember.
+
+The ledger and the certificate name a loss by this hash, a resumed run must have the same one, and a
+loss whose hash changes while it is trained with keeps a state (theory.md 2: a tuple's loss must not
+depend on the tuples of earlier steps). So it covers what a careless loss would keep a state in: attributes
+and slots of objects, of classes and of functions, what a function closes over, its defaults, buffers of
+modules, and global variables and functions that the code names. Not covered are the weights that training
+changes, what installed libraries keep, and private data in objects of reldp such as graphs, which are
+named by their class only.
+
+Public inside the package: `loss_sha256`.
+
+>>> def made(scale):
+...     return lambda embeddings, batch: scale * embeddings.sum((1, 2))
+>>> loss_sha256(made(1.0)) == loss_sha256(made(1.0)) != loss_sha256(made(2.0))
+True
+"""
+
+import argparse
+import dis
+import functools
+import hashlib
+import json
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from reldp.training.identity import module_sha256
+from reldp.training.plain_values import code_of, code_sha256, name_of, plain
+
+__all__ = ["loss_sha256"]
+
+_DEPTH = 16
+# What torch keeps in every module, which `module_sha256` looks at.
+_OF_TORCH = frozenset(vars(nn.Module()))
+_LIBRARIES = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib")})
+_PLAIN = bool | int | float | str | bytes | Tensor | np.ndarray | np.generic | torch.dtype
+
+
+def loss_sha256(loss: Any) -> str:
+    """Return the hash of a loss's code, settings and state, apart from the weights that training changes."""
+    found = _Walk().describe(loss, _DEPTH)
+    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+
+
+class _Walk:
+    """One walk through everything that a loss reaches; each object is described once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+        self._alive: list[Any] = []  # so that no identity is used twice
+
+    def describe(self, value: Any, depth: int) -> Any:
+        """Return a value as plain JSON."""
+        if value is None or isinstance(value, _PLAIN):
+            return plain(value if not isinstance(value, bytes) else value.hex())
+        if id(value) in self._numbers:
+            return ["again", self._numbers[id(value)]]
+        self._numbers[id(value)] = len(self._numbers)
+        self._alive.append(value)
+        if depth == 0:
+            return name_of(type(value))
+        return self._object(value, depth - 1)
+
+    def _object(self, value: Any, depth: int) -> Any:
+        """Return a container, a callable or an object as plain JSON."""
+        if isinstance(value, nn.Module):
+            return self._module(value, depth)
+        if isinstance(value, Mapping):
+            return [[self.describe(x, depth) for x in item] for item in value.items()]
+        if isinstance(value, AbstractSet):
+            return sorted(json.dumps(_Walk().describe(item, depth)) for item in value)
+        if isinstance(value, Sequence) or type(value).__name__ == "deque":
+            return [self.describe(item, depth) for item in value]
+        if isinstance(value, functools.partial):
+            return [self.describe(x, depth) for x in (value.func, value.args, value.keywords)]
+        if isinstance(value, MethodType):
+            return [self.describe(x, depth) for x in (value.__func__, value.__self__)]
+        if isinstance(value, FunctionType):
+            return self._function(value, depth)
+        if isinstance(value, type):
+            return self._class(value, depth)
+        if isinstance(value, ModuleType) or hasattr(value, "__qualname__"):
+            return str(getattr(value, "__name__", ""))
+        if not _is_looked_at(value):
+            return name_of(type(value))
+        return [self.describe(type(value), depth), self._attributes(value, depth)]
+
+    def _module(self, module: nn.Module, depth: int) -> list[Any]:
+        """Return a module: layers, settings, buffers and frozen weights, and what its layers hold besides."""
+        parts: list[Any] = [module_sha256(module)]
+        for name, layer in module.named_modules():
+            self._numbers.setdefault(id(layer), len(self._numbers))
+            if not type(layer).__module__.startswith("torch."):
+                parts += [name, self.describe(type(layer), depth), self._attributes(layer, depth)]
+        return parts
+
+    def _attributes(self, value: Any, depth: int) -> dict[str, Any]:
+        """Return attributes and slots of an object."""
+        slots = [n for base in type(value).__mro__ for n in _names(getattr(base, "__slots__", ()))]
+        held = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+        held |= getattr(value, "__dict__", {})
+        return {n: self.describe(held[n], depth) for n in sorted(held) if n not in _OF_TORCH}
+
+    def _class(self, kind: type, depth: int) -> list[Any]:
+        """Return a class: its code, and of classes outside of libraries the attributes and what methods use."""
+        parts: list[Any] = [name_of(kind), code_of(kind)]
+        for base in kind.__mro__:
+            if _is_own(base.__module__):
+                own = vars(base)
+                parts += [[n, self.describe(_inner(own[n]), depth)] for n in own if _counts(n)]
+        return parts
+
+    def _function(self, function: FunctionType, depth: int) -> list[Any]:
+        """Return a function: its code, defaults, attributes, what it closes over, and the globals it names."""
+        parts: list[Any] = [name_of(function), code_sha256(function.__code__)]
+        if not _is_own(function.__module__):
+            return parts
+        closed = []
+        for cell in function.__closure__ or ():
+            with suppress(ValueError):  # a name that is not bound yet
+                closed.append(cell.cell_contents)
+        held = [function.__defaults__, function.__kwdefaults__, vars(function), closed]
+        used = dict(_used_globals(function.__code__, function.__globals__))
+        parts += [self.describe(value, depth) for value in held]
+        return [*parts, {name: self.describe(used[name], depth) for name in sorted(used)}]
+
+
+def _used_globals(code: CodeType, known: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the global values that code names, also as attributes of modules outside of libraries."""
+    for name, attribute in _global_names(code):
+        value = known.get(name)
+        if not isinstance(value, ModuleType):
+            yield name, value
+        elif _is_own(value.__name__):
+            yield f"{name}.{attribute}", getattr(value, attribute, None)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _used_globals(constant, known)
+
+
+@functools.cache
+def _global_names(code: CodeType) -> list[tuple[str, str]]:
+    """Return the global names that code reads, each with what follows: the attribute of a module."""
+    found = list(dis.get_instructions(code))
+    return [
+        (str(here.argval), str(following.argval))
+        for here, following in pairwise(found)
+        if here.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    ]
+
+
+def _inner(value: Any) -> Any:
+    """Return the function inside of a method or property of a class."""
+    if isinstance(value, property):
+        return value.fget
+    return getattr(value, "__func__", getattr(value, "func", value))
+
+
+def _counts(name: str) -> bool:
+    """Return whether an attribute of a class can change what is computed."""
+    return not name.startswith("__") or name in ("__call__", "__init__")
+
+
+def _names(slots: Any) -> tuple[str, ...]:
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+def _is_looked_at(value: Any) -> bool:
+    """Return whether the attributes of an object count: of callables, and of objects outside of libraries."""
+    place = type(value).__module__
+    if place.startswith("reldp."):
+        return place.startswith("reldp.losses.")
+    return (
+        callable(value) or isinstance(value, SimpleNamespace | argparse.Namespace) or _is_own(place)
+    )
+
+
+@functools.cache
+def _is_own(module: str) -> bool:
+    """Return whether a module belongs to the user: no installed library, and no part of reldp."""
+    if module.partition(".")[0] in (*sys.stdlib_module_names - {"__main__"}, "reldp"):
+        return False
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return file is None or not any(Path(file).is_relative_to(library) for library in _LIBRARIES)
