@@ -49,8 +49,8 @@ _PLAIN = bool | int | float | str | bytes | Tensor | np.ndarray | np.generic | t
 
 def loss_sha256(loss: Any) -> str:
     """Return the hash of a loss's code, settings and state, apart from the weights that training changes."""
-    found = _Walk().describe(loss, _DEPTH)
-    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+    content = _Walk().describe(loss, _DEPTH)
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 class _Walk:
@@ -117,8 +117,8 @@ class _Walk:
         parts: list[Any] = [name_of(kind), code_of(kind)]
         for base in kind.__mro__:
             if _is_own(base.__module__):
-                own = vars(base)
-                parts += [[n, self.describe(_inner(own[n]), depth)] for n in own if _counts(n)]
+                members = vars(base).items()
+                parts += [[n, self.describe(_inner(x), depth)] for n, x in members if _counts(n)]
         return parts
 
     def _function(self, function: FunctionType, depth: int) -> list[Any]:
@@ -152,10 +152,10 @@ def _used_globals(code: CodeType, known: Mapping[str, Any]) -> Iterator[tuple[st
 @functools.cache
 def _global_names(code: CodeType) -> list[tuple[str, str]]:
     """Return the global names that code reads, each with what follows: the attribute of a module."""
-    found = list(dis.get_instructions(code))
+    instructions = dis.get_instructions(code)
     return [
         (str(here.argval), str(following.argval))
-        for here, following in pairwise(found)
+        for here, following in pairwise(instructions)
         if here.opname in ("LOAD_GLOBAL", "LOAD_NAME")
     ]
 

@@ -128,9 +128,7 @@ class PrivateStep:
         if not encoder.trainable():
             fix = 'For a text model, pass train="lora" or train="full" to TextEncoder.load.'
             raise ConfigError(f"`encoder` must have trainable parameters, got none. {fix}")
-        settings = GradientSettings(
-            check_isolation=False, check_leaves=True
-        )  # the guard checks more
+        settings = GradientSettings(check_isolation=False, check_leaves=True)
         self._engine = PerUnitGradients(self._objective.module, settings) if clip else None
         table = encoder.table(capped, pool=pool) if table is None else table
         check_table(table, capped, plan)
