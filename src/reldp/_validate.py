@@ -39,6 +39,10 @@ ACCOUNTANTS = ("pld", "rdp")
 
 # Of learning.
 LOSSES = ("infonce", "hinge", "logistic", "triplet", "cosine")
+TYPED_LOSSES = ("distmult", "complex", "transe")
+"""Losses of relations that have a type."""
+OBJECTIVES = ("infonce", "logistic", "hinge")
+DISTANCES = ("l2", "l1")
 SCORES = ("cosine", "dot")
 PAIRINGS = ("one", "both", "all")
 SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt")

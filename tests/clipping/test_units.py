@@ -38,6 +38,20 @@ def test_pair_units_are_tuple_major_and_repeat_the_positive() -> None:
     assert units.mask[:, 0].tolist() == [False, False, True, False, False, False]
 
 
+def test_every_unit_has_the_type_of_its_tuple() -> None:
+    types = np.array([7, 2], dtype=np.int32)
+    for name, expected in (("tuple", [7, 2]), ("frequency", [7, 2]), ("pair", [7, 7, 7, 2, 2, 2])):
+        units = get_rule(name).units(POSITIVES, NEGATIVES, clip_norm=1.0, types=types)
+        assert units.types.dtype == np.int64
+        assert units.types.tolist() == expected
+        turned = units.take(np.arange(units.num_units)[::-1])
+        assert turned.types.tolist() == expected[::-1]
+        plain = get_rule(name).units(POSITIVES, NEGATIVES, clip_norm=1.0)
+        assert plain.types is plain.take(np.arange(plain.num_units)).types is None
+    with pytest.raises(InputError, match=r"`types` must have shape \(2,\), got \(3,\)"):
+        get_rule("tuple").units(POSITIVES, NEGATIVES, clip_norm=1.0, types=[0, 0, 0])
+
+
 def test_a_pair_without_a_negative_is_refused() -> None:
     with pytest.raises(InputError, match="num_negatives"):
         clip_units(POSITIVES, np.zeros((2, 0), np.int64), None, None, np.ones(0), split_tuples=True)

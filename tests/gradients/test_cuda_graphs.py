@@ -16,7 +16,7 @@ from reldp.runs.ledger import LedgerRecord
 from reldp.sampling import TupleBatch
 from reldp.training.config import PerformanceSettings
 from tests.encoders.tiny import SENTENCE, write_model
-from tests.training.small import make_step, small_parts, small_plan, some_units
+from tests.training.small import make_step, small_parts, small_plan, small_types, some_units
 from tests.training.test_facts import facts
 
 torch.set_num_threads(1)
@@ -280,6 +280,18 @@ def test_captured_steps_are_the_steps_and_captured_once_per_shape():
     same, _ = gradients(step, range(5))
     assert torch.equal(same, plain)
     assert len(made) == 1
+
+
+@pytest.mark.parametrize("rule", ["tuple", "pair"])
+def test_captured_steps_have_the_types_of_their_own_units(rule):
+    settings = {"loss": "complex", "objective": "logistic", "microbatch_units": 3}
+    parts = small_parts(types=small_types(), clipping=rule)
+    plain, _ = gradients(opened(parts, **settings), range(5))
+    step, made = capturing(opened(small_parts(types=small_types(), clipping=rule), **settings))
+    same, _ = gradients(step, range(5))
+    assert torch.equal(same, plain)
+    assert len(made) == 1
+    assert made[0].types is not None
 
 
 def test_after_parameters_move_steps_are_captured_again():

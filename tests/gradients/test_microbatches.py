@@ -118,6 +118,22 @@ def test_padding_repeats_the_first_unit_with_weight_zero():
     assert microbatch.weights.tolist() == [0.0, 1.0, 0.0, 0.0]
 
 
+def test_types_are_padded_like_everything_else_and_absent_without_types():
+    flags, bounds = torch.zeros((3, 1), dtype=torch.int64), torch.ones(3, dtype=torch.float64)
+    common = flags, flags.bool(), bounds
+    typed = inputs(rows(3, 8, 9), *common, grid=None, types=torch.tensor([5, 1, 2]))
+    microbatch = Microbatch.like(typed, MicrobatchShape(units=5, length=8))
+    microbatch.fill(typed)
+    assert microbatch.types.tolist() == [5, 1, 2, 5, 5]
+    one = (value[:1] for value in common)
+    microbatch.fill(inputs(rows(1, 8, 9), *one, grid=None, types=torch.tensor([3])))
+    assert microbatch.types.tolist() == [3] * 5
+    plain = Microbatch.like(
+        inputs(rows(3, 8, 9), *common, grid=None), MicrobatchShape(units=5, length=8)
+    )
+    assert plain.types is None
+
+
 def test_buffers_keep_nothing_of_the_units_before():
     endpoints, thresholds = (
         torch.zeros((3, 1), dtype=torch.int64),

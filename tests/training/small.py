@@ -6,8 +6,8 @@ from reldp.clipping import ClipUnits
 from reldp.encoders import FeatureEncoder
 from reldp.graph import EntityGraph
 from reldp.plan import PrivacyPlan
+from reldp.training.chosen_loss import relation_loss
 from reldp.training.config import TrainingConfig
-from reldp.training.objective import relation_loss
 from reldp.training.step import PrivateStep
 
 NUM_ENTITIES = 300
@@ -45,9 +45,17 @@ def small_encoder(**settings):
     return FeatureEncoder(DIM, **{"hidden": (5,), "dim": 4, **settings})
 
 
-def small_parts(**plan):
+TYPES = ("knows", "likes", "owns")
+
+
+def small_types(count=2 * NUM_ENTITIES):
+    """Types of the small graph's relations, by turns."""
+    return [TYPES[number % 3] for number in range(count)]
+
+
+def small_parts(types=None, **plan):
     """Encoder, capped graph and plan."""
-    capped = small_graph().promise_degrees(4)
+    capped = small_graph(types=types).promise_degrees(4)
     return small_encoder(), capped, small_plan(capped, **plan)
 
 
@@ -58,7 +66,12 @@ def make_step(encoder, capped, plan, *, pool=None, **settings):
         encoder,
         capped,
         plan,
-        loss=relation_loss(config.learning, negatives=plan.negatives),
+        loss=relation_loss(
+            config.learning,
+            negatives=plan.negatives,
+            type_names=capped.type_names,
+            dim=encoder.dim,
+        ),
         clip=config.learning.clip,
         performance=config.performance,
         pool=pool,
@@ -67,5 +80,6 @@ def make_step(encoder, capped, plan, *, pool=None, **settings):
 
 def some_units(units, places):
     """Some of the clip units; `ClipUnits.take` would refuse to leave any out."""
-    names = ("entities", "endpoints", "mask", "thresholds", "tuple_index")
-    return ClipUnits(**{name: getattr(units, name)[places] for name in names})
+    names = ("entities", "endpoints", "mask", "thresholds", "tuple_index", "types")
+    values = {name: getattr(units, name) for name in names}
+    return ClipUnits(**{n: None if value is None else value[places] for n, value in values.items()})

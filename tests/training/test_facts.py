@@ -9,9 +9,10 @@ from torch import nn
 
 from reldp.losses import HingeLoss, MatryoshkaLoss
 from reldp.runs.sensitive_file import SensitiveRecord
+from reldp.training.chosen_loss import resolve_loss
 from reldp.training.config import TrainingConfig
 from reldp.training.facts import TrainingFacts
-from reldp.training.objective import Objective, resolve_loss
+from reldp.training.objective import Objective
 from tests.training.small import small_parts
 
 torch.set_num_threads(1)
@@ -26,7 +27,7 @@ def facts(threads=1, pool=None, loss=None, has_known_loop=True, **settings):
     if not is_named:
         del training["loss"]
     return TrainingFacts(
-        objective=Objective(encoder, resolve_loss(loss, plan), plan),
+        objective=Objective(encoder, resolve_loss(loss, plan, capped, encoder), plan),
         capped=capped,
         plan=plan,
         training=training,

@@ -57,6 +57,14 @@ def layouts(fault):
     return [found.layouts[length] for length in found.lengths()]
 
 
+def test_units_that_are_taken_keep_their_types():
+    flags = torch.zeros((3, 1), dtype=torch.int64)
+    rows = {"features": torch.arange(9.0).view(9, 1)}
+    units = SyntheticUnits(rows, flags, flags.bool(), torch.tensor([4, 5, 6]))
+    assert units.take([2, 0, 2]).types.tolist() == [6, 4, 6]
+    assert make(3, 4, 0).take([1]).types is None
+
+
 def nudged(gradients, places):
     """The last bit changed at some places."""
     bits = gradients.clone().view(torch.int32)

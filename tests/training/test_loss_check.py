@@ -9,12 +9,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from reldp._validate import LOSSES, PAIRINGS
+from reldp._validate import LOSSES, OBJECTIVES, PAIRINGS, TYPED_LOSSES
 from reldp.errors import ConfigError, InputError
 from reldp.losses import HingeLoss, make_loss
 from reldp.training.loss_check import check_loss
 from reldp.training.objective import Objective
-from tests.training.small import small_parts
+from tests.training.small import TYPES, small_parts, small_types
 from tests.training.test_objective import Bilinear
 
 torch.set_num_threads(1)
@@ -24,6 +24,48 @@ HINGE = HingeLoss(temperature=1.0)
 def checked(loss, **plan):
     encoder, _, plan = small_parts(**plan)
     check_loss(Objective(encoder, loss, plan))
+
+
+@pytest.mark.parametrize("name", TYPED_LOSSES)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_the_included_typed_losses_pass(name, objective):
+    def loss(**settings):
+        return make_loss(name, type_names=TYPES, dim=4, objective=objective, **settings)
+
+    checked(loss(), types=small_types())
+    if name != "complex":
+        checked(loss(matryoshka_dims=[4, 2]), types=small_types())
+    if objective == "infonce":
+        with pytest.raises(ConfigError, match="with `clipping` pair"):
+            checked(loss(), types=small_types(), clipping="pair")
+    else:
+        checked(loss(pairing="one"), types=small_types(), clipping="pair")
+        checked(loss(pairing="both"), types=small_types(), clipping="pair")
+
+
+def rare_types_count_more(embeddings, batch):
+    same = batch.types[:, None] == batch.types
+    return HINGE(embeddings, batch).sum(1) / same.sum(1)
+
+
+def type_of_the_next(embeddings, batch):
+    return HINGE(embeddings, batch).sum(1) * (1 + batch.types.roll(1))
+
+
+@pytest.mark.parametrize("loss", [rare_types_count_more, type_of_the_next])
+def test_a_loss_that_looks_at_the_types_of_other_tuples_is_refused(loss):
+    with pytest.raises(InputError, match=rf"a function of one tuple, got .*{loss.__name__}"):
+        checked(loss, types=small_types())
+
+
+def test_a_loss_that_changes_types_is_refused_and_one_that_uses_them_is_not():
+    def changing(embeddings, batch):
+        batch.types.zero_()
+        return HINGE(embeddings, batch)
+
+    with pytest.raises(ConfigError, match="leave its inputs as they are"):
+        checked(changing, types=small_types())
+    checked(lambda e, b: HINGE(e, b).sum(1) * (1 + b.types), types=small_types())
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -1,15 +1,18 @@
 """Every loss in a real step: against a loop of autograd calls, and against a neighbor of the graph."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from reldp._validate import LOSSES, PAIRINGS
+from reldp._validate import LOSSES, OBJECTIVES, PAIRINGS, TYPED_LOSSES
 from reldp.clipping import RULES, ClipUnits
 from reldp.losses import LossBatch, MatryoshkaLoss, make_loss
+from reldp.losses.saved import typed_part
 from reldp.noise import Streams
 from reldp.training.step import PrivateStep
-from tests.training.small import small_parts, some_units
+from tests.training.small import TYPES, small_parts, small_types, some_units
 from tests.training.test_objective import Bilinear
 
 torch.set_num_threads(1)
@@ -28,28 +31,67 @@ CASES = [
     if rule != "pair" or (name != "infonce" and pairing != "all")
 ]
 CASES += [
-    pytest.param(rule, loss, id=f"{rule}-{type(loss).__name__}")
+    pytest.param(rule, MatryoshkaLoss(loss, [4, 2], weights=[1.0, 0.5]), id=f"{rule}-{name}-dims")
     for rule in ("tuple", "pair", "frequency")
-    for loss in (
-        MatryoshkaLoss(settings("logistic", "both"), [4, 2], weights=[1.0, 0.5]),
-        MatryoshkaLoss(Bilinear(), [4]),
-        Bilinear(),
-    )
+    for name in LOSSES
+    for loss in [settings(name, "both")]
+    if rule != "pair" or name != "infonce"
+]
+CASES += [
+    pytest.param(rule, loss, id=f"{rule}-{name}")
+    for rule in ("tuple", "pair", "frequency")
+    for name, loss in (("dims-module", MatryoshkaLoss(Bilinear(), [4])), ("module", Bilinear()))
 ]
 
 
+def typed(name, **chosen):
+    """A typed loss whose vectors differ by type; gradients of distances are long enough to be clipped."""
+    loss = make_loss(name, type_names=TYPES, dim=4, temperature=0.5, **chosen)
+    with torch.no_grad():
+        loss.relations.add_(torch.randn(3, 4, generator=torch.Generator().manual_seed(3)))
+    return loss
+
+
+TYPED = [
+    pytest.param(
+        rule,
+        typed(name, objective=objective, pairing=pairing),
+        id=f"{rule}-{name}-{objective}-{pairing}",
+    )
+    for rule in ("tuple", "pair", "frequency")
+    for name in TYPED_LOSSES
+    for objective, pairing in [
+        *((objective, "both") for objective in OBJECTIVES),
+        ("logistic", "one"),
+    ]
+    if rule != "pair" or objective != "infonce"
+]
+TYPED += [
+    pytest.param(rule, loss, id=f"{rule}-{name}")
+    for rule in ("tuple", "pair")
+    for name, loss in (
+        ("transe-l1", typed("transe", distance="l1", objective="logistic")),
+        ("distmult-dims", MatryoshkaLoss(typed("distmult", objective="hinge"), [4, 2])),
+        ("transe-dims", MatryoshkaLoss(typed("transe", objective="hinge"), [4, 2])),
+    )
+]
+CASES += TYPED
+
+
 def opened(rule, loss, **plan):
-    parts = small_parts(clipping=rule, clip_norm=CLIP, **plan)
+    types = None if typed_part(loss) is None else small_types()
+    parts = small_parts(types=types, clipping=rule, clip_norm=CLIP, **plan)
     step = PrivateStep(*parts, loss=loss)
     step.open(Streams(bytes(range(32))))
     return step, parts
 
 
-def unit_gradient(step, entities, endpoints, mask):
+def unit_gradient(step, entities, endpoints, mask, kind):
     """The gradient of one clip unit by plain autograd, all trained parameters as one vector."""
     encoder, loss = step._encoder, step._objective.loss
     rows = encoder.embed(encoder.rows(step._rows.table, entities))[None]
-    value = loss(rows, LossBatch.of(endpoints[None], mask[None])).sum()
+    kinds = None if kind is None else [kind]
+    value = loss(rows, LossBatch.of(endpoints[None], mask[None], kinds)).sum()
     gradients = torch.autograd.grad(
         value, list(step.parameters.values()), allow_unused=True, materialize_grads=True
     )
@@ -60,18 +102,39 @@ def unit_gradient(step, entities, endpoints, mask):
 def test_the_clipped_sum_equals_a_loop_of_autograd_calls(rule, loss):
     step, _ = opened(rule, loss)
     units = step.clip_units(step.draw(0))
-    expected = torch.zeros(sum(p.numel() for p in step.parameters.values()), dtype=torch.float64)
-    num_clipped = 0
-    for unit in range(units.num_units):
-        given = units.entities[unit], units.endpoints[unit], units.mask[unit]
-        gradient, bound = unit_gradient(step, *given), float(units.thresholds[unit])
-        num_clipped += float(gradient.norm()) > bound
-        expected += gradient * min(1.0, bound / max(float(gradient.norm()), 1e-12))
+    expected, num_clipped = loop_of_autograd_calls(step, units)
     result = step.clipped_sum(units)
     total = result.total * step._plan.grid
     assert num_clipped > 0
     assert result.num_units == units.num_units
     torch.testing.assert_close(total, expected, atol=1e-4, rtol=1e-4)
+    step.close()
+
+
+def loop_of_autograd_calls(step, units):
+    """The clipped sum and the number of clipped units, one unit at a time."""
+    expected = torch.zeros(sum(p.numel() for p in step.parameters.values()), dtype=torch.float64)
+    num_clipped = 0
+    for unit in range(units.num_units):
+        given = units.entities[unit], units.endpoints[unit], units.mask[unit]
+        kind = None if units.types is None else int(units.types[unit])
+        gradient, bound = unit_gradient(step, *given, kind), float(units.thresholds[unit])
+        num_clipped += float(gradient.norm()) > bound
+        expected += gradient * min(1.0, bound / max(float(gradient.norm()), 1e-12))
+    return expected, num_clipped
+
+
+@pytest.mark.parametrize(("rule", "loss"), TYPED)
+def test_the_oracle_refutes_units_with_the_types_of_others(rule, loss):
+    """The control: the same units with their types moved on by one."""
+    step, _ = opened(rule, loss)
+    units = step.clip_units(step.draw(0))
+    expected, _ = loop_of_autograd_calls(step, units)
+    wrong = replace(units, types=(units.types + 1) % 3)
+    total = step.clipped_sum(wrong).total * step._plan.grid
+    assert float((total - expected).norm()) > 0.1 * float(expected.norm())
+    vectors = sum(p.numel() for p in step._encoder.trainable().values())
+    assert float((total - expected)[vectors:].abs().max()) > 1e-3
     step.close()
 
 
@@ -104,6 +167,7 @@ def test_removing_an_entity_moves_the_sum_by_at_most_the_stated_sensitivity(rule
                 clip_norm=CLIP,
                 endpoints=batch.endpoints[places],
                 mask=mask[places],
+                types=None if batch.types is None else batch.types[places],
             )
             return step.clipped_sum(units).total  # in whole steps of the grid
 

@@ -6,10 +6,10 @@ from safetensors.torch import load_file
 from torch import nn
 
 from reldp.errors import ConfigError, RunError
-from reldp.losses import HingeLoss, InfoNCELoss, LossBatch, make_loss
-from reldp.training.config import LearningSettings
-from reldp.training.objective import LOSS_WEIGHTS, Objective, relation_loss, resolve_loss
-from tests.training.small import small_graph, small_parts, small_plan
+from reldp.losses import InfoNCELoss, LossBatch
+from reldp.training.chosen_loss import resolve_loss
+from reldp.training.objective import LOSS_WEIGHTS, Objective
+from tests.training.small import small_parts, small_types
 
 torch.set_num_threads(1)
 
@@ -33,47 +33,25 @@ class Bilinear(nn.Module):
 
 
 def objective(loss, **plan):
-    encoder, _, plan = small_parts(**plan)
-    return Objective(encoder, resolve_loss(loss, plan), plan)
+    encoder, capped, plan = small_parts(**plan)
+    return Objective(encoder, resolve_loss(loss, plan, capped, encoder), plan)
 
 
-def test_settings_become_the_loss():
-    settings = {"score": "dot", "temperature": 0.5, "margin": 2.0, "pairing": "both"}
-    learning = LearningSettings(loss="hinge", **settings)
-    assert relation_loss(learning, negatives="entities") == HingeLoss(**settings)
-    learning = LearningSettings(loss="cosine", matryoshka_dims=[4, 2])
-    assert relation_loss(learning, negatives="entities").loss == make_loss("cosine")
+def test_an_untyped_loss_ignores_types_and_ones_own_loss_sees_them():
+    seen = []
 
+    def loss(embeddings, batch):
+        seen.append(batch.types)
+        return InfoNCELoss()(embeddings, batch)
 
-@pytest.mark.parametrize(
-    ("loss", "negatives", "pairing"),
-    [
-        ("infonce", "entities", "all"),
-        ("infonce", "unprotected", "all"),
-        ("infonce", "public", "one"),
-        ("hinge", "entities", "one"),
-        ("logistic", "entities", "one"),
-        ("triplet", "entities", "one"),
-    ],
-)
-def test_infonce_compares_all_pairs_but_with_public_negatives(loss, negatives, pairing):
-    learning = LearningSettings(loss=loss)
-    assert relation_loss(learning, negatives=negatives).pairing == pairing
-
-
-def test_a_loss_is_taken_by_name_or_as_it_is():
-    plan = small_parts()[2]
-    assert resolve_loss(None, plan) == resolve_loss("infonce", plan) == InfoNCELoss(pairing="all")
-    given = HingeLoss(margin=3.0)
-    assert resolve_loss(given, plan) is given
-    public = small_plan(small_graph().promise_degrees(4), negatives="public", pool_size=250)
-    assert resolve_loss(None, public) == InfoNCELoss(pairing="one")
-
-
-@pytest.mark.parametrize("loss", [3, HingeLoss])
-def test_something_else_is_refused(loss):
-    with pytest.raises(ConfigError, match=r"`loss` must be a name or a callable .* got"):
-        resolve_loss(loss, small_parts()[2])
+    encoder, capped, plan = small_parts(types=small_types())
+    made = Objective(encoder, resolve_loss(loss, plan, capped, encoder), plan)
+    rows, batch = torch.randn(2, 5, 4), LossBatch.of([[0] * 3] * 2, [[False] * 3] * 2, [2, 1])
+    values = made.values(rows, batch.endpoints, batch.mask, batch.types)
+    assert torch.equal(seen[-1], torch.tensor([2, 1]))
+    assert torch.equal(values, InfoNCELoss()(rows, LossBatch(batch.endpoints, batch.mask)))
+    assert made.num_types == 3
+    assert objective("infonce").num_types == 0
 
 
 @pytest.mark.parametrize("clipping", ["tuple", "pair"])

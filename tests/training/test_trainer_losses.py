@@ -4,13 +4,13 @@ import pytest
 import torch
 
 import reldp
-from reldp._validate import LOSSES
+from reldp._validate import LOSSES, TYPED_LOSSES
 from reldp.errors import ConfigError, InputError, ResumeError
 from reldp.losses import HingeLoss
 from reldp.training import Trainer
 from reldp.training.objective import LOSS_WEIGHTS
 from tests.training.interrupted import resumed, stopped
-from tests.training.small import small_parts
+from tests.training.small import TYPES, small_parts, small_types
 from tests.training.test_loss_check import in_batch_negatives
 from tests.training.test_objective import Bilinear
 from tests.training.test_recording import margin_loss
@@ -42,6 +42,63 @@ def test_a_loss_of_ones_own_is_on_the_certificate_and_verifies(tmp_path, rule):
     assert values["loss"]["sha256"] in page
     assert "margin_loss, is not part of reldp" in page
     assert reldp.verify(tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", TYPED_LOSSES)
+@pytest.mark.parametrize("rule", ["tuple", "pair"])
+def test_every_typed_name_trains_is_certified_saved_and_loaded(tmp_path, name, rule):
+    parts = small_parts(types=small_types(), clipping=rule)
+    objective = "infonce" if rule == "tuple" else "logistic"
+    result = Trainer(*parts, loss=name, objective=objective).fit(tmp_path / "run")
+    values = result.certificate.values
+    assert values["training"]["loss"] == name
+    assert values["training"]["objective"] == objective
+    assert values["training"].get("distance") == ("l2" if name == "transe" else None)
+    settings = values["loss"]["settings"]
+    assert (settings["score"], settings["num_types"], settings["dim"]) == (name, 3, 4)
+    assert values["loss"]["num_trainable"] == 12
+    assert {LOSS_WEIGHTS, "loss.json"} <= set(values["model"]["files"])
+    assert "objective" in result.certificate.to_markdown()
+    assert reldp.verify(tmp_path / "run")
+    loaded = reldp.losses.load(tmp_path / "run")
+    start = type(loaded)(TYPES, 4).relations
+    assert torch.equal(loaded.relations, result.loss.relations.cpu())
+    assert (loaded.relations != start).all()  # noise reaches every vector
+    assert loaded.type_names == TYPES
+
+
+def test_a_typed_run_continues_where_it_was_and_not_with_other_types(tmp_path, monkeypatch):
+    monkeypatch.setattr("reldp.runs.session.bound_key", lambda *given: bytes(32))
+
+    def parts(turn=0):
+        types = small_types()
+        return small_parts(types=types[turn:] + types[:turn])
+
+    whole = Trainer(*parts(), loss="complex", checkpoint_every=4).fit(tmp_path / "whole")
+    folder = stopped(monkeypatch, tmp_path / "run", *parts(), at=6, loss="complex")
+    with pytest.raises(ResumeError):
+        resumed(folder, *parts(turn=1), loss="complex")
+    with pytest.raises(ResumeError, match="objective"):
+        resumed(folder, *parts(), loss="complex", objective="logistic")
+    result = resumed(folder, *parts(), loss="complex")
+    assert torch.equal(result.loss.relations, whole.loss.relations)
+
+
+def test_types_change_what_a_typed_loss_learns_and_nothing_for_an_untyped_one(
+    tmp_path, noise_by_address, monkeypatch
+):
+    monkeypatch.setattr("reldp.runs.session.bound_key", lambda *given: bytes(32))
+    found = {}
+    for loss in ("distmult", "infonce"):
+        for turn, types in enumerate((small_types(), small_types()[::-1])):
+            run = Trainer(*small_parts(types=types), loss=loss).fit(tmp_path / f"{loss}{turn}")
+            found[loss, turn] = run.encoder.trainable()
+    for name, value in found["infonce", 0].items():
+        assert torch.equal(value, found["infonce", 1][name])
+    assert any(
+        not torch.equal(value, found["distmult", 1][name])
+        for name, value in found["distmult", 0].items()
+    )
 
 
 def test_a_loss_object_and_its_name_train_the_same(tmp_path, noise_by_address, monkeypatch):

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from reldp._validate import CLIPPING_RULES, LOSSES, NEGATIVE_POOLS, POOLINGS, SCHEDULES, SIZES
+from reldp._validate import (
+    CLIPPING_RULES,
+    LOSSES,
+    NEGATIVE_POOLS,
+    POOLINGS,
+    SCHEDULES,
+    SIZES,
+    TYPED_LOSSES,
+)
 from reldp.cli.commands import Command, option
 from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
 from reldp.cli.output import print_json
@@ -56,7 +64,7 @@ _FLAGS: dict[str, tuple[Any, str, str | None]] = {
     "lora_rank": (Integer(), _ENCODER, "RANK"),
     "pooling": (Word(POOLINGS), _ENCODER, None),
     "max_length": (Integer(), _ENCODER, "TOKENS"),
-    "loss": (Word(LOSSES), _LEARNING, None),
+    "loss": (Word((*LOSSES, *TYPED_LOSSES)), _LEARNING, None),
     "learning_rate": (Number(), _LEARNING, "RATE"),
     "schedule": (Word(SCHEDULES), _LEARNING, None),
     "device": (str, _PERFORMANCE, "DEVICE"),

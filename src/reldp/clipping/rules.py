@@ -144,6 +144,7 @@ class ClippingRule(ABC):
         clip_norm: float,
         endpoints: npt.ArrayLike | None = None,
         mask: npt.ArrayLike | None = None,
+        types: npt.ArrayLike | None = None,
     ) -> ClipUnits:
         """Lay out the whole logical batch in clip units with their thresholds.
 
@@ -152,8 +153,9 @@ class ClippingRule(ABC):
         ([[0, 1, 2], [0, 1, 3]], [0.5, 0.5])
         """
         limits = self.thresholds(positives, negatives, clip_norm=clip_norm)
+        split = self.splits_tuples
         return clip_units(
-            positives, negatives, endpoints, mask, limits, split_tuples=self.splits_tuples
+            positives, negatives, endpoints, mask, limits, split_tuples=split, types=types
         )
 
 

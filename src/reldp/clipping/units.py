@@ -42,6 +42,7 @@ class ClipUnits:
             loss, (units, negatives) bool.
         thresholds: Largest norm that the unit's gradient may keep, (units,) float64.
         tuple_index: The tuple that the unit belongs to, (units,) int64.
+        types: Type of the tuple's positive, (units,) int64; None where relations have no types.
     """
 
     entities: IntArray
@@ -49,6 +50,7 @@ class ClipUnits:
     mask: npt.NDArray[np.bool_]
     thresholds: FloatArray
     tuple_index: IntArray
+    types: IntArray | None = None
 
     @property
     def num_units(self) -> int:
@@ -75,6 +77,7 @@ class ClipUnits:
             mask=self.mask[index],
             thresholds=self.thresholds[index],
             tuple_index=self.tuple_index[index],
+            types=None if self.types is None else self.types[index],
         )
 
 
@@ -117,6 +120,7 @@ def clip_units(
     thresholds: FloatArray,
     *,
     split_tuples: bool,
+    types: npt.ArrayLike | None = None,
 ) -> ClipUnits:
     """Lay out a batch in clip units.
 
@@ -127,9 +131,13 @@ def clip_units(
         mask: See `ClipUnits`, (tuples, k); nothing is masked if None.
         thresholds: One per unit.
         split_tuples: Whether a tuple is k units, both endpoints and one negative each, instead of one unit.
+        types: Type of each positive, (tuples,), if relations have types.
     """
     pos, neg, chosen, masked = check_batch(positives, negatives, endpoints, mask)
     tuples, k = neg.shape
+    kinds = None if types is None else np.asarray(types, dtype=np.int64)
+    if kinds is not None and kinds.shape != (tuples,):
+        raise InputError(f"`types` must have shape ({tuples},), got {kinds.shape}.")
     if split_tuples:
         if k < 1:
             raise InputError(
@@ -138,12 +146,14 @@ def clip_units(
             )
         pos = np.repeat(pos, k, axis=0)
         neg, chosen, masked = neg.reshape(-1, 1), chosen.reshape(-1, 1), masked.reshape(-1, 1)
+        kinds = None if kinds is None else np.repeat(kinds, k)
     return ClipUnits(
         entities=np.concatenate([pos, neg], axis=1),  # (tuples, 2 + k) or (tuples k, 3)
         endpoints=chosen,
         mask=masked,
         thresholds=thresholds,
         tuple_index=np.repeat(np.arange(tuples, dtype=np.int64), k if split_tuples else 1),
+        types=kinds,
     )
 
 

@@ -2,12 +2,13 @@
 
 Both protocols query both endpoints: for the relation (u, v), u is asked for v and v for u. The query
 itself and the answer again are never candidates. Filtered ranking also leaves out the query's
-other known partners, which are right answers too.
+other known partners, which are right answers too. For typed relations, `reldp.evaluation.typed` has
+other scores and other known partners.
 
 Scores closer than 1e-6 of the two lengths' product are a tie: such differences are rounding errors.
 Memory is bounded by blocks; the result does not depend on their size.
 
-Public: `in_batch_ranks` (the paper's protocol), `full_ranks`, `Neighbors`.
+Public: `in_batch_ranks` (the paper's protocol), `full_ranks`, `Neighbors`, `DotScores`.
 
 >>> vectors = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]], dtype=np.float32)
 >>> full_ranks(vectors, np.array([[0, 1], [2, 3]]), known=None).better.tolist()
@@ -22,7 +23,7 @@ import numpy.typing as npt
 from reldp.errors import InputError
 from reldp.evaluation.metrics import Ranks
 
-__all__ = ["Neighbors", "full_ranks", "in_batch_ranks", "prepared"]
+__all__ = ["DotScores", "Neighbors", "full_ranks", "in_batch_ranks", "prepared"]
 
 _TIE = 1e-6
 
@@ -41,13 +42,47 @@ class Neighbors:
         counts = np.bincount(sources, minlength=num_entities)
         self._offsets = np.concatenate([[0], np.cumsum(counts)])
 
-    def of(self, entities: _Indices) -> tuple[_Indices, _Indices]:
-        """All (position in ``entities``, partner) pairs."""
+    def of(
+        self, entities: _Indices, types: _Indices | None = None, endpoints: _Indices | None = None
+    ) -> tuple[_Indices, _Indices]:
+        """All (position in ``entities``, partner) pairs; types and endpoints are ignored here."""
         starts = self._offsets[entities]
         counts = self._offsets[entities + 1] - starts
         rows = np.repeat(np.arange(len(entities)), counts)
         within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
         return rows, self._partners[np.repeat(starts, counts) + within]
+
+
+class DotScores:
+    """Scores of untyped relations: dot products, the same in both directions."""
+
+    def queries(
+        self, vectors: _Vectors, types: _Indices | None, endpoints: _Indices
+    ) -> npt.NDArray[Any]:
+        """Return what candidates are compared with, (queries, dim).
+
+        Args:
+            vectors: Embeddings of the endpoints that are given, (queries, dim).
+            types: Type of each relation, (queries,), if relations have types.
+            endpoints: Which endpoint is given, (queries,): 0 or 1.
+        """
+        return vectors
+
+    def scores(self, asked: npt.NDArray[Any], candidates: _Vectors) -> npt.NDArray[Any]:
+        """Return the score of every candidate for every query, (queries, candidates)."""
+        values: npt.NDArray[Any] = asked @ candidates.T
+        return values
+
+    def answer_scores(self, asked: npt.NDArray[Any], answers: _Vectors) -> npt.NDArray[Any]:
+        """Return the score of every query's answer, (queries,)."""
+        values: npt.NDArray[Any] = np.einsum("qd,qd->q", asked, answers)
+        return values
+
+    def tolerance(self, asked: npt.NDArray[Any], answers: _Vectors) -> npt.NDArray[Any]:
+        """Return the difference below which two scores are the same, (queries,)."""
+        lengths = np.linalg.norm(asked, axis=1) * np.linalg.norm(answers, axis=1)
+        tolerance: npt.NDArray[Any] = (_TIE * lengths).astype(np.float32)
+        return tolerance
 
 
 def prepared(embeddings: npt.NDArray[Any], score: str) -> _Vectors:
@@ -73,7 +108,13 @@ def prepared(embeddings: npt.NDArray[Any], score: str) -> _Vectors:
 
 
 def in_batch_ranks(
-    vectors: _Vectors, relations: _Indices, *, candidates: int, known: Neighbors | None
+    vectors: _Vectors,
+    relations: _Indices,
+    *,
+    candidates: int,
+    known: Neighbors | None,
+    types: _Indices | None = None,
+    scores: DotScores | None = None,
 ) -> Ranks:
     """Return ranks among the partners of the other relations in the same batch.
 
@@ -82,22 +123,26 @@ def in_batch_ranks(
         relations: Shape (batches * candidates, 2), in the order of the batches.
         candidates: Relations per batch.
         known: Partners to leave out; None leaves out the query and the answer only.
+        types: Type of each relation, if relations have types.
+        scores: How queries and candidates are scored; dot products unless given.
 
     Returns:
         Shape (relations, 2): ranks of the second endpoint, then of the first.
     """
+    scores = DotScores() if scores is None else scores
     better = np.empty(relations.shape, dtype=np.int64)
     ties = np.empty(relations.shape, dtype=np.int64)
     for start in range(0, len(relations), candidates):
         rows = slice(start, start + candidates)
         for direction in (0, 1):
             queries, answers = relations[rows, direction], relations[rows, 1 - direction]
-            scores = vectors[queries] @ vectors[answers].T  # (candidates, candidates)
-            answer_scores = scores.diagonal().copy()
-            hidden = _hidden_in_batch(queries, answers, known)
-            tolerance = _tolerance(vectors, queries, answers)
+            asks = None if types is None else types[rows], np.full(len(queries), direction)
+            asked, partners = scores.queries(vectors[queries], *asks), vectors[answers]
+            values = scores.scores(asked, partners)  # (candidates, candidates)
+            answer_scores = values.diagonal().copy()
+            hidden = _hidden_in_batch(queries, answers, known, *asks)
             better[rows, direction], ties[rows, direction] = _count(
-                np.where(hidden, -np.inf, scores), answer_scores, tolerance
+                np.where(hidden, -np.inf, values), answer_scores, scores.tolerance(asked, partners)
             )
     return Ranks(better=better, ties=ties)
 
@@ -107,6 +152,8 @@ def full_ranks(
     relations: _Indices,
     *,
     known: Neighbors | None,
+    types: _Indices | None = None,
+    scores: DotScores | None = None,
     query_block: int = 256,
     candidate_block: int = 16_384,
 ) -> Ranks:
@@ -116,6 +163,8 @@ def full_ranks(
         vectors: Shape (entities, dim).
         relations: Shape (m, 2).
         known: Partners to leave out; None leaves out the query and the answer only.
+        types: Type of each relation, if relations have types.
+        scores: How queries and candidates are scored; dot products unless given.
         query_block: Queries scored at once.
         candidate_block: Candidates scored at once.
 
@@ -124,50 +173,75 @@ def full_ranks(
     """
     queries = relations.T.reshape(-1)  # (2 m,): all first endpoints, then all second ones
     answers = relations[:, ::-1].T.reshape(-1)
+    given = np.repeat([0, 1], len(relations))  # the endpoint that is not asked for
+    kinds = None if types is None else np.tile(types, 2)
     better, ties = np.zeros(len(queries), np.int64), np.zeros(len(queries), np.int64)
     for start in range(0, len(queries), query_block):
         block = slice(start, start + query_block)
-        counts = _full_block(vectors, queries[block], answers[block], known, candidate_block)
+        asks = None if kinds is None else kinds[block], given[block]
+        counts = _full_block(
+            vectors,
+            queries[block],
+            answers[block],
+            known,
+            asks,
+            DotScores() if scores is None else scores,
+            candidate_block,
+        )
         better[block], ties[block] = counts
     return Ranks(better=better.reshape(2, -1).T, ties=ties.reshape(2, -1).T)
 
 
 def _full_block(
-    vectors: _Vectors, queries: _Indices, answers: _Indices, known: Neighbors | None, width: int
+    vectors: _Vectors,
+    queries: _Indices,
+    answers: _Indices,
+    known: Neighbors | None,
+    asks: tuple[_Indices | None, _Indices],
+    scores: DotScores,
+    width: int,
 ) -> tuple[_Indices, _Indices]:
     """Return the numbers of better and of tied candidates of a block of queries, over all entities."""
     better, ties = np.zeros(len(queries), np.int64), np.zeros(len(queries), np.int64)
-    asked = vectors[queries]
-    answer_scores = np.einsum("qd,qd->q", asked, vectors[answers])
-    tolerance = _tolerance(vectors, queries, answers)
-    rows, entities = _left_out(queries, answers, known)
+    asked = scores.queries(vectors[queries], *asks)
+    answer_scores = scores.answer_scores(asked, vectors[answers])
+    tolerance = scores.tolerance(asked, vectors[answers])
+    rows, entities = _left_out(queries, answers, known, *asks)
     for start in range(0, len(vectors), width):
-        scores = asked @ vectors[start : start + width].T  # (queries, width)
+        values = scores.scores(asked, vectors[start : start + width])  # (queries, width)
         inside = (entities >= start) & (entities < start + width)
-        scores[rows[inside], entities[inside] - start] = -np.inf
-        more = _count(scores, answer_scores, tolerance)
+        values[rows[inside], entities[inside] - start] = -np.inf
+        more = _count(values, answer_scores, tolerance)
         better += more[0]
         ties += more[1]
     return better, ties
 
 
 def _left_out(
-    queries: _Indices, answers: _Indices, known: Neighbors | None
+    queries: _Indices,
+    answers: _Indices,
+    known: Neighbors | None,
+    types: _Indices | None,
+    endpoints: _Indices,
 ) -> tuple[_Indices, _Indices]:
     """Return (row, entity) pairs that are not candidates: query, answer, and known partners."""
     rows = np.arange(len(queries))
     pairs = [(rows, queries), (rows, answers)]
     if known is not None:
-        pairs.append(known.of(queries))
+        pairs.append(known.of(queries, types, endpoints))
     return np.concatenate([p[0] for p in pairs]), np.concatenate([p[1] for p in pairs])
 
 
 def _hidden_in_batch(
-    queries: _Indices, answers: _Indices, known: Neighbors | None
+    queries: _Indices,
+    answers: _Indices,
+    known: Neighbors | None,
+    types: _Indices | None,
+    endpoints: _Indices,
 ) -> npt.NDArray[np.bool_]:
     """Shape (queries, answers): True where the other answer is no candidate."""
     distinct, column = np.unique(answers, return_inverse=True)
-    rows, entities = _left_out(queries, answers, known)
+    rows, entities = _left_out(queries, answers, known, types, endpoints)
     place = np.minimum(np.searchsorted(distinct, entities), len(distinct) - 1)
     is_answer = distinct[place] == entities
     hidden = np.zeros((len(queries), len(distinct)), dtype=bool)
@@ -176,20 +250,13 @@ def _hidden_in_batch(
 
 
 def _count(
-    scores: _Vectors, answer_scores: _Vectors, tolerance: _Vectors
+    scores: npt.NDArray[Any], answer_scores: npt.NDArray[Any], tolerance: npt.NDArray[Any]
 ) -> tuple[_Indices, _Indices]:
     """Return how many scores of each row are above the answer's score, and how many are tied with it."""
     above = scores > (answer_scores + tolerance)[:, None]
     not_below = scores >= (answer_scores - tolerance)[:, None]
     better = above.sum(axis=1, dtype=np.int64)
     return better, not_below.sum(axis=1, dtype=np.int64) - better
-
-
-def _tolerance(vectors: _Vectors, queries: _Indices, answers: _Indices) -> _Vectors:
-    """Return the difference below which two scores are the same."""
-    lengths = np.linalg.norm(vectors[queries], axis=1) * np.linalg.norm(vectors[answers], axis=1)
-    tolerance: _Vectors = (_TIE * lengths).astype(np.float32)
-    return tolerance
 
 
 def _shown(vectors: _Vectors) -> str:

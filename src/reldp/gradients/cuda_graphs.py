@@ -68,7 +68,8 @@ class MicrobatchRunner:
             (name, value.dtype, *fixed_shape(value, has_tokens=name in self._padding))
             for name, value in inputs.rows.items()
         )
-        key = shape, inputs.grid is None, witness, endpoints.shape[1], endpoints.device, kinds
+        given = inputs.grid is None, inputs.types is None
+        key = shape, *given, witness, endpoints.shape[1], endpoints.device, kinds
         if key not in self._microbatches:
             self._microbatches[key] = Microbatch.like(
                 inputs,

@@ -175,6 +175,7 @@ class UnitInputs:
         thresholds: Largest norm that each unit may keep, (units,) float64.
         grid: Spacing of the grid on which contributions are put; None for plain sums.
         weights: Weight of each unit, (units,); 1 unless given.
+        types: See `reldp.clipping.ClipUnits`, (units,) int64; None where relations have no types.
     """
 
     rows: Mapping[str, Tensor]
@@ -183,6 +184,7 @@ class UnitInputs:
     thresholds: Tensor
     grid: float | None
     weights: Tensor | None = None
+    types: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +192,7 @@ class Microbatch:
     """Buffers of fixed shape for the inputs of some units. Sensitive.
 
     Attributes:
-        rows: See `UnitInputs`, with padding; so are `endpoints`, `mask` and `thresholds`.
+        rows: See `UnitInputs`, with padding; so are `endpoints`, `mask`, `thresholds` and `types`.
         weights: 1 for a unit of the batch, 0 for padding, (units,).
         grid: Spacing of the grid, a float64 tensor without dimensions; None for plain sums.
         apart: Whether each unit has separate matrix products.
@@ -211,6 +213,7 @@ class Microbatch:
     witness: bool = False
     padding: Mapping[str, int] = field(default_factory=dict)
     token_mask: str | None = None
+    types: Tensor | None = None
 
     @property
     def rows_per_unit(self) -> int:
@@ -258,6 +261,7 @@ class Microbatch:
             witness=witness,
             padding=padding,
             token_mask=token_mask,
+            types=None if inputs.types is None else inputs.types.new_zeros(units),
         )
 
     def fill(self, inputs: UnitInputs) -> None:
@@ -283,6 +287,9 @@ class Microbatch:
         for buffer, value in ((self.endpoints, inputs.endpoints), (self.mask, inputs.mask)):
             buffer[:units].copy_(value)
             buffer[units:].copy_(value[:1].expand(size - units, -1))
+        if self.types is not None and inputs.types is not None:
+            self.types[:units].copy_(inputs.types)
+            self.types[units:].copy_(inputs.types[:1].expand(size - units))
         self.weights.zero_()
         self.weights[:units].copy_(torch.ones_like(thresholds) if weights is None else weights)
         self.thresholds[:units].copy_(thresholds)

@@ -11,30 +11,43 @@ if TYPE_CHECKING:
     from reldp.losses.loss import Loss, LossBatch
     from reldp.losses.matryoshka import MatryoshkaLoss
     from reldp.losses.named import make_loss
+    from reldp.losses.saved import load
     from reldp.losses.sums import CosineMarginLoss, HingeLoss, LogisticLoss, TripletMarginLoss
+    from reldp.losses.typed import TypedLoss
+    from reldp.losses.typed_scores import ComplExLoss, DistMultLoss, TransELoss
 
 # Public name: the module that has it.
 _HOMES = {
+    "ComplExLoss": "typed_scores",
     "CosineMarginLoss": "sums",
+    "DistMultLoss": "typed_scores",
     "HingeLoss": "sums",
     "InfoNCELoss": "infonce",
     "LogisticLoss": "sums",
     "Loss": "loss",
     "LossBatch": "loss",
     "MatryoshkaLoss": "matryoshka",
+    "TransELoss": "typed_scores",
     "TripletMarginLoss": "sums",
+    "TypedLoss": "typed",
+    "load": "saved",
     "make_loss": "named",
 }
 
 __all__ = [
+    "ComplExLoss",
     "CosineMarginLoss",
+    "DistMultLoss",
     "HingeLoss",
     "InfoNCELoss",
     "LogisticLoss",
     "Loss",
     "LossBatch",
     "MatryoshkaLoss",
+    "TransELoss",
     "TripletMarginLoss",
+    "TypedLoss",
+    "load",
     "make_loss",
 ]
 

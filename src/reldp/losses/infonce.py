@@ -5,7 +5,7 @@ the softmax, and a tuple whose negatives are all masked has loss exactly 0 with 
 All negatives of a tuple share one softmax, so the loss is no sum over pairs, and pair clipping
 refuses it. There are no in-batch negatives: they would make a tuple depend on other tuples.
 
-Public: `InfoNCELoss`.
+Public: `InfoNCELoss`; inside the package `softmax_loss`.
 
 >>> import torch
 >>> from reldp.losses.loss import LossBatch
@@ -24,10 +24,10 @@ from torch import Tensor
 from reldp._validate import PAIRINGS, SCORES, check_choice, check_number
 from reldp.errors import ConfigError
 from reldp.losses.loss import LossBatch
-from reldp.losses.pairs import dot_pairs
+from reldp.losses.pairs import Pairs, dot_pairs
 from reldp.losses.settings import LossSettings
 
-__all__ = ["InfoNCELoss"]
+__all__ = ["InfoNCELoss", "softmax_loss"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,13 +54,18 @@ class InfoNCELoss:
     def __call__(self, embeddings: Tensor, batch: LossBatch) -> Tensor:
         """Return the loss of each tuple, (tuples,)."""
         pairs = dot_pairs(embeddings, batch, pairing=self.pairing, score=self.score)
-        positive = pairs.positive / self.temperature
-        # exp(-inf) = 0 takes a masked negative out of the softmax, and out of its gradient.
-        compared = (pairs.compared / self.temperature).masked_fill(pairs.hidden, -math.inf)
-        scores = torch.cat([positive[:, None], compared], dim=1)  # (tuples, 1 + pairs)
-        # logsumexp - positive is exactly 0 when the positive stands alone.
-        return torch.logsumexp(scores, dim=1) - positive
+        return softmax_loss(pairs, self.temperature)
 
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain JSON values."""
         return asdict(self)
+
+
+def softmax_loss(pairs: Pairs, temperature: float) -> Tensor:
+    """Return the negative log of the positive's share in a softmax over its pairs, (tuples,)."""
+    positive = pairs.positive / temperature
+    # exp(-inf) = 0 takes a masked negative out of the softmax, and out of its gradient.
+    compared = (pairs.compared / temperature).masked_fill(pairs.hidden, -math.inf)
+    scores = torch.cat([positive[:, None], compared], dim=1)  # (tuples, 1 + pairs)
+    # logsumexp - positive is exactly 0 when the positive stands alone.
+    return torch.logsumexp(scores, dim=1) - positive

@@ -45,15 +45,29 @@ class LossBatch:
         endpoints: Endpoint of the positive, 0 or 1, that was drawn for each negative, (tuples, k) int64.
         mask: True where a negative is an endpoint of its own positive and must contribute
             nothing, (tuples, k) bool.
+        types: Type of each positive, (tuples,) int64, a place in the graph's ``type_names``; None where relations
+            have no types. Endpoint 0 is then the source.
     """
 
     endpoints: Tensor
     mask: Tensor
+    types: Tensor | None = None
 
     @classmethod
-    def of(cls, endpoints: npt.ArrayLike | Tensor, mask: npt.ArrayLike | Tensor) -> "LossBatch":
-        """Return the batch of endpoints and mask that are given as lists, arrays or tensors."""
-        return cls(_tensor(endpoints).long(), _tensor(mask).bool())
+    def of(
+        cls,
+        endpoints: npt.ArrayLike | Tensor,
+        mask: npt.ArrayLike | Tensor,
+        types: npt.ArrayLike | Tensor | None = None,
+    ) -> "LossBatch":
+        """Return the batch of endpoints, mask and types that are given as lists, arrays or tensors."""
+        kinds = None if types is None else _tensor(types).long()
+        return cls(_tensor(endpoints).long(), _tensor(mask).bool(), kinds)
+
+    def take(self, index: Tensor) -> "LossBatch":
+        """Return copies of some of the tuples, in this order."""
+        types = None if self.types is None else self.types[index]
+        return LossBatch(self.endpoints[index], self.mask[index], types)
 
     @property
     def num_tuples(self) -> int:
@@ -76,7 +90,7 @@ class Loss(Protocol):
         Args:
             embeddings: Rows ``[endpoint 0, endpoint 1, negative_1 .. negative_k]`` of each tuple,
                 (tuples, 2 + k, dim), in float32 or float64.
-            batch: Endpoints and mask of the same tuples.
+            batch: Endpoints, mask and types of the same tuples.
         """
         ...
 
@@ -92,6 +106,8 @@ def check_batch(embeddings: Tensor, batch: LossBatch) -> None:
     for name, value in (("endpoints", batch.endpoints), ("mask", batch.mask)):
         if tuple(value.shape) != shape:
             raise ConfigError(f"`{name}` must have shape {shape}, got {tuple(value.shape)}.")
+    if batch.types is not None and tuple(batch.types.shape) != shape[:1]:
+        raise ConfigError(f"`types` must have shape {shape[:1]}, got {tuple(batch.types.shape)}.")
 
 
 def _tensor(values: Any) -> Tensor:

@@ -4,7 +4,7 @@ In the paper, negative j is compared with one random endpoint of the positive (t
 3). `pairing` may ask for both endpoints, or for all pairs of a tuple. That costs no privacy: the loss
 stays a function of the tuple alone.
 
-Private to the package: `Pairs`, `dot_pairs`, `distance_pairs`, `per_negative`.
+Private to the package: `Pairs`, `dot_pairs`, `distance_pairs`, `compared_pairs`, `distance`, `per_negative`.
 
 >>> import torch
 >>> rows = torch.tensor([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])  # (tuples 1, rows 3, dim 2)
@@ -22,7 +22,7 @@ from torch import Tensor
 from reldp.losses.loss import LossBatch, check_batch
 from reldp.losses.unit_length import NORM_FLOOR, unit_length
 
-__all__ = ["Pairs", "distance_pairs", "dot_pairs", "per_negative"]
+__all__ = ["Pairs", "compared_pairs", "distance", "distance_pairs", "dot_pairs", "per_negative"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ def dot_pairs(embeddings: Tensor, batch: LossBatch, *, pairing: str, score: str)
     if score == "cosine":
         rows = unit_length(rows)
     positive = (rows[:, 0] * rows[:, 1]).sum(dim=-1)
-    return _pairs(rows, batch, pairing, positive, lambda a, b: a @ b.transpose(1, 2))
+    return compared_pairs(rows, batch, pairing, positive, lambda a, b: a @ b.transpose(1, 2))
 
 
 def distance_pairs(embeddings: Tensor, batch: LossBatch, *, pairing: str) -> Pairs:
@@ -57,9 +57,9 @@ def distance_pairs(embeddings: Tensor, batch: LossBatch, *, pairing: str) -> Pai
     """
     check_batch(embeddings, batch)
     rows = embeddings if embeddings.dtype == torch.float64 else embeddings.float()
-    positive = _distance(rows[:, 0], rows[:, 1])
-    return _pairs(
-        rows, batch, pairing, positive, lambda a, b: _distance(a[:, :, None], b[:, None, :])
+    positive = distance(rows[:, 0], rows[:, 1])
+    return compared_pairs(
+        rows, batch, pairing, positive, lambda a, b: distance(a[:, :, None], b[:, None, :])
     )
 
 
@@ -75,14 +75,22 @@ def per_negative(terms: Tensor, batch: LossBatch, pairing: str) -> Tensor:
     return terms.sum(dim=1, keepdim=pairing == "both" and batch.num_negatives == 1)
 
 
-def _pairs(
+def compared_pairs(
     rows: Tensor,
     batch: LossBatch,
     pairing: str,
     positive: Tensor,
     compare: Callable[[Tensor, Tensor], Tensor],
 ) -> Pairs:
-    """Return the pairs that a pairing names; `compare` gives the values of all pairs of two lists."""
+    """Return the pairs that a pairing names.
+
+    Args:
+        rows: What negatives are compared with, for endpoint 0 and 1, then the negatives, (tuples, 2 + k, dim).
+        batch: Endpoints and mask of the tuples.
+        pairing: ``"one"``, ``"both"`` or ``"all"``.
+        positive: Value of the positive, (tuples,).
+        compare: Returns the values of all pairs of two lists of rows, (tuples, a, b).
+    """
     mask = batch.mask
     pair, negatives = rows[:, :2], rows[:, 2:]  # (tuples, 2, dim), (tuples, k, dim)
     # Both endpoints are compared, then one is chosen: (tuples, k, 2) is small, gathered rows are not.
@@ -100,6 +108,6 @@ def _pairs(
     return Pairs(positive, compared, hidden)
 
 
-def _distance(left: Tensor, right: Tensor) -> Tensor:
+def distance(left: Tensor, right: Tensor) -> Tensor:
     """Return Euclidean distances over the last dimension, of at least `NORM_FLOOR`."""
     return (left - right).square().sum(dim=-1).clamp_min(NORM_FLOOR**2).sqrt()

@@ -10,9 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reldp._validate import (
+    DISTANCES,
     LOSSES,
+    OBJECTIVES,
     PAIRINGS,
     SCORES,
+    TYPED_LOSSES,
     check,
     check_choice,
     check_integer,
@@ -29,11 +32,13 @@ class LossSettings:
 
     Attributes:
         loss: Name of the loss.
-        score: ``"cosine"`` or ``"dot"``; of infonce, hinge and logistic.
-        temperature: Every score is divided by it; of infonce, hinge and logistic.
+        score: ``"cosine"`` or ``"dot"``; of infonce, hinge, logistic and typed losses.
+        temperature: Every score is divided by it; of infonce, hinge, logistic and typed losses.
         margin: Margin of hinge, triplet and cosine; None takes the default of the loss.
         pairing: Pairs of a tuple that are compared: ``"one"``, ``"both"`` or ``"all"``.
         matryoshka_dims: Embedding sizes over which the loss is summed; None takes the full size only.
+        objective: ``"infonce"``, ``"logistic"`` or ``"hinge"``; of typed losses, None takes infonce.
+        distance: ``"l2"`` or ``"l1"``; of transe, None takes l2.
     """
 
     loss: str = "infonce"
@@ -42,9 +47,11 @@ class LossSettings:
     margin: float | None = None
     pairing: str = "one"
     matryoshka_dims: Sequence[int] | None = None
+    objective: str | None = None
+    distance: str | None = None
 
     def __post_init__(self) -> None:
-        check_choice("loss", self.loss, LOSSES, error=ConfigError)
+        check_choice("loss", self.loss, (*LOSSES, *TYPED_LOSSES), error=ConfigError)
         check_choice("score", self.score, SCORES, error=ConfigError)
         check_choice("pairing", self.pairing, PAIRINGS, error=ConfigError)
         check_number("temperature", self.temperature, above=0, error=ConfigError)
@@ -52,6 +59,21 @@ class LossSettings:
             check_number("margin", self.margin, above=0, error=ConfigError)
         if self.matryoshka_dims is not None:
             _check_dims(self.matryoshka_dims)
+        self._check_typed("objective", self.objective, TYPED_LOSSES, OBJECTIVES)
+        self._check_typed("distance", self.distance, ("transe",), DISTANCES)
+
+    def _check_typed(
+        self, name: str, value: str | None, losses: Sequence[str], choices: Sequence[str]
+    ) -> None:
+        """Refuse an unknown choice, and one for a loss that has no such setting."""
+        if value is None:
+            return
+        check_choice(name, value, choices, error=ConfigError)
+        if self.loss not in losses:
+            raise ConfigError(
+                f"`{name}` must be left out for the loss {self.loss}, got {value!r}. "
+                f"It is a setting of {', '.join(losses)}."
+            )
 
 
 def _check_dims(dims: Sequence[int]) -> None:

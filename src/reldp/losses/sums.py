@@ -5,7 +5,8 @@ contributes exactly 0 with gradient exactly 0, and nothing is ever divided by th
 that remain. Since each term belongs to one negative, pair clipping can clip every term apart. The
 exception is ``pairing="all"``, which also compares negatives with each other: pair clipping refuses it.
 
-Public: `HingeLoss`, `LogisticLoss`, `TripletMarginLoss`, `CosineMarginLoss`.
+Public: `HingeLoss`, `LogisticLoss`, `TripletMarginLoss`, `CosineMarginLoss`; inside the package
+`hinge_terms`, `logistic_terms`.
 
 >>> import torch
 >>> rows = torch.tensor([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])  # (tuples 1, rows 3, dim 2)
@@ -26,7 +27,14 @@ from reldp.losses.loss import LossBatch
 from reldp.losses.pairs import Pairs, distance_pairs, dot_pairs, per_negative
 from reldp.losses.settings import LossSettings
 
-__all__ = ["CosineMarginLoss", "HingeLoss", "LogisticLoss", "TripletMarginLoss"]
+__all__ = [
+    "CosineMarginLoss",
+    "HingeLoss",
+    "LogisticLoss",
+    "TripletMarginLoss",
+    "hinge_terms",
+    "logistic_terms",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +109,7 @@ class HingeLoss(_ScoreLoss):
         check_number("margin", self.margin, above=0, error=ConfigError)
 
     def _terms(self, positive: Tensor, compared: Tensor) -> Tensor:
-        return (self.margin + (compared - positive)).relu()
+        return hinge_terms(positive, compared, self.margin)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +117,7 @@ class LogisticLoss(_ScoreLoss):
     """The sum of softplus(score of a pair with a negative - score of the positive)."""
 
     def _terms(self, positive: Tensor, compared: Tensor) -> Tensor:
-        return functional.softplus(compared - positive)
+        return logistic_terms(positive, compared)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,3 +164,13 @@ class CosineMarginLoss(_SumLoss):
 
     def _terms(self, positive: Tensor, compared: Tensor) -> Tensor:
         return (1.0 - positive) + (compared - self.margin).relu()
+
+
+def hinge_terms(positive: Tensor, compared: Tensor, margin: float) -> Tensor:
+    """Return max(0, margin + score of a pair - score of the positive)."""
+    return (margin + (compared - positive)).relu()
+
+
+def logistic_terms(positive: Tensor, compared: Tensor) -> Tensor:
+    """Return softplus(score of a pair - score of the positive)."""
+    return functional.softplus(compared - positive)

@@ -57,14 +57,18 @@ class LearningSettings:
     """What a run computes, besides the plan.
 
     Attributes:
-        loss: ``"infonce"``, ``"hinge"``, ``"logistic"``, ``"triplet"`` or ``"cosine"``.
-        score: Similarity of two embeddings: ``"cosine"`` or ``"dot"``; of infonce, hinge and logistic.
-        temperature: Every score is divided by it; of infonce, hinge and logistic.
+        loss: ``"infonce"``, ``"hinge"``, ``"logistic"``, ``"triplet"`` or ``"cosine"``; for relations with types
+            also ``"distmult"``, ``"complex"`` or ``"transe"``.
+        score: Similarity of two embeddings: ``"cosine"`` or ``"dot"``; of infonce, hinge and logistic. Typed losses
+            divide embeddings by their lengths with ``"cosine"``.
+        temperature: Every score is divided by it; of infonce, hinge, logistic and typed losses.
         margin: Margin of hinge, triplet and cosine; None takes 1, and 0.2 for cosine.
         pairing: Pairs of a tuple that the positive is compared with: ``"one"``, ``"both"`` or ``"all"``. None takes
-            all for InfoNCE on negatives of the graph, and one otherwise.
+            all for InfoNCE on negatives of the graph, both for typed losses, and one otherwise.
         matryoshka_dims: Embedding sizes over which the loss is summed, so that the first numbers of an embedding
             are useful alone; None takes the full size only.
+        objective: How typed losses compare scores: ``"infonce"``, ``"logistic"`` or ``"hinge"``; None takes infonce.
+        distance: ``"l2"`` or ``"l1"``, of transe; None takes l2.
         optimizer: Name of an optimizer in ``torch.optim``, such as ``"adam"`` or ``"sgd"``.
         optimizer_options: Further arguments of the optimizer, such as ``{"weight_decay": 0.01}``.
         learning_rate: Learning rate before the schedule.
@@ -81,6 +85,8 @@ class LearningSettings:
     margin: float | None = LossSettings.margin
     pairing: str | None = None
     matryoshka_dims: Sequence[int] | None = LossSettings.matryoshka_dims
+    objective: str | None = LossSettings.objective
+    distance: str | None = LossSettings.distance
     optimizer: str = "adam"
     optimizer_options: Mapping[str, Any] = field(default_factory=dict)
     learning_rate: float = 1e-3
@@ -110,6 +116,8 @@ class LearningSettings:
             margin=self.margin,
             pairing=default_pairing if self.pairing is None else self.pairing,
             matryoshka_dims=self.matryoshka_dims,
+            objective=self.objective,
+            distance=self.distance,
         )
 
     def _check_options(self) -> None:

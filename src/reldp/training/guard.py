@@ -109,6 +109,8 @@ class LocalityGuard:
         shape = 2, self._rows_per_unit - 2
         endpoints, mask = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape).bool()
         inputs = {"embeddings": rows, "endpoints": endpoints, "mask": mask}
+        if self._objective.num_types:
+            inputs["types"] = torch.zeros(2, dtype=torch.int64)
         inputs = {name: value.to(self._encoder.device) for name, value in inputs.items()}
         return depends_on_values(self._objective.values, inputs)
 
@@ -134,8 +136,14 @@ class LocalityGuard:
         mask = torch.rand(shape, generator=generator) < 0.1
         mask[0, 0] = False  # a unit without negatives has no gradient; the others may be such units
         endpoints = torch.randint(2, shape, generator=generator)
-        device = self._encoder.device
-        return SyntheticUnits(rows, endpoints.to(device), mask.to(device))
+        device, num_types = self._encoder.device, self._objective.num_types
+        types = torch.randint(num_types, (units,), generator=generator) if num_types else None
+        return SyntheticUnits(
+            rows,
+            endpoints.to(device),
+            mask.to(device),
+            None if types is None else types.to(device),
+        )
 
     def _run(self, shape: MicrobatchShape, units: SyntheticUnits, *, weights: Tensor) -> ClippedSum:
         """Return the sum over a microbatch of public units, by the code that trains."""
@@ -146,6 +154,7 @@ class LocalityGuard:
             thresholds=torch.ones_like(weights),
             grid=GRID,
             weights=weights,
+            types=units.types,
         )
         return self._runner.run(shape, inputs, witness=True)
 

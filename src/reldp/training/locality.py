@@ -55,11 +55,13 @@ class SyntheticUnits:
         rows: Inputs of the encoder by name, unit after unit.
         endpoints: See `reldp.clipping.ClipUnits`, (units, negatives).
         mask: See `reldp.clipping.ClipUnits`, (units, negatives).
+        types: See `reldp.clipping.ClipUnits`, (units,).
     """
 
     rows: Mapping[str, Tensor]
     endpoints: Tensor
     mask: Tensor
+    types: Tensor | None = None
 
     def take(self, order: list[int]) -> "SyntheticUnits":
         """Return some of the units, in this order; a unit may be named more than once."""
@@ -69,7 +71,8 @@ class SyntheticUnits:
             name: value.view(units, -1, *value.shape[1:])[index].flatten(0, 1)
             for name, value in self.rows.items()
         }
-        return SyntheticUnits(rows, self.endpoints[index], self.mask[index])
+        types = None if self.types is None else self.types[index]
+        return SyntheticUnits(rows, self.endpoints[index], self.mask[index], types)
 
 
 class Run(Protocol):

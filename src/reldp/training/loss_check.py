@@ -105,7 +105,10 @@ def public_tuples(objective: Objective, seed: int) -> tuple[Tensor, LossBatch]:
     mask = torch.rand((_TUPLES, k), generator=generator) < 0.1
     mask[:, 0] = False
     mask[_TUPLES - seed :] = True  # also with one negative there are tuples without any
-    return embeddings.to(device), LossBatch(endpoints.to(device), mask.to(device))
+    types = None
+    if objective.num_types:
+        types = torch.randint(objective.num_types, (_TUPLES,), generator=generator).to(device)
+    return embeddings.to(device), LossBatch(endpoints.to(device), mask.to(device), types)
 
 
 def _check_signature(objective: Objective) -> None:
@@ -129,8 +132,7 @@ def _check_alone(
     backwards = list(range(_TUPLES))[::-1]
     for order in ([0], [1], [2], [2, 0], [1, 1], backwards):
         index = torch.tensor(order, device=embeddings.device)
-        batch_part = LossBatch(batch.endpoints[index], batch.mask[index])
-        part = _run(objective, embeddings[index], batch_part)
+        part = _run(objective, embeddings[index], batch.take(index))
         for at, place in enumerate(order):
             _compare(objective, together, place, part, at)
 
@@ -171,12 +173,11 @@ def _differ(one: Tensor, other: Tensor) -> bool:
 def _run(objective: Objective, embeddings: Tensor, batch: LossBatch) -> _Run:
     """Call the loss and its backward; refuse what it must not do."""
     leaf = embeddings.clone().requires_grad_()
-    given, seen = leaf * 1.0, LossBatch(batch.endpoints.clone(), batch.mask.clone())
+    given, seen = leaf * 1.0, batch.take(torch.arange(len(embeddings), device=embeddings.device))
     version = given._version
     returned = objective.loss(given, seen)
     values = objective.checked(returned, len(embeddings))
-    same = torch.equal(seen.endpoints, batch.endpoints) and torch.equal(seen.mask, batch.mask)
-    if given._version != version or not same:
+    if given._version != version or not _is_same(seen, batch):
         _refuse(objective, "leave its inputs as they are", "which changes them", "Copy them first")
     # A tuple without negatives has nothing to learn, and contributes nothing if it is not finite.
     hidden = batch.mask.all(dim=1)
@@ -214,6 +215,14 @@ def _gradients(values: Tensor, leaf: Tensor) -> Tensor:
         return torch.zeros_like(leaf)
     (gradients,) = torch.autograd.grad(values.sum(), [leaf], allow_unused=True)
     return torch.zeros_like(leaf) if gradients is None else gradients
+
+
+def _is_same(one: LossBatch, other: LossBatch) -> bool:
+    """Return whether two batches have the same values."""
+    same = torch.equal(one.endpoints, other.endpoints) and torch.equal(one.mask, other.mask)
+    if one.types is None or other.types is None:
+        return same and one.types is other.types
+    return same and torch.equal(one.types, other.types)
 
 
 def _refuse_other_parameters(objective: Objective, values: Tensor, leaf: Tensor) -> None:

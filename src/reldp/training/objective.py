@@ -1,20 +1,17 @@
 """The objective of a run: an encoder, a loss, and everything that training changes in both.
 
-A loss is taken by name, from the learning settings, or as it is given. It is called with all tuples of a
-microbatch at once. If it is a module with trainable parameters, it is called once per clip unit
-instead, under vmap, so that its parameters have one gradient per unit; the gradient engine then clips
-them jointly with the encoder's.
+The loss is called with all tuples of a microbatch at once. If it is a module with trainable
+parameters, it is called once per clip unit instead, under vmap, so that its parameters have one gradient
+per unit; the gradient engine then clips them jointly with the encoder's.
 
-Public inside the package: `Objective`, `relation_loss`, `resolve_loss`, `default_pairing`.
+Public inside the package: `Objective`, `LOSS_WEIGHTS`.
 
->>> from reldp.training.config import LearningSettings
->>> relation_loss(LearningSettings(loss="hinge"), negatives="entities").pairing
-'one'
+>>> LOSS_WEIGHTS
+'loss.safetensors'
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from operator import is_not
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,8 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from reldp.errors import ConfigError, RunError
-from reldp.losses import Loss, LossBatch, make_loss
-from reldp.losses.settings import LossSettings
+from reldp.losses import Loss, LossBatch
+from reldp.losses.saved import LOSS_WEIGHTS, save
 from reldp.training.fit import refuse_compiled
 from reldp.training.loss_hash import loss_sha256
 from reldp.training.plain_values import name_of
@@ -33,12 +30,9 @@ from reldp.training.plain_values import name_of
 if TYPE_CHECKING:
     from reldp.encoders import Encoder
     from reldp.plan import PrivacyPlan
-    from reldp.training.config import LearningSettings
 
-__all__ = ["LOSS_WEIGHTS", "Objective", "default_pairing", "relation_loss", "resolve_loss"]
+__all__ = ["LOSS_WEIGHTS", "Objective"]
 
-LOSS_WEIGHTS = "loss.safetensors"
-"""The file of a loss's parameters and buffers, in the folder of the model."""
 _PREFIX = "loss."
 # What may change a layer's values or gradients without being one of its parts.
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -46,39 +40,6 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 _TRAINED: "WeakSet[Any]" = WeakSet()
 # The same of runs that are open, with the run.
 _HELD: "WeakKeyDictionary[Any, ref[Any]]" = WeakKeyDictionary()
-
-
-def relation_loss(learning: "LearningSettings", *, negatives: str) -> Any:
-    """Return the loss that the learning settings ask for."""
-    settings = asdict(learning.loss_settings(default_pairing(learning.loss, negatives)))
-    return make_loss(settings.pop("loss"), **settings)
-
-
-def default_pairing(loss: str, negatives: str) -> str:
-    """Return the pairs that a loss compares unless they are given.
-
-    InfoNCE compares all pairs of a tuple, except where negatives are public texts that nobody will
-    search; the sums over negatives compare each negative with one endpoint, as in the paper.
-    """
-    return "all" if loss == "infonce" and negatives != "public" else "one"
-
-
-def resolve_loss(loss: "str | Loss | None", plan: "PrivacyPlan") -> Loss:
-    """Return the loss of a name, InfoNCE if there is none, or the loss as it is given.
-
-    Raises:
-        ConfigError: The name is unknown, or the loss is not callable.
-    """
-    if loss is None or isinstance(loss, str):
-        name = LossSettings.loss if loss is None else loss
-        return make_loss(name, pairing=default_pairing(name, plan.negatives))
-    if isinstance(loss, type) or not callable(loss):
-        got = f"the class {loss.__name__}" if isinstance(loss, type) else type(loss).__name__
-        raise ConfigError(
-            "`loss` must be a name or a callable loss(embeddings, batch), such as a "
-            f"reldp.losses.InfoNCELoss(), got {got}."
-        )
-    return loss
 
 
 class Objective:
@@ -91,6 +52,7 @@ class Objective:
         parameters: Everything that training changes, by name; those of the loss begin with ``loss.``.
         loss_parameters: The part of them that belongs to the loss.
         start: Values of the loss's parameters before training; public.
+        num_types: Number of types of relations; 0 where they have none.
     """
 
     def __init__(self, encoder: "Encoder", loss: Loss, plan: "PrivacyPlan") -> None:
@@ -107,6 +69,7 @@ class Objective:
         self.encoder, self.loss, self.name = encoder, loss, _name(loss)
         self.splits_tuples = plan.clipping.splits_tuples
         self.num_negatives = 1 if self.splits_tuples else plan.num_negatives
+        self.num_types = plan.num_relation_types
         self.loss_parameters: dict[str, nn.Parameter] = {}
         if isinstance(loss, nn.Module):
             refuse_compiled(loss, "loss")
@@ -264,7 +227,13 @@ class Objective:
             self.loss.eval()
 
     def values(
-        self, embeddings: Tensor, endpoints: Tensor, mask: Tensor, *, by_unit: bool = False
+        self,
+        embeddings: Tensor,
+        endpoints: Tensor,
+        mask: Tensor,
+        types: Tensor | None = None,
+        *,
+        by_unit: bool = False,
     ) -> Tensor:
         """Return the loss of each clip unit, (units,).
 
@@ -272,14 +241,17 @@ class Objective:
             embeddings: Embeddings of the units' rows, (units, 2 + k, dim).
             endpoints: See `reldp.losses.LossBatch`.
             mask: See `reldp.losses.LossBatch`.
+            types: See `reldp.losses.LossBatch`.
             by_unit: Whether parameters of the loss are to have one gradient per unit.
         """
         if embeddings.dtype != torch.float64:
             embeddings = embeddings.float()
         if self._by_unit is None or not by_unit:
-            return self.checked(self.loss(embeddings, LossBatch(endpoints, mask)), len(mask))
+            batch = LossBatch(endpoints, mask, types)
+            return self.checked(self.loss(embeddings, batch), len(mask))
         count = embeddings.shape[1]  # the gradient engine deals out rows
-        repeated = (value.repeat_interleave(count, dim=0) for value in (endpoints, mask))
+        given = [value for value in (endpoints, mask, types) if value is not None]
+        repeated = (value.repeat_interleave(count, dim=0) for value in given)
         values: Tensor = self._by_unit(embeddings.flatten(0, 1), *repeated)
         return values
 
@@ -317,13 +289,10 @@ class Objective:
                 self.loss_parameters[name].copy_(value)
 
     def save(self, folder: Path) -> None:
-        """Write the encoder into a folder, and beside it the parameters and buffers of a trained loss."""
+        """Write the encoder into a folder, and beside it a trained loss."""
         self.encoder.save(folder, overwrite=True)
         if self.loss_parameters and isinstance(self.loss, nn.Module):
-            from safetensors.torch import save_file
-
-            values = {n: v.detach().cpu().contiguous() for n, v in self.loss.state_dict().items()}
-            save_file(values, folder / LOSS_WEIGHTS)
+            save(self.loss, folder)
 
 
 def _is_included(loss: Any) -> bool:
@@ -357,7 +326,10 @@ class _UnitLoss(nn.Module):
         self.loss = objective.loss
         self._checked = objective.checked
 
-    def forward(self, rows: Tensor, endpoints: Tensor, mask: Tensor) -> Tensor:
-        """Return the loss, (1,), of rows (2 + k, dim); endpoints and mask repeat in every row."""
-        values = self.loss(rows[None], LossBatch(endpoints[:1], mask[:1]))
+    def forward(
+        self, rows: Tensor, endpoints: Tensor, mask: Tensor, types: Tensor | None = None
+    ) -> Tensor:
+        """Return the loss, (1,), of rows (2 + k, dim); endpoints, mask and types repeat in every row."""
+        type_ = None if types is None else types[:1]
+        values = self.loss(rows[None], LossBatch(endpoints[:1], mask[:1], type_))
         return self._checked(values, 1)

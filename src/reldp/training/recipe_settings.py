@@ -21,15 +21,18 @@ from reldp._validate import (
     ACTIVATIONS,
     ANALYSES,
     CLIPPING_RULES,
+    DISTANCES,
     LOSSES,
     NEGATIVE_POOLS,
     NOISE_GENERATORS,
+    OBJECTIVES,
     PAIRINGS,
     POOLINGS,
     PRECISIONS,
     SCHEDULES,
     SCORES,
     SIZES,
+    TYPED_LOSSES,
     UNITS,
     default_of,
     refuse,
@@ -120,8 +123,8 @@ _DATA = {
     "drop": Setting(
         "list",
         "Kinds of invalid rows to drop and count instead of refusing the graph, among bad_features, duplicate_ids, "
-        "duplicate_relations, empty_text, extra_columns, malformed_lines, missing_ids, other_texts, relation_columns, "
-        "self_relations and unknown_ids.",
+        "duplicate_relations, empty_text, extra_columns, malformed_lines, missing_ids, missing_types, other_texts, "
+        "relation_columns, self_relations and unknown_ids.",
         default=[],
     ),
     "public_pool": Setting(
@@ -276,7 +279,11 @@ _MECHANISM = {
 }
 
 _LEARNING = {
-    "loss": Setting("text", "Loss of a tuple. Pair clipping refuses infonce.", choices=LOSSES),
+    "loss": Setting(
+        "text",
+        "Loss of a tuple. Pair clipping refuses infonce; distmult, complex and transe need relations with types.",
+        choices=(*LOSSES, *TYPED_LOSSES),
+    ),
     "score": Setting("text", "Similarity of two embeddings.", choices=SCORES),
     "temperature": Setting("number", "Divisor of every score."),
     "margin": Setting(
@@ -285,8 +292,8 @@ _LEARNING = {
     "pairing": Setting(
         "text",
         "Pairs that a relation is compared with: one per negative, both endpoints per negative, or all "
-        "pairs of a tuple. The default is all for infonce, and one for other losses and for public "
-        "negatives.",
+        "pairs of a tuple. The default is both for typed losses, all for infonce, and one for other losses "
+        "and for public negatives.",
         '"all"',
         PAIRINGS,
     ),
@@ -296,6 +303,13 @@ _LEARNING = {
         "useful alone. Costs no privacy (default: the full size only).",
         "[384, 128, 32]",
     ),
+    "objective": Setting(
+        "text",
+        "How distmult, complex and transe compare scores (default: infonce).",
+        '"logistic"',
+        OBJECTIVES,
+    ),
+    "distance": Setting("text", "Distance of transe (default: l2).", '"l1"', DISTANCES),
     "optimizer": Setting("text", "Name of an optimizer in torch.optim."),
     "optimizer_options": Setting(
         "table", "Options of the optimizer, such as { weight_decay = 0.01 }."

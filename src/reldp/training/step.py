@@ -55,12 +55,13 @@ from reldp.gradients import ClippedSum, GradientSettings, PerUnitGradients
 from reldp.gradients.cuda_graphs import MicrobatchRunner
 from reldp.gradients.microbatches import Microbatch, MicrobatchShapes, UnitInputs
 from reldp.noise import GaussianNoise, Streams, add_noise
+from reldp.training.chosen_loss import resolve_loss
 from reldp.training.config import PerformanceSettings
 from reldp.training.fit import check_fit, check_table
 from reldp.training.guard import LocalityGuard
 from reldp.training.loss_check import check_loss
 from reldp.training.margins import MAX_SUM, max_batch_units, threshold_margin
-from reldp.training.objective import Objective, resolve_loss
+from reldp.training.objective import Objective
 from reldp.training.repeatability import is_repeatable, repeatable_attention
 from reldp.training.shapes import microbatch_shapes
 from reldp.training.step_report import StepReport
@@ -121,7 +122,7 @@ class PrivateStep:
         self._check_fit(clip)
         if performance is not None:
             encoder.to(performance.device)
-        self._objective = Objective(encoder.eval(), resolve_loss(loss, plan), plan)
+        self._objective = Objective(encoder.eval(), resolve_loss(loss, plan, capped, encoder), plan)
         check_loss(self._objective)
         self._modules, self._parts = self._objective.modules(), self._objective.parts()
         self.parameters: dict[str, nn.Parameter] = self._objective.parameters
@@ -285,6 +286,7 @@ class PrivateStep:
             clip_norm=self._plan.clip_norm,
             endpoints=batch.endpoints,
             mask=batch.mask,
+            types=batch.types,
         )
         return units.take(self._rows.order(units.entities))
 
@@ -305,6 +307,7 @@ class PrivateStep:
                 mask=self._on_device(units.mask[part]),
                 thresholds=thresholds[part],
                 grid=self._plan.grid,
+                types=None if units.types is None else self._on_device(units.types[part]),
             )
             added = self._runner.run(shape, inputs)
             clipped = added if clipped is None else clipped.plus(added)
@@ -346,12 +349,9 @@ class PrivateStep:
         """Return the loss of each unit of a microbatch, (units,), from one forward pass."""
         with self._autocast(), repeatable_attention(self._encoder.device):
             embeddings = self._encoder.embed(dict(microbatch.rows))
-        units = len(microbatch.endpoints)
-        embeddings = embeddings.view(units, -1, embeddings.shape[-1])  # (units, rows, dim)
-        by_unit = self._engine is not None
-        return self._objective.values(
-            embeddings, microbatch.endpoints, microbatch.mask, by_unit=by_unit
-        )
+        given = microbatch.endpoints, microbatch.mask, microbatch.types
+        units = embeddings.view(len(given[0]), -1, embeddings.shape[-1])  # (units, rows, dim)
+        return self._objective.values(units, *given, by_unit=self._engine is not None)
 
     def _autocast(self) -> AbstractContextManager[Any]:
         if self._performance.precision == "float32":

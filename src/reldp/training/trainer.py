@@ -25,7 +25,7 @@ Public: `Trainer`, `TrainResult`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +43,20 @@ from reldp.runs.privacy_cost import privacy_cost
 from reldp.runs.run_folder import RunFolder
 from reldp.runs.session import Session, threads_of
 from reldp.training.callbacks import CallbackList, TrainingCallback
+from reldp.training.chosen_loss import (
+    recorded_settings,
+    refuse_loss_settings,
+    relation_loss,
+    resolve_loss,
+    with_defaults,
+)
 from reldp.training.config import TrainingConfig
 from reldp.training.counted_steps import BLOCK, CountedSteps, warn_about_plan
 from reldp.training.facts import TrainingFacts
 from reldp.training.fit import check_fit
 from reldp.training.loss_check import check_loss
 from reldp.training.metrics import MetricsLog, ReexecutionDiffers, progress_bar
-from reldp.training.objective import Objective, default_pairing, relation_loss, resolve_loss
+from reldp.training.objective import Objective
 from reldp.training.optimizers import (
     WeightAverage,
     learning_rate,
@@ -65,9 +72,6 @@ from reldp.training.stopping import stop_requests
 
 __all__ = ["TrainResult", "Trainer"]
 
-# Settings of the included losses; another loss has settings of its own.
-_LOSS_SETTINGS = ("loss", "score", "temperature", "margin", "pairing", "matryoshka_dims")
-
 
 @dataclass(frozen=True, kw_only=True)
 class TrainResult:
@@ -76,12 +80,14 @@ class TrainResult:
     Attributes:
         certificate: The privacy guarantee, made from the ledger.
         encoder: The trained encoder.
+        loss: The loss; trained if it has parameters.
         folder: The run folder.
         metrics: Lines of metrics.jsonl.
     """
 
     certificate: Certificate
     encoder: Encoder
+    loss: Loss
     folder: Path
     metrics: list[dict[str, Any]]
 
@@ -94,7 +100,8 @@ class Trainer:
         capped: The training graph.
         plan: The privacy plan; must fit the graph.
         loss: A name of an included loss, which takes the settings ``score``, ``temperature``, ``margin``,
-            ``pairing`` and ``matryoshka_dims``; or any callable that follows `reldp.losses.Loss`.
+            ``pairing`` and ``matryoshka_dims``, and ``objective`` and ``distance`` for typed relations; or any
+            callable that follows `reldp.losses.Loss`.
         pool: Public entities for ``negatives="public"``: another graph, texts or features.
         callbacks: Run between steps (`reldp.training.callbacks`).
         **settings: Fields of `LearningSettings`, `PerformanceSettings` and `LoggingSettings`.
@@ -115,18 +122,23 @@ class Trainer:
         self.encoder, self.capped, self.plan = encoder, capped, plan
         self._is_named = loss is None or isinstance(loss, str)
         if not self._is_named:
-            _refuse_loss_settings(settings)
+            refuse_loss_settings(settings)
         elif loss is not None:
             settings["loss"] = loss
-        self.config = _with_defaults(TrainingConfig.make(**settings), plan)
+        config = TrainingConfig.make(**settings)
+        self.config = replace(config, learning=with_defaults(config.learning, plan.negatives))
         self._callbacks = CallbackList(callbacks, log_sensitive=self.config.logging.log_sensitive)
         check_fit(capped, plan, clip=self.config.learning.clip)
         optimizer_class(self.config.learning.optimizer)
-        self._loss = (
-            relation_loss(self.config.learning, negatives=plan.negatives)
-            if self._is_named
-            else resolve_loss(loss, plan)
-        )
+        if self._is_named:
+            self._loss = relation_loss(
+                self.config.learning,
+                negatives=plan.negatives,
+                type_names=capped.type_names,
+                dim=encoder.dim,
+            )
+        else:
+            self._loss = resolve_loss(loss, plan, capped, encoder)
         self._objective = Objective(encoder, self._loss, plan)
         check_loss(self._objective)
         _check_device(self.config.performance.device)
@@ -182,6 +194,7 @@ class Trainer:
         return TrainResult(
             certificate=certificate,
             encoder=self.encoder,
+            loss=self._loss,
             folder=run.path,
             metrics=run.read_lines(run.metrics),
         )
@@ -200,21 +213,12 @@ class Trainer:
             objective=self._objective,
             capped=self.capped,
             plan=self.plan,
-            training=self._training(),
+            training=recorded_settings(self.config.learning, is_named=self._is_named),
             performance=self.config.performance,
             threads=threads,
             make_table=self._rows,
             pool=self._pool,
         )
-
-    def _training(self) -> dict[str, Any]:
-        """Return how the run learns, for its ledger; a loss that is not named there is described apart."""
-        values = asdict(self.config.learning)
-        if values["matryoshka_dims"] is None:
-            del values["matryoshka_dims"]
-        if self._is_named:
-            return values
-        return {name: value for name, value in values.items() if name not in _LOSS_SETTINGS}
 
     def _rows(self) -> Any:
         """Return the rows that steps use, made once."""
@@ -362,26 +366,6 @@ class _Loop:
             return privacy_cost(plan, "pld", min(rounded_up, plan.num_steps)).epsilon
 
         return spent
-
-
-def _with_defaults(config: TrainingConfig, plan: PrivacyPlan) -> TrainingConfig:
-    """Return the configuration with pairing and margin that are used: the ledger and a resumed run see them."""
-    learning = config.learning
-    pairing = learning.pairing or default_pairing(learning.loss, plan.negatives)
-    learning = replace(learning, pairing=pairing, matryoshka_dims=None)
-    margin = getattr(relation_loss(learning, negatives=plan.negatives), "margin", 1.0)
-    learning = replace(config.learning, pairing=pairing, margin=config.learning.margin or margin)
-    return replace(config, learning=learning)
-
-
-def _refuse_loss_settings(settings: dict[str, Any]) -> None:
-    """Refuse settings of the included losses beside another loss, which would not see them."""
-    for name in _LOSS_SETTINGS:
-        if name in settings:
-            raise ConfigError(
-                f"`{name}` must be a setting of the loss itself, got it beside a loss object. Give it to "
-                "the loss, or name one of the included losses."
-            )
 
 
 def _check_device(device: str) -> None:
