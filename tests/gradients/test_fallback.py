@@ -64,6 +64,35 @@ def test_custom_modules_equal_the_oracle() -> None:
     assert relative(clipped_sum.sums, clipped(norms, grads, thresholds)) < 1e-5
 
 
+class _Shared(nn.Module):
+    """A layer with two names, and a parameter that two layers have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.randn(4))
+        self.one = self.same = nn.Linear(4, 4)
+        self.other = nn.Linear(4, 4)
+        self.other.weight = self.one.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.other(torch.tanh(self.same(torch.tanh(self.one(x))))) * self.scale
+
+
+def test_shared_layers_and_parameters_equal_the_oracle_and_stay_whole() -> None:
+    torch.manual_seed(0)
+    model = _Shared()
+    features = torch.randn(64, 4)
+    case = Case(model, lambda numbers: model(features[numbers]))
+    numbers = torch.arange(24).view(6, 4)
+    norms, grads = oracle(case, numbers)
+    thresholds = torch.full((6,), float(norms.median()) * 1.01)
+    engine = PerUnitGradients(model)
+    for _ in range(2):
+        clipped_sum = engine.clipped_sum(lambda a, b: case.losses(numbers[a:b]), thresholds, 4)
+        assert relative(clipped_sum.sums, clipped(norms, grads, thresholds)) < 1e-5
+    assert all(isinstance(p, nn.Parameter) for p in model.one._parameters.values())
+
+
 def test_a_large_module_of_an_unknown_kind_is_refused_by_name() -> None:
     with pytest.raises(UnsupportedParameter, match=r"`gate\.scale`.*35 trainable"):
         PerUnitGradients(_Net(), GradientSettings(fallback_size=34))

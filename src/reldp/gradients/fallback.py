@@ -57,8 +57,9 @@ class FallbackSite(Site):
         def one_unit(copies: dict[str, Tensor], *rows: Tensor) -> Any:
             arguments: dict[Any, Any] = {**fixed, **dict(zip(mapped, rows, strict=True))}
             positional = tuple(arguments[i] for i in range(len(args)))
+            named = {k: arguments[k] for k in kwargs}
             out = torch.func.functional_call(
-                self.module, copies, positional, {k: arguments[k] for k in kwargs}
+                self.module, copies, positional, named, tie_weights=False
             )
             if type(out) not in (tuple, list):
                 return out
@@ -82,11 +83,18 @@ class FallbackSite(Site):
         return self._flat(out)
 
     def _copies(self) -> dict[str, Tensor]:
-        """One copy of the parameters per unit, (U, *shape) each."""
+        """One copy of the parameters per unit, (U, *shape) each.
+
+        A parameter that several layers have gets a copy in each, with one probe; a layer that has several
+        names is named once.
+        """
         copies = {}
-        for local, name in self.names.items():
-            value = self.module.get_parameter(local).detach()
-            copies[local] = (value + self.recorder.probe(name)).to(value.dtype)
+        for path, layer in self.module.named_modules():
+            for last, parameter in layer._parameters.items():
+                local = f"{path}.{last}" if path else last
+                if local in self.names and parameter is not None:
+                    value = parameter.detach()
+                    copies[local] = (value + self.recorder.probe(self.names[local])).to(value.dtype)
         return copies
 
     def _has_rows(self, key: int | str, value: Any) -> bool:
