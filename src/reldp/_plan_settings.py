@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import Any, overload
 
 from reldp._plan_suggestion import lacks_settings
-from reldp._validate import check, check_integer, check_name, check_number
+from reldp._validate import UNITS, check, check_choice, check_integer, check_name, check_number
 from reldp.clipping import ClippingRule, get_rule, is_builtin
 from reldp.errors import PlanError, RunError, UnreachableTarget
 from reldp.graph.capped import CappedGraph
@@ -28,6 +28,7 @@ __all__ = [
     "parsed_plan",
     "rate_and_batch_size",
     "rule_name",
+    "unit_for",
 ]
 
 LARGEST = 10**13
@@ -102,6 +103,26 @@ def check_capped(capped: object) -> None:
             f"`capped` must be a CappedGraph, got {type(capped).__name__}. Bound the degrees first, "
             "with graph.cap_degrees or graph.promise_degrees."
         )
+
+
+def unit_for(capped: CappedGraph, unit: str) -> str:
+    """Return the unit of privacy of a plan for a graph: where entities have owners, these are protected.
+
+    Raises:
+        PlanError: Owners are to be protected, and entities have none; or only relations, and they have some.
+    """
+    check_choice("unit", unit, UNITS, error=PlanError)
+    if capped.owners is None and unit == "owner":
+        raise PlanError(
+            "`unit` must be entity or relation for a graph without owners, got 'owner'. Add a column "
+            "'owner' to the entities."
+        )
+    if capped.owners is not None and unit == "relation":
+        raise PlanError(
+            "`unit` must be owner for a graph with owners, got 'relation'. Remove the column 'owner' if "
+            "the weaker guarantee is meant."
+        )
+    return unit if capped.owners is None else "owner"
 
 
 def check_rule(rule: ClippingRule) -> None:

@@ -13,7 +13,7 @@ Traceback (most recent call last):
 reldp.errors.PlanError: `max_degree` must be an integer of at least 1, got 0.
 >>> check_choice("unit", "entitty", UNITS, error=PlanError)
 Traceback (most recent call last):
-reldp.errors.PlanError: `unit` must be one of entity, relation, got 'entitty'. Did you mean entity?
+reldp.errors.PlanError: `unit` must be one of entity, owner, relation, got 'entitty'. Did you mean entity?
 """
 
 import math
@@ -29,7 +29,7 @@ from reldp.errors import ReldpError
 # Of a privacy plan.
 CLIPPING_RULES = ("tuple", "pair", "frequency")
 NEGATIVE_POOLS = ("entities", "unprotected", "public")
-UNITS = ("entity", "relation")
+UNITS = ("entity", "owner", "relation")
 SIZES = ("private", "declared", "public")
 PROOFS = ("replacement", "anchored")
 """The analyses that docs/theory.md proves. The first one is reported where several give the same epsilon."""

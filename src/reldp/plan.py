@@ -33,6 +33,7 @@ from reldp._plan_settings import (
     parsed_plan,
     rate_and_batch_size,
     rule_name,
+    unit_for,
 )
 from reldp._plan_suggestion import with_suggestions
 from reldp._validate import (
@@ -89,7 +90,8 @@ class PrivacyPlan:
         negatives: ``"entities"``, or a pool without protected entities: ``"unprotected"``, ``"public"``.
         pool_size: Size of the pool of negatives: num_entities for ``"entities"`` (the default there); must be given
             for other pools. `for_graph` sets it for ``"unprotected"``, except with declared sizes.
-        unit: Unit of privacy: ``"entity"``, or ``"relation"`` for the weaker relation-level guarantee (theory.md 2.3).
+        unit: Unit of privacy (theory.md 2.3): ``"entity"``; ``"owner"`` where entities have owners, which num_entities,
+            max_degree and pool_size are then about; or ``"relation"`` for the weaker relation-level guarantee.
         analysis: ``"best"``, ``"anchored"`` (theory.md 3.2) or ``"replacement"`` (3.1).
         clip_norm: C: scales gradients and noise alike and never changes epsilon.
         noise_multiplier: sigma: standard deviation of the noise divided by clip_norm.
@@ -167,11 +169,11 @@ class PrivacyPlan:
         """What one step does, for an accountant (theory.md 2.3 for units and pools)."""
         from reldp.accounting.events import CoupledStep
 
-        protected_pool = self.negatives == "entities" and self.unit == "entity"
+        protected_pool = self.negatives == "entities" and self.unit != "relation"
         return CoupledStep(
             num_relations=self.num_relations,
             pool_size=self.pool_size,
-            max_degree=self.max_degree if self.unit == "entity" else 1,
+            max_degree=self.max_degree if self.unit != "relation" else 1,
             num_negatives=self.num_negatives if protected_pool else 0,
             sample_rate=self.sample_rate,
             noise_multiplier=self.noise_multiplier,
@@ -330,6 +332,7 @@ class PrivacyPlan:
         """
         check_graph_settings([field.name for field in fields(cls)], settings, target_epsilon)
         check_capped(capped)
+        settings["unit"] = unit_for(capped, settings.get("unit", "entity"))
         bounds = bounds_for(
             capped,
             sizes=sizes,
@@ -337,7 +340,7 @@ class PrivacyPlan:
             max_relations=max_relations,
             target_epsilon=target_epsilon,
             delta=settings.get("delta"),
-            unit=settings.get("unit", "entity"),
+            unit=settings["unit"],
             folder=sizes_folder,
         )
         if settings.get("negatives") == "unprotected":

@@ -106,6 +106,8 @@ def _new_entities(graph: EntityGraph, count: int, rng: np.random.Generator) -> A
         drawn *= length / np.linalg.norm(drawn, axis=1, keepdims=True)
         columns["features"] = vectors(drawn.astype(np.float32))
     columns["protected"] = pa.array(np.ones(count, dtype=bool))
+    if "owner" in graph.columns:  # every canary, and every partner, is its own owner
+        columns["owner"] = pa.nulls(count, graph.entities.column("owner").type)
     return pa.table(columns)
 
 
@@ -133,10 +135,15 @@ def _joined(
     import pyarrow as pa
 
     entities, relations = graph.to_arrow()
-    names = [name for name in ("id", "text", "features") if name in entities.column_names]
+    names = [name for name in ("id", "text", "features", "owner") if name in entities.column_names]
     entities_table = entities.select(names).append_column("protected", pa.array(graph.protected))
     new = made.take(pa.array(order)).select([*names, "protected"])
     both = pa.concat_tables([entities_table, new.cast(entities_table.schema)])
     added = _relations(made, pairs)
-    endpoints = relations.select(["source", "target"])
-    return EntityGraph.from_arrow(both, pa.concat_tables([endpoints, added.cast(endpoints.schema)]))
+    if graph.relation_types is not None:
+        types = pa.array([graph.type_names[i % len(graph.type_names)] for i in range(len(pairs))])
+        added = added.append_column("type", types.cast(pa.string()))
+    joined = EntityGraph.from_arrow(
+        both, pa.concat_tables([relations, added.cast(relations.schema)])
+    )
+    return joined if graph.relation_types is None else joined.with_types(graph.type_names)

@@ -134,6 +134,7 @@ def _stress_plan(plan: PrivacyPlan, **settings: object) -> PrivacyPlan:
         "num_negatives": plan.num_negatives,
         "clipping": plan.clipping,
         "clip_norm": plan.clip_norm,
+        "unit": "owner" if plan.unit == "owner" else "entity",
         **settings,
     }
     return PrivacyPlan(**values)  # type: ignore[arg-type]  # one dictionary of several types

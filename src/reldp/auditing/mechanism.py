@@ -195,7 +195,7 @@ def _touching(
     if graph is pair.without_entity:  # where the same number may mean an entity of a public pool
         return np.zeros(units.num_units, dtype=np.bool_)
     if pair.entity is not None:
-        return np.asarray((units.entities == pair.entity).any(axis=1))
+        return np.asarray(pair.holds(units.entities).any(axis=1))
     return np.asarray(flat.relation_ids[units.tuple_index] == pair.relation)
 
 

@@ -23,8 +23,9 @@ from reldp.errors import PlanError
 from reldp.graph import CappedGraph, EntityGraph
 from reldp.plan import PrivacyPlan
 
-__all__ = ["NeighborPair", "pair_from_relations", "relation_pair", "worst_pair"]
+__all__ = ["NeighborPair", "num_owned", "pair_from_relations", "relation_pair", "worst_pair"]
 
+_NUM_OWNED = 3
 _MAX_RELATIONS = 20_000_000
 
 
@@ -35,14 +36,22 @@ class NeighborPair:
     Attributes:
         with_entity: The graph with it.
         without_entity: The graph without it.
-        entity: Index of the entity in the larger graph, its last; None when the unit is a relation.
-        relation: Index of the relation in the larger graph, its last; None when the unit is an entity.
+        entity: Index of the entity in the larger graph, its last; the first entity of the owner when the unit is an
+            owner; None when it is a relation.
+        relation: Index of the relation in the larger graph, its last; None when the unit is an entity or owner.
+        num_owned: Number of entities of the owner, the last ones; 1 when the unit is an entity.
     """
 
     with_entity: CappedGraph
     without_entity: CappedGraph
     entity: int | None
     relation: int | None = None
+    num_owned: int = 1
+
+    def holds(self, entities: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return which entities of the larger graph are the one that the pair differs in, or its owner's."""
+        assert self.entity is not None, "the unit is an entity or an owner"
+        return (entities >= self.entity) & (entities < self.entity + self.num_owned)
 
 
 def _graph(
@@ -50,12 +59,17 @@ def _graph(
     relations: npt.NDArray[np.int64],
     protected: npt.NDArray[np.bool_],
     max_degree: int,
+    num_owned: int = 1,
+    *,
+    owners: bool = False,
 ) -> CappedGraph:
-    """Return a graph of numbered entities without texts worth reading."""
+    """Return a graph of numbered entities without texts worth reading; the last `num_owned` have one owner."""
     import pyarrow as pa
 
     ids = np.arange(num_entities)
     entities = {"id": ids, "text": np.char.mod("%d", ids), "protected": protected}
+    if owners:
+        entities["owner"] = np.minimum(ids, num_entities - num_owned)
     endpoints = {"source": relations[:, 0], "target": relations[:, 1]}
     graph = EntityGraph.from_arrow(
         pa.table({name: pa.array(column) for name, column in entities.items()}),
@@ -71,25 +85,35 @@ def pair_from_relations(
     num_entities: int,
     max_degree: int,
     unprotected: int = 0,
+    num_owned: int | None = None,
 ) -> NeighborPair:
     """Return a pair from given relations among others and the entity's partners.
 
     Args:
         relations: Relations among entities 0 .. n-2.
         entity_relations: Partners of the entity, which is number n-1.
-        num_entities: n, the entity included.
+        num_entities: n, the entity included; the number of owners with `num_owned`.
         max_degree: K, which every protected entity must obey.
         unprotected: How many of the others, from 0 on, are promised nothing.
+        num_owned: Number of entities n-1, n, ... that the owner in question has, where the unit is an owner: they
+            take turns in its relations. All others own themselves.
     """
     other_relations = np.asarray(relations, dtype=np.int64).reshape(-1, 2)
-    entity = num_entities - 1
-    entity_pairs = np.array([(entity, partner) for partner in entity_relations], dtype=np.int64)
-    protected = np.arange(num_entities) >= unprotected
+    entity, owned = num_entities - 1, num_owned or 1
+    entity_pairs = np.array(
+        [(entity + i % owned, partner) for i, partner in enumerate(entity_relations)],
+        dtype=np.int64,
+    )
+    protected = np.arange(entity + owned) >= unprotected
     both = np.concatenate([other_relations, entity_pairs.reshape(-1, 2)])
+    owners = num_owned is not None
     return NeighborPair(
-        with_entity=_graph(num_entities, both, protected, max_degree),
-        without_entity=_graph(num_entities - 1, other_relations, protected[:-1], max_degree),
+        with_entity=_graph(entity + owned, both, protected, max_degree, owned, owners=owners),
+        without_entity=_graph(
+            entity, other_relations, protected[:entity], max_degree, owners=owners
+        ),
         entity=entity,
+        num_owned=owned,
     )
 
 
@@ -135,7 +159,13 @@ def worst_pair(plan: PrivacyPlan) -> NeighborPair:
         num_entities=n,
         max_degree=degree,
         unprotected=unprotected,
+        num_owned=num_owned(plan),
     )
+
+
+def num_owned(plan: PrivacyPlan) -> int | None:
+    """Return how many entities the owner in question has: some, where the unit is an owner."""
+    return _NUM_OWNED if plan.unit == "owner" else None
 
 
 def relation_pair(

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from reldp.auditing.neighbors import num_owned
 from reldp.auditing.roles import Roles, crowded_pair, matched_pair, vectors
 from reldp.noise.streams import Streams
 from reldp.plan import PrivacyPlan
@@ -129,6 +130,7 @@ def _roles(plan: PrivacyPlan, graph: str) -> Roles:
         num_entities=plan.num_entities,
         num_relations=plan.num_relations,
         max_degree=plan.max_degree,
+        num_owned=num_owned(plan),
     )
 
 

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reldp.auditing.designs import OPPOSING_ELSEWHERE, ZERO_ELSEWHERE
-from reldp.auditing.neighbors import NeighborPair, pair_from_relations, relation_pair
+from reldp.auditing.neighbors import NeighborPair, num_owned, pair_from_relations, relation_pair
 from reldp.errors import PlanError
 from reldp.plan import PrivacyPlan
 
@@ -77,7 +77,7 @@ def crowded_pair(plan: PrivacyPlan) -> Roles:
         PlanError: The plan's sizes form no graph without repeated relations.
     """
     n, degree = plan.num_entities, plan.max_degree
-    num_others = n - 1 if plan.unit == "entity" else n
+    num_others = n if plan.unit == "relation" else n - 1
     unprotected = min(plan.pool_size, num_others) if plan.negatives == "unprotected" else num_others
     relations = _crowd(plan.num_relations)
     num_hubs = int(relations.max()) + 1
@@ -94,6 +94,7 @@ def crowded_pair(plan: PrivacyPlan) -> Roles:
         num_entities=n,
         max_degree=degree,
         unprotected=unprotected,
+        num_owned=num_owned(plan),
     )
     return _roles(
         pair, np.arange(num_others - degree, num_others), relations, np.ones(num_hubs, np.int64)
@@ -111,7 +112,9 @@ def _for_relation(plan: PrivacyPlan, relations: IntArray, num_hubs: int, unprote
     return _roles(pair, np.array([n - 2]), relations, np.ones(num_hubs, np.int64))
 
 
-def matched_pair(*, num_entities: int, num_relations: int, max_degree: int) -> Roles:
+def matched_pair(
+    *, num_entities: int, num_relations: int, max_degree: int, num_owned: int | None = None
+) -> Roles:
     """Graphs whose other relations share no endpoint, each with a dimension of its own while there are some."""
     relations = np.arange(2 * num_relations, dtype=np.int64).reshape(-1, 2)
     partners = np.arange(num_entities - 1 - max_degree, num_entities - 1)
@@ -121,6 +124,7 @@ def matched_pair(*, num_entities: int, num_relations: int, max_degree: int) -> R
         num_entities=num_entities,
         max_degree=max_degree,
         unprotected=num_entities - 1,
+        num_owned=num_owned,
     )
     return _roles(
         pair, partners, relations, 1 + np.repeat(np.arange(num_relations), 2) % _MAX_DIMENSIONS
@@ -157,6 +161,7 @@ def vectors(roles: Roles, design: str, *, present: bool, clip_norm: float) -> tu
     if by_relation:
         moving[graph.num_entities - 1, 0] = _LONG * clip_norm
     elif present:
-        moving[pair.entity, 0] = _LONG * clip_norm
-        still[pair.entity, 1:] = _LEAK if hub_gradient else 0.0
+        owned = pair.holds(np.arange(graph.num_entities))
+        moving[owned, 0] = _LONG * clip_norm
+        still[owned, 1:] = _LEAK if hub_gradient else 0.0
     return moving, still

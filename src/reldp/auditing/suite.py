@@ -158,7 +158,7 @@ def _reporter(progress: Progress | None, stage: str) -> Callable[[int, int], Non
 
 def _search(plan: PrivacyPlan) -> Finding | None:
     """Search for a batch that contradicts the clipping rule's stated sensitivity."""
-    if plan.unit != "entity":
+    if plan.unit == "relation":
         return None
     return search_neighbors(
         plan.clipping,

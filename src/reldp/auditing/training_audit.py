@@ -127,9 +127,9 @@ def audit_training(
         seed: Seed of the random draws and names.
         confidence: Probability with which all bounds hold together.
     """
-    if plan.unit != "entity" or plan.noise_multiplier == 0:
+    if plan.unit == "relation" or plan.noise_multiplier == 0:
         raise InputError(
-            "`plan` must protect entities with noise for this audit, "
+            "`plan` must protect entities or owners with noise for this audit, "
             f"got unit {plan.unit!r} and noise {plan.noise_multiplier!r}."
         )
     if not 0.5 <= confidence < 1:
@@ -158,13 +158,13 @@ def _copy_of(plan: PrivacyPlan, capped: CappedGraph, more_relations: int) -> Pri
         wider = {"num_relations": plan.num_relations + more_relations}
         return PrivacyPlan.from_dict({**plan.to_dict(), **wider})
     sizes: dict[str, Any] = {
-        "num_entities": capped.num_entities,
+        "num_entities": capped.num_units,
         "num_relations": capped.num_relations,
     }
     if plan.negatives == "entities":
-        sizes["pool_size"] = capped.num_entities
+        sizes["pool_size"] = capped.num_units
     if plan.negatives == "unprotected":
-        sizes["pool_size"] = int(np.count_nonzero(~capped.protected))
+        sizes["pool_size"] = int(np.count_nonzero(~capped.protected_units))
     return PrivacyPlan.from_dict({**plan.to_dict(), **sizes})
 
 

@@ -175,6 +175,8 @@ def _facts(name: str, report: "GraphInspection") -> Table:
     )
     table.add_row("graph", name)
     table.add_row("entities", f"{report.num_entities:,}, {protected}")
+    if report.num_owners is not None:
+        table.add_row("owners", f"{report.num_owners:,}: the unit of privacy")
     table.add_row("relations", f"{report.num_relations:,}")
     if report.types is not None:
         table.add_row("types", _types(report.types, declared=bool(record["relation_types"])))
@@ -216,6 +218,11 @@ def _duplicates(report: "GraphInspection") -> str:
     )
 
 
+def _unit(report: "GraphInspection") -> str:
+    """Return whose degrees are counted."""
+    return "entity" if report.num_owners is None else "owner"
+
+
 def _section(title: str, body: RenderableType) -> Group:
     return Group(Text(), Text(title, style="bold"), Padding(body, (0, 0, 0, 2), expand=False))
 
@@ -233,7 +240,7 @@ def _histogram(report: "GraphInspection") -> Group:
         picture = "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
         table.add_row(bar.label, f"{bar.num_entities:,}", Text(picture, style="cyan"))
     title = (
-        f"Relations per entity: median {degrees.median:,.0f}, mean {degrees.mean:,.1f}, "
+        f"Relations per {_unit(report)}: median {degrees.median:,.0f}, mean {degrees.mean:,.1f}, "
         f"largest {degrees.largest:,}"
     )
     return _section(title, table)
@@ -253,7 +260,8 @@ def _grid(*headers: str) -> Table:
 
 
 def _caps(report: "GraphInspection") -> Group:
-    table = _grid("max degree", "relations kept", "share", "entities above", "entities left alone")
+    units = "entities" if report.num_owners is None else "owners"
+    table = _grid("max degree", "relations kept", "share", f"{units} above", "entities left alone")
     for cap in report.caps:
         table.add_row(
             f"{cap.max_degree}",
@@ -264,9 +272,9 @@ def _caps(report: "GraphInspection") -> Group:
         )
     largest = report.degrees.largest_protected
     hint = (
-        f"The largest degree of a protected entity is {largest}. If a rule of your domain bounds the degree, use "
-        "promise_degrees with that bound: the guarantee then covers the raw graph. It needs more noise than a "
-        "smaller cap."
+        f"The largest degree of a protected {_unit(report)} is {largest}. If a rule of your domain bounds the "
+        "degree, use promise_degrees with that bound: the guarantee then covers the raw graph. It needs more noise "
+        "than a smaller cap."
     )
     hints = [] if report.caps[-1].num_over else [Text(hint)]
     return _section("What capping keeps", Group(table, *hints, Text(_FIXED_DEGREE)))

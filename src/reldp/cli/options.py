@@ -190,7 +190,8 @@ _FLAGS: tuple[tuple[str, Any, str, str | None, str], ...] = (
         Word(UNITS),
         _MECHANISM,
         None,
-        "Unit of privacy: an entity with all its relations, or a single relation.",
+        "Unit of privacy: an entity with all its relations, an owner with all its entities and their relations, or a "
+        "single relation.",
     ),
     (
         "analysis",

@@ -127,9 +127,14 @@ def guarantee(plan: "PrivacyPlan", cost: "PrivacyCost") -> str:
             f"Proven: training is {pair}-differentially private for any one relation. This is weaker than "
             "protecting an entity, whose relations together may reveal it."
         )
+    who = (
+        "owner together with all its entities and"
+        if plan.unit == "owner"
+        else "entity together with"
+    )
     return (
-        f"Proven: training is {pair}-differentially private for any one protected entity together with "
-        f"all its relations, at most {plan.max_degree}, in the capped graph."
+        f"Proven: training is {pair}-differentially private for any one protected {who} "
+        f"all {'their' if plan.unit == 'owner' else 'its'} relations, at most {plan.max_degree}, in the capped graph."
     )
 
 
@@ -149,14 +154,20 @@ def _facts(plan: "PrivacyPlan", cost: "PrivacyCost") -> list[tuple[str, str]]:
             f"{plan.expected_batch_size:,.6g} relations expected, each sampled at rate {rate}",
         ),
         ("negatives", f"{plan.num_negatives} per relation, from {_POOL_LABELS[plan.negatives]}"),
-        ("graph", f"{plan.num_entities:,} entities, {plan.num_relations:,} relations"),
+        ("graph", f"{plan.num_entities:,} {_units(plan)}, {plan.num_relations:,} relations"),
         ("unit of privacy", _unit(plan)),
     ]
+
+
+def _units(plan: "PrivacyPlan") -> str:
+    return "owners" if plan.unit == "owner" else "entities"
 
 
 def _unit(plan: "PrivacyPlan") -> str:
     if plan.unit == "relation":
         return "one relation"
+    if plan.unit == "owner":
+        return f"one owner, its entities and their relations, at most {plan.max_degree:,}"
     return f"one entity and its relations, at most {plan.max_degree:,}"
 
 
@@ -192,7 +203,7 @@ def print_comparison(plan: "PrivacyPlan", rows: list["RuleCost"], as_json: bool)
         table.add_row(row.clipping, row.analysis, row.accountant, noise, epsilon, remark)
     print_table(
         table,
-        f"{plan.num_entities:,} entities, {plan.num_relations:,} relations, at most {plan.max_degree} each, "
+        f"{plan.num_entities:,} {_units(plan)}, {plan.num_relations:,} relations, at most {plan.max_degree} each, "
         f"{plan.num_negatives} negatives, rate {plan.sample_rate:g}, {plan.num_steps:,} steps, "
         f"delta {round_up(plan.delta)}.",
         "All rows have the same noise per tuple. The frequency rule clips a tuple to half of the clip norm, so its "

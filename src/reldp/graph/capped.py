@@ -23,12 +23,15 @@ import numpy.typing as npt
 
 from reldp.errors import GraphError
 from reldp.graph.capping import degrees, read_only
+from reldp.graph.owners import unit_degrees
 from reldp.graph.relation_types import check_types
 
 if TYPE_CHECKING:
     from reldp.graph.entity_graph import EntityGraph
 
 __all__ = ["CappedGraph", "CappingReport"]
+
+_UNITS = {"entity": "entities", "owner": "owners"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +40,12 @@ class CappingReport:
 
     Attributes:
         max_degree: The bound.
-        num_protected: How many entities it holds for.
+        num_protected: How many entities, or owners, it holds for.
         num_relations_before: Relations of the graph.
         num_relations: Relations kept.
-        num_over: Protected entities that had more relations than the bound.
-        largest_degree_before: The largest degree of a protected entity in the graph.
+        num_over: How many of them had more relations than the bound.
+        largest_degree_before: The largest degree of one of them in the graph.
+        unit: "entity", or "owner" where entities have owners.
     """
 
     max_degree: int
@@ -50,11 +54,12 @@ class CappingReport:
     num_relations: int
     num_over: int
     largest_degree_before: int
+    unit: str = "entity"
 
     @classmethod
     def compare(cls, graph: "EntityGraph", num_relations: int, max_degree: int) -> "CappingReport":
         """Return the counts for a graph of which so many relations are left at a bound."""
-        protected_degrees = graph.degrees[graph.protected]
+        protected_degrees = graph.owner_degrees[graph.protected_owners]
         return cls(
             max_degree=max_degree,
             num_protected=len(protected_degrees),
@@ -62,6 +67,7 @@ class CappingReport:
             num_relations=num_relations,
             num_over=int(np.count_nonzero(protected_degrees > max_degree)),
             largest_degree_before=int(protected_degrees.max(initial=0)),
+            unit="entity" if graph.owners is None else "owner",
         )
 
     @property
@@ -76,13 +82,16 @@ class CappingReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values."""
-        return asdict(self) | {"num_dropped": self.num_dropped, "kept_share": self.kept_share}
+        values = asdict(self) | {"num_dropped": self.num_dropped, "kept_share": self.kept_share}
+        if self.unit == "entity":
+            del values["unit"]
+        return values
 
     def __str__(self) -> str:
         return (
             f"kept {self.num_relations:,} of {self.num_relations_before:,} relations "
             f"({self.kept_share:.1%}) at max_degree {self.max_degree}; {self.num_over:,} of "
-            f"{self.num_protected:,} protected entities had more, "
+            f"{self.num_protected:,} protected {_UNITS[self.unit]} had more, "
             f"the largest {self.largest_degree_before:,}"
         )
 
@@ -95,7 +104,7 @@ class CappedGraph:
         graph: The graph it came from: entities, text, features.
         relations: (m, 2) int64, read-only: the relations that are left, as entity indices.
         relation_types: (m,) int32, read-only: their types, as indices of `type_names`; None without types.
-        max_degree: No protected entity has more relations than this.
+        max_degree: No protected entity, or owner where entities have owners, has more relations.
         degree_bound: "capped" or "promised".
         report: Counts before and after capping.
     """
@@ -112,10 +121,16 @@ class CappedGraph:
             raise GraphError(
                 f"`degree_bound` must be 'capped' or 'promised', got {self.degree_bound!r}."
             )
-        largest = degrees(self.relations, self.num_entities)[self.protected].max(initial=0)
+        counts = (
+            degrees(self.relations, self.num_entities)
+            if self.owners is None
+            else unit_degrees(self.relations, self.owners)
+        )
+        largest = counts[self.graph.protected_owners].max(initial=0)
         if largest > self.max_degree:
+            unit = "entity" if self.owners is None else "owner"
             raise GraphError(
-                f"`max_degree` must bound every protected entity's degree, got "
+                f"`max_degree` must bound every protected {unit}'s degree, got "
                 f"{self.max_degree} and a degree of {largest}. Use EntityGraph.cap_degrees."
             )
         if (self.relation_types is None) != (self.graph.relation_types is None):
@@ -137,6 +152,21 @@ class CappedGraph:
     def num_entities(self) -> int:
         """Number of entities, with or without relations."""
         return self.graph.num_entities
+
+    @property
+    def owners(self) -> npt.NDArray[np.int64] | None:
+        """(n,) int64, read-only: number of each entity's owner; None where entities have none."""
+        return self.graph.owners
+
+    @property
+    def num_units(self) -> int:
+        """Number of units of privacy: of owners where entities have owners, else of entities."""
+        return int(self.graph.num_owners)
+
+    @property
+    def protected_units(self) -> npt.NDArray[np.bool_]:
+        """(units,) bool, read-only: which units of privacy are protected."""
+        return self.graph.protected_owners
 
     @property
     def num_relations(self) -> int:
@@ -180,7 +210,8 @@ class CappedGraph:
 
     def __repr__(self) -> str:
         types = "" if self.relation_types is None else f" of {len(self.type_names)} types"
+        owners = "" if self.owners is None else f" of {self.num_units:,} owners"
         return (
-            f"CappedGraph({self.num_entities:,} entities, {self.num_relations:,} relations{types}, "
+            f"CappedGraph({self.num_entities:,} entities{owners}, {self.num_relations:,} relations{types}, "
             f"max_degree={self.max_degree}, {self.degree_bound})"
         )

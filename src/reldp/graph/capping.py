@@ -3,7 +3,8 @@
 Relations are taken in the order of a keyed hash of their two ids (and of type and direction where
 they have a type) and kept while both endpoints have room. A relation therefore keeps its priority
 whatever else is in the graph and in whatever order rows come, and the result is maximal: no dropped
-relation could be put back. Unprotected entities always have room.
+relation could be put back. Unprotected entities always have room. Where entities have owners, it is
+owners that have room, and a relation between two entities of one owner takes one place.
 
 The loop below *is* the sequential greedy algorithm. It is fast because numpy removes beforehand the
 relations that no cap can touch, and block by block those with an endpoint that is already full.
@@ -22,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reldp.graph.keyed_hash import entity_digests, priority_order
+from reldp.graph.owners import unit_degrees
 
 __all__ = ["degrees", "kept_relations", "read_only"]
 
@@ -61,31 +63,35 @@ def kept_relations(
     *,
     types: npt.NDArray[np.int32] | None = None,
     type_names: tuple[str, ...] = (),
+    owners: npt.NDArray[np.int64] | None = None,
 ) -> npt.NDArray[np.bool_]:
     """Return which relations the sequential greedy algorithm keeps.
 
     Args:
         ids: Arrow array of the n entities' ids.
         relations: (m, 2) entity indices.
-        protected: (n,) bool: the entities whose degree is bounded.
+        protected: (n,) bool: the entities, or the owners where there are some, whose degree is bounded.
         max_degree: The bound, at least 1.
         seed: Key of the hash that orders relations.
         types: (m,) codes of the relations' types, if they have some.
         type_names: The names that the codes stand for.
+        owners: (n,) number of each entity's owner, if entities have owners.
 
     Returns:
         (m,) bool.
     """
-    over = protected & (degrees(relations, len(protected)) > max_degree)
-    contested = np.flatnonzero(over[relations[:, 0]] | over[relations[:, 1]])
+    units = relations if owners is None else owners[relations]  # (m, 2)
+    counts = degrees(units, len(protected)) if owners is None else unit_degrees(relations, owners)
+    over = protected & (counts > max_degree)
+    contested = np.flatnonzero(over[units[:, 0]] | over[units[:, 1]])
     pairs = relations[contested]
     kinds = None if types is None else _type_digests(type_names, types[contested], seed)
     order = priority_order(_digests_of(ids, pairs, seed), pairs, kinds)
-    # An entity at or below the bound never runs out of room, so only the others are counted.
+    # A unit at or below the bound never runs out of room, so only the others are counted.
     room = np.where(over, max_degree, np.iinfo(np.int64).max)
     mask = np.ones(len(relations), dtype=bool)
     mask[contested] = False
-    mask[contested[order[_fill(pairs[order], room)]]] = True
+    mask[contested[order[_fill(units[contested][order], room)]]] = True
     return mask
 
 
@@ -129,8 +135,9 @@ def _fill(relations: npt.NDArray[np.int64], room: npt.NDArray[np.int64]) -> npt.
                 continue
             accepted.append(row)
             left[one] -= 1
-            left[other] -= 1
             full[one] = left[one] == 0
-            full[other] = left[other] == 0
+            if one != other:
+                left[other] -= 1
+                full[other] = left[other] == 0
         accepted_blocks.append(np.array(accepted, dtype=np.intp))
     return np.concatenate(accepted_blocks)

@@ -49,6 +49,7 @@ class Conversions:
         text: Sequence[str] | None = None,
         features: Any = None,
         protected: Sequence[bool] | None = None,
+        owner: Sequence[Any] | None = None,
         types: Sequence[str] | None = None,
         drop: Iterable[str] = (),
         record: "GraphRecord | None" = None,
@@ -62,6 +63,7 @@ class Conversions:
             text: One text per entity.
             features: (n, d) numbers.
             protected: Whether each entity is protected; all are by default.
+            owner: Owner of each entity, None for an entity that is its own.
             types: One type per relation; then a relation leads from its first id to its second.
             drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`).
             record: Where the data comes from.
@@ -75,6 +77,8 @@ class Conversions:
                 columns["features"] = vectors(features)
             if protected is not None:
                 columns["protected"] = pa.array(protected, pa.bool_())
+            if owner is not None:
+                columns["owner"] = pa.array(owner)
             table = pa.table(columns)
         with guarded("relations", show_ids=show_ids):
             kind = columns["id"].type

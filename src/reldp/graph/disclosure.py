@@ -31,7 +31,7 @@ __all__ = [
     "type_words",
 ]
 
-KNOWN_COLUMNS = ("id", "text", "features", "protected", "source", "target", "type")
+KNOWN_COLUMNS = ("id", "text", "features", "protected", "owner", "source", "target", "type")
 SHOW_HINT = "Set `show_ids` to see the ids here."
 
 _MAX_NAMES = 8

@@ -51,8 +51,8 @@ class EntityGraph(Conversions, Bounding):
     """A graph of entities, made by `read` and the `from_...`, which check everything.
 
     Attributes:
-        entities: Arrow table: `id`, then `text`, `features`, `protected` where given, then further
-            columns.
+        entities: Arrow table: `id`, then `text`, `features`, `protected`, `owner` where given, then
+            further columns.
         relations: (m, 2) int64, read-only: entity indices. Without types each pair once, no
             direction; with types source and target, each (source, type, target) once.
         record: Where the graph comes from and what was left out.
@@ -138,8 +138,8 @@ class EntityGraph(Conversions, Bounding):
         """Return a graph from two tables: of pyarrow, Polars, Hugging Face datasets, DuckDB.
 
         Args:
-            entities: Columns `id`, `text` and/or `features`, optionally `protected`, and further
-                ones; as pyarrow or pandas table, as dataset, as dictionary of columns, or as
+            entities: Columns `id`, `text` and/or `features`, optionally `protected`, `owner`, and
+                further ones; as pyarrow or pandas table, as dataset, as dictionary of columns, or as
                 anything with `__arrow_c_stream__`.
             relations: Columns `source` and `target`, ids of entities, and optionally `type`.
             drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`).
@@ -369,7 +369,8 @@ class EntityGraph(Conversions, Bounding):
     def __repr__(self) -> str:
         kinds = [name for name in ("text", "features") if name in self.columns]
         types = "" if self.relation_types is None else f" of {len(self.type_names)} types"
+        owners = "" if self.owners is None else f" of {self.num_owners:,} owners"
         return (
-            f"EntityGraph({self.num_entities:,} entities, {self.num_relations:,} relations{types}, "
+            f"EntityGraph({self.num_entities:,} entities{owners}, {self.num_relations:,} relations{types}, "
             f"{' and '.join(kinds)})"
         )

@@ -56,7 +56,7 @@ class DegreeBar:
 
 @dataclass(frozen=True, kw_only=True)
 class DegreeSummary:
-    """Degrees of all entities.
+    """Degrees of all entities, or of all owners where entities have owners.
 
     Attributes:
         median: The middle degree.
@@ -129,6 +129,7 @@ class GraphInspection:
         derived: Signs that features were derived from relations, or None without features.
         record: The graph's record, as plain values.
         types: Number of relations of each type, or None without types.
+        num_owners: Owners of entities, or None without owners. Degrees and bounds are then about owners.
     """
 
     num_entities: int
@@ -142,6 +143,7 @@ class GraphInspection:
     derived: DerivedFeatures | None
     record: dict[str, Any]
     types: dict[str, int] | None = None
+    num_owners: int | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -167,12 +169,12 @@ def _bars(counts: npt.NDArray[np.int64]) -> tuple[DegreeBar, ...]:
 
 
 def _degree_summary(graph: EntityGraph) -> DegreeSummary:
-    counts = graph.degrees
+    counts = graph.owner_degrees
     return DegreeSummary(
         median=float(np.median(counts)),
         mean=float(counts.mean()),
         largest=int(counts.max(initial=0)),
-        largest_protected=int(counts[graph.protected].max(initial=0)),
+        largest_protected=int(counts[graph.protected_owners].max(initial=0)),
         num_isolated=int((counts == 0).sum()),
         bars=_bars(counts),
     )
@@ -282,4 +284,5 @@ def inspect_graph(
         derived=None if graph.features is None else find_derived(graph),
         record=asdict(graph.record),
         types=_type_counts(graph),
+        num_owners=None if graph.owners is None else graph.num_owners,
     )

@@ -114,8 +114,8 @@ class Release:
 
 
 def num_unprotected(capped: "CappedGraph") -> int:
-    """Return how many entities are unprotected; removing a protected entity does not change it."""
-    return int((~capped.protected).sum())
+    """Return how many units are unprotected; removing a protected one does not change it."""
+    return int((~capped.protected_units).sum())
 
 
 def release_target(target: float | None) -> Fraction:
@@ -128,7 +128,7 @@ def release_target(target: float | None) -> Fraction:
 
 def draw_release(capped: "CappedGraph", target: Fraction, delta: float | None) -> Release:
     """Draw both stages of a release."""
-    n, m, degree = capped.num_entities, capped.num_relations, capped.max_degree
+    n, m, degree = capped.num_units, capped.num_relations, capped.max_degree
     coarse = max(1, math.floor(target * COARSE * BILLION))
     rate = Fraction(coarse, BILLION)
     about_n = n + discrete_laplace(rate)
@@ -151,7 +151,7 @@ def expected_epsilon(capped: "CappedGraph", target_epsilon: float | None) -> flo
     """Return about what a release of a graph would cost; sensitive, it follows from the exact sizes."""
     target = release_target(target_epsilon)
     coarse = max(1, math.floor(target * COARSE * BILLION))
-    sizes = capped.num_entities, capped.num_relations
+    sizes = capped.num_units, capped.num_relations
     rate = Fraction(coarse, BILLION)
     rate_n, rate_m, _ = _fine_stage(*sizes, capped.max_degree, rate, target, None)
     return _rounded_up(Fraction(2 * coarse + rate_n + rate_m, BILLION))

@@ -13,7 +13,8 @@ shown to others.
 
     n_low  = n + dLap(1 / e_n) - ceil(ln(1 / d0) / e_n)       m_high = m + dLap(K / e_m) + ceil(K ln(1 / d0) / e_m)
 
-`size_release` draws them and states their cost.
+`size_release` draws them and states their cost. Where entities have owners, n counts owners: neighbors differ in
+one owner, and the number of entities is never used.
 
 Public: `SizeBounds`, `bounds_for`, `has_release`.
 
@@ -119,7 +120,7 @@ def bounds_for(
         target_epsilon: Epsilon that a private release should cost least at. Ignored if the graph has a release.
         delta: A delta that was chosen without looking at the graph, if any; the release then fails with far
             smaller probability. Ignored if the graph has a release.
-        unit: ``"entity"`` or ``"relation"``; one relation changes only the number of relations, and by one.
+        unit: ``"entity"``, ``"owner"`` or ``"relation"``; one relation changes only the number of relations, by one.
         folder: The folder that the graph was read from; a private release is stored there and in the user's state
             folder.
 
@@ -132,7 +133,7 @@ def bounds_for(
         raise PlanError(f"`{name}` must be given for declared sizes only, got sizes {sizes!r}.")
     if sizes == "public":
         return SizeBounds(
-            min_entities=capped.num_entities,
+            min_entities=capped.num_units,
             max_relations=capped.num_relations,
             source="public",
             min_unprotected=num_unprotected(capped),
@@ -181,7 +182,7 @@ def _declared(
 ) -> SizeBounds:
     least = _declared_bound("min_entities", min_entities)
     largest = _declared_bound("max_relations", max_relations)
-    if capped.num_entities < least:
+    if capped.num_units < least:
         raise PlanError(_outside("min_entities", "at most the number of entities"))
     if capped.num_relations > largest:
         raise PlanError(_outside("max_relations", "at least the number of relations"))

@@ -6,7 +6,8 @@ parts are therefore random around the shares asked for.
 
 * By relation: every part has all entities; no relation is in two parts, and all relations between
   two entities, of whatever type and direction, are in one.
-* By entity: no entity is in two parts; relations between parts are left out and counted.
+* By entity: no entity is in two parts; relations between parts are left out and counted. Entities of
+  one owner never part.
 * By a column (a domain): the same, with parts given by values of the column.
 
 Cap degrees after splitting: the bound is about the graph that is trained on (theory.md 2.2).
@@ -62,7 +63,11 @@ def split_relations(
 
 
 def split_entities(
-    graph: EntityGraph, shares: Mapping[str, float], seed: int | bytes, *, together: str = "id"
+    graph: EntityGraph,
+    shares: Mapping[str, float],
+    seed: int | bytes,
+    *,
+    together: str | None = None,
 ) -> dict[str, EntityGraph]:
     """Split the entities; a relation stays where both its endpoints are in one part.
 
@@ -71,16 +76,25 @@ def split_entities(
         shares: Name of each part and its share of the entities; shares sum to 1.
         seed: Key of the hash: an integer or bytes.
         together: Column whose equal values never part: "id", or "text" to keep entities of
-            identical text in one part.
+            identical text in one part. "id" by default; "owner", and nothing else, where entities
+            have owners.
 
     Raises:
         GraphError: A share or the column is wrong, or a part gets no entity.
     """
     _check_shares(shares)
-    if together not in graph.columns or together in ("features", "protected"):
-        raise GraphError(f"`together` must be a column of text or numbers, got {together!r}.")
-    values = pc.fill_null(graph.entities.column(together).cast(pa.large_string()), "")
+    column = together or ("id" if graph.owners is None else "owner")
+    if column not in graph.columns or column in ("features", "protected"):
+        raise GraphError(f"`together` must be a column of text or numbers, got {column!r}.")
+    if graph.owners is not None and column != "owner":
+        raise GraphError(
+            f"`together` must be 'owner' where entities have owners, got {column!r}. Leave it out."
+        )
+    values = pc.fill_null(graph.entities.column(column).cast(pa.large_string()), "")
     digests = entity_digests(values.combine_chunks(), seed, "split_entities")
+    if column == "owner":  # an entity without a value is its own owner
+        alone = graph.entities.column("owner").is_null().to_numpy()
+        digests[:, alone] = entity_digests(graph.ids, seed, "split_entities/alone")[:, alone]
     part = _assign(unit_interval(digests[0]), shares)
     masks = {name: part == index for index, name in enumerate(shares)}
     return _select(graph, masks, f"a split by entity {_words(shares)}")
@@ -123,6 +137,7 @@ def _select(
     graph: EntityGraph, masks: Mapping[str, npt.NDArray[np.bool_]], what: str
 ) -> dict[str, EntityGraph]:
     """Return one graph per mask; what is in no mask is counted in every record."""
+    _check_owners(graph, masks)
     left_out = graph.num_entities - sum(int(np.count_nonzero(mask)) for mask in masks.values())
     result = {}
     for name, mask in masks.items():
@@ -133,6 +148,21 @@ def _select(
         record = record.with_drops({"entities_of_no_part": left_out})
         result[name] = dataclasses.replace(chosen, record=record)
     return result
+
+
+def _check_owners(graph: EntityGraph, masks: Mapping[str, npt.NDArray[np.bool_]]) -> None:
+    """Refuse parts that divide an owner: what one part releases would be about people of another."""
+    if graph.owners is None:
+        return
+    touched = np.zeros(graph.num_owners, dtype=np.int64)
+    for mask in masks.values():
+        touched[np.unique(graph.owners[mask])] += 1
+    divided = int(np.count_nonzero(touched > 1))
+    if divided:
+        raise GraphError(
+            f"Parts must not divide the entities of an owner, got {divided} owners in two parts. "
+            "Split by another column, or with split_entities."
+        )
 
 
 def _assign(

@@ -1,6 +1,7 @@
 """From a table of entities as it was read to the entities of a graph, or one error with what is wrong.
 
-Entities have unique ids, text and/or finite features, and a definite `protected`. Relations are
+Entities have unique ids, text and/or finite features, and a definite `protected`, the same for all
+entities of an owner. Relations are
 checked by `relation_validation`.
 
 Public: `checked_entities`, `Entities`. Inside the package: `require_columns`, `check_plain`,
@@ -27,9 +28,11 @@ from reldp.graph.columns import (
     id_column,
     is_text,
     protected_column,
+    single,
     text_column,
 )
 from reldp.graph.disclosure import KNOWN_COLUMNS, column_words, columns_words, type_words
+from reldp.graph.owners import mixed_protection, owner_column, owner_index
 from reldp.graph.sources import Checklist, SourceTable
 
 __all__ = [
@@ -41,7 +44,7 @@ __all__ = [
     "shown",
 ]
 
-_KNOWN = KNOWN_COLUMNS[:4]
+_KNOWN = KNOWN_COLUMNS[:5]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +52,8 @@ class Entities:
     """Checked entities.
 
     Attributes:
-        table: The entities of the graph: `id`, then `text`, `features`, `protected` where given,
-            then the rest.
+        table: The entities of the graph: `id`, then `text`, `features`, `protected`, `owner` where
+            given, then the rest.
         names: Every distinct id that was read, dropped or not.
         index: (names,) each name's row in `table`, -1 if its entity was dropped.
         typed: Whether the ids have a type of their own (a text file's do not).
@@ -103,6 +106,8 @@ def checked_entities(source: SourceTable, drop: frozenset[str]) -> Entities:
     table = pa.table(columns)
     if len(rows) < len(ids):
         table = table.take(pa.array(rows)).combine_chunks()
+    if "owner" in columns and "protected" in columns:
+        _check_owners(source, table, rows)
     if not len(rows):
         raise GraphError(f"{source.name} must name at least one entity, all were dropped.")
     new_row = np.full(len(ids), -1, dtype=np.int64)
@@ -164,7 +169,25 @@ def _contents(source: SourceTable, checks: Checklist, ids: Any) -> dict[str, Any
             "Nobody but you can say whom to protect: fill them in",
             partial(shown, ids),
         )
+    if "owner" in table.column_names:
+        columns["owner"] = owner_column(table.column("owner"), source.name)
+        check_plain(checks, columns["owner"], "column 'owner'")
     return columns | _extras(source, checks)
+
+
+def _check_owners(source: SourceTable, table: Any, rows: npt.NDArray[np.intp]) -> None:
+    """Refuse owners with both protected and unprotected entities: the owner is the unit of privacy."""
+    protected = single(table.column("protected")).to_numpy(zero_copy_only=False)
+    mixed = mixed_protection(owner_index(single(table.column("owner"))), protected)
+    checks = Checklist(source, frozenset())
+    checks.refuse(
+        rows[mixed],
+        "must protect all entities of an owner or none",
+        "entities protected unlike the first one of their owner",
+        "Protect them too, or give them another owner",
+        partial(shown, single(table.column("id"))) if len(rows) == source.table.num_rows else None,
+    )
+    checks.finish()
 
 
 def _features(source: SourceTable, checks: Checklist, ids: Any) -> dict[str, Any]:

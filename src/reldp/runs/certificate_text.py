@@ -117,10 +117,11 @@ def size_rows(plan: _Values, data: _Values) -> list[tuple[str, object]]:
     if plan["sizes"] != "public":
         kind = "(noisy bound)" if plan["sizes"] == "private" else "(declared bound)"
         entities, relations = f"at least {entities} {kind}", f"at most {relations} {kind}"
+    one, several = ("owner", "owners") if plan["unit"] == "owner" else ("entity", "entities")
     return [
-        ("entities", entities),
+        (several, entities),
         ("relations used", relations),
-        ("protected", "every entity" if data["all_protected"] else "some of the entities"),
+        ("protected", f"every {one}" if data["all_protected"] else f"some of the {several}"),
     ]
 
 

@@ -44,10 +44,11 @@ def adjacency(plan: "PrivacyPlan", graph: _Values) -> str:
         if graph["degree_bound"] == "capped":
             words += f"; both are graphs after capping, in which {_dropped(plan, graph)}"
         return words + _within(plan)
-    who = "one entity" if graph["all_protected"] else "one protected entity"
+    who = _unit(plan) if graph["all_protected"] else f"protected {_unit(plan)}"
+    content = "all of its entities and all of their" if plan.unit == "owner" else "all of its"
     words = (
-        f"two graphs are neighbors when one has {who} more than the other, "
-        f"with all of its at most {plan.max_degree} relations"
+        f"two graphs are neighbors when one has one {who} more than the other, "
+        f"with {content} at most {plan.max_degree} relations"
     )
     if graph["degree_bound"] == "capped":
         words += f"; both are graphs after capping, in which {_dropped(plan, graph)}"
@@ -58,8 +59,18 @@ def adjacency(plan: "PrivacyPlan", graph: _Values) -> str:
 
 def _dropped(plan: "PrivacyPlan", graph: _Values) -> str:
     """Return which relations capping has dropped: unprotected entities have no bound."""
-    who = "entity" if graph["all_protected"] else "protected entity"
+    who = _unit(plan) if graph["all_protected"] else f"protected {_unit(plan)}"
     return f"relations beyond the bound of {plan.max_degree} per {who} were dropped"
+
+
+def _unit(plan: "PrivacyPlan") -> str:
+    """Return what a degree bound and the number n of a plan are about."""
+    return "owner" if plan.unit == "owner" else "entity"
+
+
+def _units(plan: "PrivacyPlan") -> str:
+    """Return the plural of `_unit`."""
+    return "owners" if plan.unit == "owner" else "entities"
 
 
 def _within(plan: "PrivacyPlan") -> str:
@@ -67,17 +78,18 @@ def _within(plan: "PrivacyPlan") -> str:
     if plan.sizes != "declared":
         return ""
     return (
-        f"; both have at least {plan.num_entities:,} entities and at most "
+        f"; both have at least {plan.num_entities:,} {_units(plan)} and at most "
         f"{plan.num_relations:,} relations"
     )
 
 
 def sizes(plan: "PrivacyPlan") -> str:
     """Return what is known about the numbers of entities and relations (theory.md 2.4)."""
-    bounds = f"at least {plan.num_entities:,} entities and at most {plan.num_relations:,} relations"
+    who = _units(plan)
+    bounds = f"at least {plan.num_entities:,} {who} and at most {plan.num_relations:,} relations"
     if plan.sizes == "private":
         return (
-            "The numbers of entities and relations are not public. Noisy bounds on them "
+            f"The numbers of {who} and relations are not public. Noisy bounds on them "
             f"({bounds}) were released for epsilon {shown(plan.sizes_epsilon)} and delta "
             f"{shown(plan.sizes_delta)}, which are included."
         )
@@ -88,7 +100,7 @@ def sizes(plan: "PrivacyPlan") -> str:
             "them. Had it not met them, that would have had to stay secret."
         )
     return (
-        f"The exact numbers of entities ({plan.num_entities:,}) and relations "
+        f"The exact numbers of {who} ({plan.num_entities:,}) and relations "
         f"({plan.num_relations:,}) are public, although neighboring graphs differ in them."
     )
 
@@ -103,21 +115,18 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
         "All settings (the degree bound, sampling rate, noise, steps, delta, the number of features) "
         "are public, and were chosen without looking at the private graph"
         + (_EXCEPT_BOUNDS if plan.sizes == "private" else "."),
-        "Every relation enters a batch independently; negatives are drawn without replacement; "
+        f"Every relation enters a batch independently; negatives are drawn without replacement{_by_owner(plan)}; "
         f"{'all random draws but the noise' if is_fast else 'all random draws'} come from AES-256 "
         "streams under one secret key from the operating system, and observers cannot break AES-256 "
         "(theory.md 6).",
         "The starting weights were chosen without looking at the private graph.",
-        "The text and features of every entity depend on that entity alone, not on other entities or "
-        "on relations: no values averaged over adjacent entities, no degrees, no embeddings of the graph, no "
-        "names of other entities in a text. Otherwise removing one entity changes the contribution of "
-        "others, and epsilon does not hold (theory.md 6).",
+        _content_assumption(plan),
         "The key was secret until it was destroyed.",
     ]
     if plan.negatives == "unprotected":
         sentences.append(
-            f"Negatives come from the unprotected entities, at least {plan.pool_size:,} of them. "
-            "Epsilon does not protect their number: neighbors differ in a protected entity, so both "
+            f"Negatives come from the unprotected {_units(plan)}, at least {plan.pool_size:,} of them. "
+            f"Epsilon does not protect their number: neighbors differ in a protected {_unit(plan)}, so both "
             "have the same number of unprotected ones."
         )
     if plan.negatives == "public":
@@ -160,6 +169,31 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
     return sentences
 
 
+def _by_owner(plan: "PrivacyPlan") -> str:
+    """Return how negatives are drawn where entities have owners (theory.md 2.3)."""
+    if plan.unit != "owner" or plan.negatives == "public":
+        return ""
+    return " among owners, each represented by one of its entities, drawn uniformly"
+
+
+def _content_assumption(plan: "PrivacyPlan") -> str:
+    """Return the assumption about texts and features (theory.md 6)."""
+    if plan.unit == "owner":
+        return (
+            "The column of owners says which entities belong together, and the text and features of every entity "
+            "depend on its owner alone, not on other owners or on relations: no values averaged over adjacent "
+            "entities, no degrees, no embeddings of the graph, no names of other owners' entities in a text. "
+            "Otherwise removing one owner changes the contribution of others, and epsilon does not hold "
+            "(theory.md 6)."
+        )
+    return (
+        "The text and features of every entity depend on that entity alone, not on other entities or "
+        "on relations: no values averaged over adjacent entities, no degrees, no embeddings of the graph, no "
+        "names of other entities in a text. Otherwise removing one entity changes the contribution of "
+        "others, and epsilon does not hold (theory.md 6)."
+    )
+
+
 def _types(plan: "PrivacyPlan", graph: _Values) -> str:
     """Return the assumption about the list of types (theory.md 2.3)."""
     number = plan.num_relation_types
@@ -184,7 +218,7 @@ def not_guaranteed(plan: "PrivacyPlan", start: _Values) -> list[str]:
         "Values that are shown without noise: losses, norms, batch sizes, counts of dropped rows and "
         'evaluations on private relations are marked "sensitive".',
         "Inferences from other entities' relations: what these reveal about an entity is not hidden.",
-        "Groups: entities that act together, or share a text or a person, are not protected together. "
+        f"Groups: {_groups(plan)}, are not protected together. "
         "For a group of g, epsilon is up to g times as large, and delta grows as well.",
     ]
     if start["encoder"]["kind"] == "text":
@@ -196,11 +230,18 @@ def not_guaranteed(plan: "PrivacyPlan", start: _Values) -> list[str]:
             f"Protection in the raw graph: {_dropped(plan, start['graph'])} "
             "before training, and neighbors are compared after that (theory.md 2.2)."
         )
-    if plan.unit == "entity" and not start["graph"]["all_protected"]:
-        sentences.append("Privacy of entities that were not marked as protected.")
+    if plan.unit != "relation" and not start["graph"]["all_protected"]:
+        sentences.append(f"Privacy of {_units(plan)} that were not marked as protected.")
     if plan.unit == "relation":
         sentences.append("Privacy of entities: only single relations are protected.")
     return sentences
+
+
+def _groups(plan: "PrivacyPlan") -> str:
+    """Return which groups are not protected together."""
+    if plan.unit == "owner":
+        return "owners that act together, or are one person"
+    return "entities that act together, or share a text or a person"
 
 
 def summary(values: _Values) -> str:
@@ -225,5 +266,6 @@ def _protected(unit: str, data: _Values) -> str:
     graph = "the graph after degree capping (not the raw graph)" if capped else "the training graph"
     if unit == "relation":
         return f"any one relation of {graph}"
-    who = "any one entity" if data["all_protected"] else "any one protected entity"
-    return f"{who} with all of its at most {data['max_degree']} relations, in {graph}"
+    who = f"any one {unit}" if data["all_protected"] else f"any one protected {unit}"
+    content = "all of its entities and all of their" if unit == "owner" else "all of its"
+    return f"{who} with {content} at most {data['max_degree']} relations, in {graph}"

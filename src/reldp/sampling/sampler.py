@@ -7,7 +7,8 @@ running or by resuming, and costs O(batch), not O(graph).
 
 Negatives come from one of three pools: ``"entities"``, all n entities of the graph;
 ``"unprotected"``, those that the guarantee does not cover; ``"public"``, a separate pool whose
-entities are numbered n, n + 1, ...
+entities are numbered n, n + 1, ... Where entities have owners, the first two pools consist of owners,
+and each drawn owner is represented by one of its entities (``reldp.sampling.owned``).
 
 Public: ``TupleSampler``.
 
@@ -30,11 +31,14 @@ from reldp.errors import PlanError
 from reldp.graph import CappedGraph
 from reldp.sampling.batch import TupleBatch
 from reldp.sampling.indices import IndexSampler
+from reldp.sampling.owned import OwnedEntities
 
 if TYPE_CHECKING:
     from reldp.noise.streams import Streams
 
 __all__ = ["TupleSampler"]
+
+_OWNED = "sampling/owned"
 
 
 class TupleSampler:
@@ -75,25 +79,32 @@ class TupleSampler:
         self._relations = capped.relations
         self._types = capped.relation_types
         self._first_public = capped.num_entities
+        self._streams = streams
         self._unprotected = (
-            np.flatnonzero(~capped.protected) if negatives == "unprotected" else None
+            np.flatnonzero(~capped.protected_units) if negatives == "unprotected" else None
         )
+        self._owned = None
+        if capped.owners is not None and negatives != "public":
+            pool = self._unprotected
+            self._owned = OwnedEntities(
+                capped.owners, np.arange(capped.num_units) if pool is None else pool
+            )
         self._indices = IndexSampler(
             num_relations=capped.num_relations,
-            pool_size=self._size_of_pool(capped.num_entities, public_pool_size),
+            pool_size=self._size_of_pool(capped.num_units, public_pool_size),
             sample_rate=sample_rate,
             num_negatives=num_negatives,
             streams=streams,
         )
 
-    def _size_of_pool(self, num_entities: int, public_pool_size: int | None) -> int:
+    def _size_of_pool(self, num_units: int, public_pool_size: int | None) -> int:
         if public_pool_size is not None:
             return public_pool_size
-        return num_entities if self._unprotected is None else self._unprotected.size
+        return num_units if self._unprotected is None else self._unprotected.size
 
     @property
     def pool_size(self) -> int:
-        """Number of entities that negatives are drawn from."""
+        """Number of entities, or owners where entities have owners, that negatives are drawn from."""
         return self._indices.pool_size
 
     @property
@@ -110,7 +121,9 @@ class TupleSampler:
         """Return the batch of one step; if it overflows, it is empty and says so."""
         draw = self._indices.draw(step, branch)
         places = draw.places  # (l, k)
-        if self._unprotected is not None:
+        if self._owned is not None:
+            places = self._owned.pick(places, self._streams.stream(_OWNED, branch, step))
+        elif self._unprotected is not None:
             places = self._unprotected[places]
         elif self.negatives == "public":
             places = places + self._first_public

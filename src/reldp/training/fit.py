@@ -62,6 +62,11 @@ def check_fit(capped: CappedGraph, plan: PrivacyPlan, *, clip: bool = True) -> N
             f"{plan.num_relation_types}. Declare the types with with_types, then make the plan with "
             "PrivacyPlan.for_graph."
         )
+    if (plan.unit == "owner") != (capped.owners is not None):
+        raise ConfigError(
+            f"`unit` of the plan must be {'entity' if capped.owners is None else 'owner'} for this "
+            f"graph, got {plan.unit!r}. Make the plan with PrivacyPlan.for_graph."
+        )
     if plan.sizes == "public":
         _check_exact_sizes(capped, plan)
     else:
@@ -81,9 +86,9 @@ def check_table(table: Sized, capped: CappedGraph, plan: PrivacyPlan) -> None:
 
 def _check_exact_sizes(capped: CappedGraph, plan: PrivacyPlan) -> None:
     """Refuse public sizes that are not those of the graph."""
-    sizes = {"num_entities": capped.num_entities, "num_relations": capped.num_relations}
+    sizes = {"num_entities": capped.num_units, "num_relations": capped.num_relations}
     if plan.negatives == "entities":
-        sizes["pool_size"] = capped.num_entities
+        sizes["pool_size"] = capped.num_units
     if plan.negatives == "unprotected":
         sizes["pool_size"] = _num_unprotected(capped)
     for name, value in sizes.items():
@@ -97,7 +102,7 @@ def _check_exact_sizes(capped: CappedGraph, plan: PrivacyPlan) -> None:
 def _check_bounds(capped: CappedGraph, plan: PrivacyPlan) -> None:
     """Refuse a graph outside of private or declared bounds; no message holds an exact size."""
     refused = None
-    if capped.num_entities < plan.num_entities:
+    if capped.num_units < plan.num_entities:
         refused = "`num_entities` of the plan must be a lower bound, got a graph with fewer."
     elif capped.num_relations > plan.num_relations:
         refused = "`num_relations` of the plan must be an upper bound, got a graph with more."
@@ -113,8 +118,8 @@ def _check_bounds(capped: CappedGraph, plan: PrivacyPlan) -> None:
 
 
 def _num_unprotected(capped: CappedGraph) -> int:
-    """Return the number of unprotected entities: the same for neighbors."""
-    return int(np.count_nonzero(~capped.protected))
+    """Return the number of unprotected entities or owners: the same for neighbors."""
+    return int(np.count_nonzero(~capped.protected_units))
 
 
 def _check_noise(plan: PrivacyPlan, clip: bool) -> None:

@@ -51,10 +51,12 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 
 
 def table_sha256(table: Any, capped: "CappedGraph") -> str:
-    """Return the hash of the rows, relations, types and protected entities that steps draw from."""
+    """Return the hash of the rows, relations, types, owners and protection that steps draw from."""
     drawn: dict[str, Any] = {"relations": capped.relations, "protected": capped.protected}
     if capped.relation_types is not None:
         drawn |= {"relation_types": capped.relation_types, "type_names": list(capped.type_names)}
+    if capped.owners is not None:
+        drawn["owners"] = capped.owners
     digest = hashlib.sha256(b"reldp table 1\n")
     for name, value in sorted({**_contents(table), **drawn}.items()):
         digest.update(f"{name}\0".encode())

@@ -274,7 +274,11 @@ _MECHANISM = {
         "Entities that negatives are drawn from. public needs --set data.public_pool=PATH.",
         choices=NEGATIVE_POOLS,
     ),
-    "unit": Setting("text", "What is protected; the relation level is weaker.", choices=UNITS),
+    "unit": Setting(
+        "text",
+        "What is protected: entities (owners, where entities have owners) or, weaker, relations.",
+        choices=UNITS,
+    ),
     "analysis": Setting("text", "Proof that gives epsilon; best is the smaller.", choices=ANALYSES),
 }
 

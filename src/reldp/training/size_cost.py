@@ -49,7 +49,8 @@ def size_cost(
     if plan is None or plan.sizes != "private":
         return ""
     sentence = (
-        f"sizes are private: the plan knows that there are at least {plan.num_entities:,} entities "
+        f"sizes are private: the plan knows that there are at least {plan.num_entities:,} "
+        f"{'owners' if plan.unit == 'owner' else 'entities'} "
         f"and at most {plan.num_relations:,} relations, released once for epsilon "
         f"{plan.sizes_epsilon:.2g}, which is included"
     )
