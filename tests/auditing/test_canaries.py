@@ -64,3 +64,15 @@ def test_who_is_promised_something_stays_so():
 def test_no_canaries_are_refused():
     with pytest.raises(InputError, match="`num_canaries` and the degree must be at least 1"):
         insert_canaries(text_graph(), num_canaries=0, degree=1, seed=0)
+
+
+def test_canaries_of_a_graph_with_owners_and_types_own_themselves():
+    owner = [f"o{i // 3}" for i in range(30)]
+    kinds = ["likes" if i % 2 else "knows" for i in range(30)]
+    graph = text_graph(owner=owner, types=kinds).with_types(["knows", "likes", "pays"])
+    made = insert_canaries(graph, num_canaries=8, degree=3, seed=0)
+    assert made.graph.owners[:30].tolist() == graph.owners.tolist()
+    assert made.graph.num_owners == 10 + made.graph.num_entities - 30
+    assert made.graph.type_names == graph.type_names
+    assert made.graph.relation_types[:30].tolist() == graph.relation_types.tolist()
+    assert set(made.graph.relation_types[30:].tolist()) == {0, 1, 2}

@@ -57,3 +57,17 @@ def test_sizes_that_form_no_graph_are_refused():
 def test_a_degree_above_the_bound_is_refused_by_the_graph_itself():
     with pytest.raises(GraphError, match="max_degree"):
         pair_from_relations([(0, 1)], entity_relations=[0, 1, 2], num_entities=5, max_degree=2)
+
+
+def test_owner_neighbors_differ_in_an_owner_with_all_its_entities():
+    pair = worst_pair(plan(unit="owner"))
+    more, less = pair.with_entity, pair.without_entity
+    assert (more.num_units, less.num_units) == (12, 11)
+    assert (more.num_entities, less.num_entities) == (14, 11)
+    assert (more.num_relations, less.num_relations) == (33, 30)
+    touching = pair.holds(more.relations).any(axis=1)
+    assert touching.sum() == 3
+    assert len(np.unique(more.relations[touching].max(axis=1))) == 3  # each entity has one of them
+    np.testing.assert_array_equal(more.relations[~touching], less.relations)
+    assert more.protected_units[more.owners[pair.entity]]
+    assert more.graph.owner_degrees.max() >= 3 == more.graph.owner_degrees[-1]

@@ -139,3 +139,24 @@ def test_a_step_whose_noise_depends_on_the_batch_is_refuted(kind, monkeypatch):
     audit = audit_step(plan, trials=200, addresses=100, key=KEY, cases=["checks"])
     assert audit.refuted, audit.verdict
     assert "noise deviation" in audit.verdict
+
+
+@pytest.mark.parametrize("graph", ["matched", "crowded"])
+def test_a_step_counts_the_tuples_of_an_owner_once_each(graph):
+    """Owner and negatives of its several entities, in the real step: at most one tuple beyond its relations."""
+    from reldp.auditing.real_step import _roles
+
+    plan = plan_of(noise_multiplier=1e-5, unit="owner", num_relation_types=2)
+    job = job_of(plan, graph=graph, count=30)
+    pair = _roles(plan, graph).pair
+    assert pair.num_owned == 3
+    sampler = plan.sampler(pair.with_entity, Streams(job.key))
+    expected = []
+    for step in range(job.count):
+        batch = sampler.sample(step)
+        positive = pair.holds(batch.positives).any(axis=1)
+        negative = pair.holds(batch.negatives).any(axis=1)
+        assert (negative & ~positive).sum() <= 1
+        expected.append((positive | negative).sum())
+    assert len(set(expected)) > 1
+    assert np.allclose(run_job(job).along, expected, atol=0.01)

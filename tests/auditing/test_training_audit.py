@@ -135,7 +135,25 @@ def test_rates_of_the_attack_can_be_computed_by_hand():
 
 
 def test_audits_without_a_promise_or_with_a_degree_beyond_it_are_refused():
-    with pytest.raises(InputError, match="`plan` must protect entities with noise"):
+    with pytest.raises(InputError, match="`plan` must protect entities or owners with noise"):
         audit_training(CAPPED, plan_of(unit="relation"), memorizing, reference=untrained)
     with pytest.raises(InputError, match="`degree` must be at most max_degree 3, got 4"):
         audit_training(CAPPED, plan_of(), memorizing, reference=untrained, degree=4)
+
+
+def test_a_plan_for_owners_is_audited_with_canaries_of_one_entity():
+    graph = EntityGraph.from_lists(
+        list(range(300)), RING, features=FEATURES, owner=[i // 2 for i in range(300)]
+    )
+    capped = graph.promise_degrees(4)
+    plan = plan_of(unit="owner", num_entities=150, max_degree=4)
+    seen = []
+
+    def train(with_canaries, copy):
+        check_fit(with_canaries, copy)
+        seen.append(copy.num_entities - with_canaries.num_units)
+        return untrained
+
+    audit = audit_training(capped, plan, train, reference=untrained, num_canaries=30, degree=2)
+    assert seen == [0]
+    assert not audit.refuted

@@ -66,7 +66,9 @@ def test_an_entity_without_an_owner_is_its_own() -> None:
 
 
 def test_without_owners_every_entity_is_a_unit() -> None:
-    graph = EntityGraph.from_lists([1, 2, 3], [(1, 2)], text=list("abc"), protected=[True, False, True])
+    graph = EntityGraph.from_lists(
+        [1, 2, 3], [(1, 2)], text=list("abc"), protected=[True, False, True]
+    )
     assert graph.owners is None
     assert graph.num_owners == graph.promise_degrees(1).num_units == 3
     assert graph.protected_owners.tolist() == [True, False, True]

@@ -185,3 +185,22 @@ def test_the_list_of_types_is_an_assumption():
     for wrong, graph in ((plan, {}), (PLAN, {"relation_types": "declared"})):
         with pytest.raises(LedgerError, match=r"start\.graph\.relation_types must be"):
             certificate(wrong, graph=graph)
+
+
+def test_owners_are_named_as_the_unit():
+    plan = replace(PLAN, unit="owner")
+    made = certificate(plan, graph={"all_protected": False})
+    words = "one protected owner more than the other, with all of its entities and all of their at most 5"
+    assert words in made.values["guarantee"]["adjacency"]
+    assert "bound of 5 per protected owner" in made.values["guarantee"]["adjacency"]
+    assert "any one protected owner with all of its entities and all of their" in made.summary
+    assert "owners" in made.values["guarantee"]["sizes"]
+    assumed = " ".join(made.values["assumptions"])
+    assert "without replacement among owners, each represented by one of its entities" in assumed
+    assert "depend on its owner alone" in assumed
+    refused = " ".join(made.values["not_guaranteed"])
+    assert "owners that act together" in refused
+    assert "Privacy of owners that were not marked" in refused
+    assert "| owners | " in made.to_markdown()
+    for line in (*certificate().values["assumptions"], *certificate().values["not_guaranteed"]):
+        assert "owner " not in line

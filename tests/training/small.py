@@ -14,7 +14,7 @@ NUM_ENTITIES = 300
 DIM = 6
 
 
-def small_graph(*, protected=None, types=None, seed=0):
+def small_graph(*, protected=None, types=None, owner=None, seed=0):
     """A ring of entities in the plane, neighbors related, six noisy features each."""
     generator = np.random.default_rng(seed)
     angle = np.arange(NUM_ENTITIES) * 2 * np.pi / NUM_ENTITIES
@@ -23,7 +23,12 @@ def small_graph(*, protected=None, types=None, seed=0):
     features[:, 1] += 2 * np.sin(angle)
     ring = [(i, (i + step) % NUM_ENTITIES) for i in range(NUM_ENTITIES) for step in (1, 2)]
     return EntityGraph.from_lists(
-        list(range(NUM_ENTITIES)), ring, features=features, protected=protected, types=types
+        list(range(NUM_ENTITIES)),
+        ring,
+        features=features,
+        protected=protected,
+        types=types,
+        owner=owner,
     )
 
 

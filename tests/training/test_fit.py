@@ -100,3 +100,44 @@ def test_the_number_of_types_is_the_graph_s():
         assert f"`num_relation_types` of the plan {words}" in refusal(capped, other)
     with pytest.raises(PlanError, match="`num_relation_types` must not be given"):
         small_plan(typed, num_relation_types=2)
+
+
+OWNED = small_graph(owner=[i // 2 for i in range(300)]).promise_degrees(8)
+
+
+def test_a_graph_with_owners_needs_a_plan_for_owners():
+    plan = small_plan(OWNED)
+    assert (plan.unit, plan.num_entities, plan.pool_size) == ("owner", 150, 150)
+    check_fit(OWNED, plan)
+    assert PrivacyPlan.from_json(plan.to_json()) == plan
+    assert plan.epsilon() == replace(plan, unit="entity").epsilon()
+    assert "`unit` of the plan must be owner" in refusal(OWNED, replace(plan, unit="entity"))
+    assert "`unit` of the plan must be owner" in refusal(OWNED, replace(plan, unit="relation"))
+    plain = small_graph().promise_degrees(8)
+    assert "`unit` of the plan must be entity" in refusal(
+        plain, replace(small_plan(plain), unit="owner")
+    )
+    for graph, unit, words in (
+        (plain, "owner", "without owners"),
+        (OWNED, "relation", "with owners"),
+    ):
+        with pytest.raises(PlanError, match=f"`unit` must be .* for a graph {words}"):
+            small_plan(graph, unit=unit)
+
+
+def test_bounds_on_sizes_are_about_owners():
+    bounds = {"sizes": "declared", "max_relations": 700}
+    check_fit(OWNED, small_plan(OWNED, **bounds, min_entities=150))
+    with pytest.raises(PlanError, match="`min_entities` must be at most"):
+        small_plan(OWNED, **bounds, min_entities=151)
+    other = small_plan(OWNED, **bounds, min_entities=120)
+    wider = replace(other, num_entities=151, pool_size=None)
+    assert "must be a lower bound" in refusal(OWNED, wider)
+
+
+def test_a_pool_of_unprotected_owners_counts_owners():
+    flags = [i >= 60 for i in range(300)]
+    marked = small_graph(owner=[i // 2 for i in range(300)], protected=flags).promise_degrees(8)
+    plan = small_plan(marked, negatives="unprotected", expected_batch_size=2.0)
+    assert plan.pool_size == 30
+    check_fit(marked, plan)

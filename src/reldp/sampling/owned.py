@@ -61,4 +61,5 @@ class OwnedEntities:
         while (rejected := words > last).any():
             words[rejected] = stream.uint64(int(rejected.sum()))
         chosen = (words % sizes).astype(np.int64).reshape(places.shape)
-        return self._entities[self._starts[places] + chosen]
+        entities: NDArray[np.int64] = self._entities[self._starts[places] + chosen]
+        return entities
