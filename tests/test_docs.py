@@ -36,10 +36,11 @@ def test_the_code_of_the_page_about_extensions_runs(tmp_path, monkeypatch, capsy
     assert len(blocks) >= 5
     exec(compile("\n".join(blocks), "extending.md", "exec"), {"__name__": "page"})
     printed = capsys.readouterr().out
-    assert printed.startswith("page.MarginLoss\nepsilon ")
+    assert printed.startswith("page.MarginLoss\nMRR of knows 0.")
+    assert "\nepsilon " in printed
     assert "Proven, under the assumptions of the certificate: (" in printed
     assert " claimed" in printed
-    for run in ("run", "run-with-loss", "run-with-loop"):
+    for run in ("run", "run-with-loss", "run-with-types", "run-with-loop"):
         assert (tmp_path / run / "certificate.json").exists()
 
 

@@ -25,6 +25,7 @@ def test_every_example_is_tested_here():
         "dense_features.py",
         "pairs_from_a_data_frame.py",
         "text_graph.py",
+        "typed_relations.py",
     ]
 
 
@@ -112,6 +113,15 @@ def test_a_loss_and_a_loop_of_ones_own(tmp_path, name):
         assert values["training"]["loop"] == "PrivateStep"
 
 
-@pytest.mark.parametrize("name", ["custom_loss", "custom_loop"])
+def test_typed_relations_learn_a_direction_that_the_cosine_does_not_have(tmp_path, capsys):
+    certificate, before, after = example("typed_relations.py")(str(tmp_path / "run"), num_steps=60)
+    assert certificate.epsilon <= 4
+    assert certificate.values["loss"]["settings"]["score"] == "complex"
+    gain = after.by_type["supplies"]["mrr"].value - before.by_type["supplies"]["mrr"].value
+    assert gain > 0.1
+    assert "supplies: MRR" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["custom_loss", "custom_loop", "typed_relations"])
 def test_tutorials_fit_on_a_screen(name):
     assert len((EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= 40

@@ -8,8 +8,9 @@ import torch
 from reldp.cli.main import main
 from reldp.evaluation import evaluate
 from reldp.training import Trainer
+from reldp.training.trained import load_trained, load_trained_loss
 from tests.encoders.tiny import TEXTS, write_model
-from tests.training.small import small_graph, small_parts
+from tests.training.small import TYPES, small_graph, small_parts, small_types
 
 torch.set_num_threads(1)
 
@@ -49,6 +50,43 @@ def test_all_candidates_and_a_bare_text_encoder(tmp_path, capsys):
     printed = json.loads(capsys.readouterr().out)
     assert printed["filtered"]
     assert {"hits@1", "hits@10", "mrr", "ndcg"} <= set(printed)
+
+
+def test_relations_with_types_are_ranked_by_the_trained_scores_and_by_type(tmp_path, capsys):
+    Trainer(*small_parts(types=small_types()), loss="complex").fit(tmp_path / "run")
+    test = small_graph(seed=3, types=small_types())
+    test.write(tmp_path / "graph")
+    command = ["evaluate", str(tmp_path / "run"), "--graph", str(tmp_path / "graph")]
+    assert main([*command, "--candidates", "64", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    encoder, loss = load_trained(tmp_path / "run"), load_trained_loss(tmp_path / "run")
+    expected = evaluate(encoder, test, 64, loss=loss)
+    assert printed["score"] == "complex"
+    assert printed["mrr"] == pytest.approx(expected["mrr"])
+    assert set(printed["by_type"]) == set(TYPES)
+    assert printed["macro"]["mrr"] == pytest.approx(expected.macro["mrr"])
+    assert main([*command, "--candidates", "all"]) == 0
+    table = capsys.readouterr().out
+    for words in (*TYPES, "micro", "macro", "hits@10", "ranked by complex"):
+        assert words in table
+    assert main([*command, "--candidates", "64", "--score", "cosine", "--json"]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert plain["mrr"] == pytest.approx(evaluate(encoder, test, 64)["mrr"])
+    assert main(["report", str(tmp_path / "run")]) == 0
+
+
+def test_an_unknown_type_in_the_test_graph_is_one_clear_line(tmp_path, capsys, graph):
+    Trainer(*small_parts(types=small_types()), loss="distmult").fit(tmp_path / "run")
+    types = ["unheard", *small_types()[1:]]
+    small_graph(types=types).write(tmp_path / "other")
+    assert main(["evaluate", str(tmp_path / "run"), "--graph", str(tmp_path / "other")]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 1
+    assert "types that the loss was trained with, got 1 unknown type" in said[0]
+    # Without types there is nothing but the similarity of embeddings.
+    command = ["evaluate", str(tmp_path / "run"), "--graph", graph, "--candidates", "64", "--json"]
+    assert main(command) == 0
+    assert json.loads(capsys.readouterr().out)["score"] == "cosine"
 
 
 @pytest.mark.parametrize(

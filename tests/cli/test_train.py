@@ -10,7 +10,7 @@ import torch
 from reldp.cli.main import main
 from reldp.graph import EntityGraph
 from tests.encoders.tiny import TEXTS, write_model
-from tests.training.small import small_graph
+from tests.training.small import TYPES, small_graph, small_types
 
 torch.set_num_threads(1)
 
@@ -43,6 +43,27 @@ def test_flags_are_enough(tmp_path, graph, capsys):
     assert printed["steps"]["counted"] == 4
     assert 0 < printed["epsilon"] < 10
     assert main(["verify", run]) == 0
+
+
+@pytest.mark.parametrize("by_recipe", [True, False])
+def test_a_typed_loss_is_a_name_away(tmp_path, capsys, by_recipe):
+    small_graph(types=small_types()).write(tmp_path / "graph")
+    given = ["--loss", "distmult", "--set", "learning.objective=logistic"]
+    if by_recipe:
+        recipe = tmp_path / "recipe.toml"
+        recipe.write_text('[learning]\nloss = "distmult"\nobjective = "logistic"\n')
+        given = ["--config", str(recipe)]
+    run = tmp_path / "run"
+    assert main(["train", str(tmp_path / "graph"), "-o", str(run), *FLAGS, *given]) == 0
+    values = json.loads((run / "certificate.json").read_text())
+    assert values["training"]["loss"] == "distmult"
+    assert values["training"]["objective"] == "logistic"
+    assert values["plan"]["num_relation_types"] == 3
+    assert "DistMultLoss" in (run / "certificate.md").read_text()
+    start = json.loads((run / "ledger.jsonl").read_text().splitlines()[0])
+    assert "distmult" in json.dumps(start)
+    assert json.loads((run / "model" / "loss.json").read_text())["type_names"] == list(TYPES)
+    assert main(["verify", str(run)]) == 0
 
 
 def test_the_printed_recipe_is_a_recipe_and_flags_go_before_it(tmp_path, graph, capsys):
@@ -233,6 +254,8 @@ def test_text_models_train_end_to_end_and_load_elsewhere(tmp_path, kind):
         (["GRAPH", "--device", "gpu"], "--device must be cpu, cuda or cuda:N"),
         (["GRAPH", "--target-epsilon", "0"], "and not both"),
         (["GRAPH", "--loss", "infonse"], "Did you mean infonce?"),
+        (["GRAPH", "--loss", "transe"], "--loss must be untyped for relations without a type"),
+        (["GRAPH", "--set", "learning.objective=hinge"], "must be left out for the loss infonce"),
         (["GRAPH", "--set", "learning.lerning_rate=1"], "Did you mean learning_rate?"),
         (["GRAPH", "--set", "nonsense"], "--set must be section.name=value"),
         (["GRAPH", "--set", "data.drop=3"], "--drop must be a list, got 3"),

@@ -135,6 +135,30 @@ def test_settings_that_mean_nothing_are_refused_by_name(name, change, named):
         make_loss(name, **change)
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "named"),
+    [
+        ("distmult", {"dim": 4}, "type_names"),
+        ("distmult", {"type_names": ("a",)}, "dim"),
+        ("complex", {"type_names": ("a",), "dim": 3}, "dim"),
+        ("transe", {"type_names": ("a",), "dim": 3, "distance": "l0"}, "distance"),
+        ("transe", {"type_names": ("a",), "dim": 3, "pairing": "all"}, "pairing"),
+    ],
+)
+def test_typed_losses_need_types_and_a_length(name, given, named):
+    with pytest.raises(ConfigError, match=f"`{named}`"):
+        make_loss(name, **given)
+
+
+def test_typed_losses_take_their_own_settings_and_ignore_those_of_others():
+    kind = {"type_names": ("a", "b"), "dim": 4, "temperature": None, "distance": "l1"}
+    loss = make_loss("distmult", score="dot", objective="hinge", margin=2.0, **kind)
+    assert (loss.normalize, loss.objective, loss.margin) == (False, "hinge", 2.0)
+    assert (loss.temperature, loss.comparison) == (0.05, "dot")
+    assert make_loss("transe", matryoshka_dims=[4, 2], **kind).loss.comparison == "l1"
+    assert make_loss("infonce", objective=None, type_names=("a",), dim=4) == InfoNCELoss()
+
+
 def test_a_setting_of_none_takes_the_default_and_settings_of_other_losses_are_ignored():
     assert make_loss("hinge", margin=None, score="dot") == HingeLoss(score="dot")
     assert make_loss("infonce", margin=3.0) == InfoNCELoss()

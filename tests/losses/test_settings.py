@@ -24,6 +24,22 @@ def test_losses_and_learning_settings_have_the_same_defaults(name):
 
 @pytest.mark.parametrize("settings", [LossSettings, LearningSettings])
 @pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"loss": "infonce", "objective": "hinge"}, "left out for the loss infonce, got 'hinge'"),
+        ({"loss": "distmult", "distance": "l1"}, "left out for the loss distmult, got 'l1'"),
+        ({"loss": "distmult", "objective": "softmax"}, "one of infonce, logistic, hinge"),
+        ({"loss": "transe", "distance": "l3"}, "one of l2, l1"),
+    ],
+)
+def test_settings_of_typed_losses_are_refused_beside_others(settings, change, said):
+    with pytest.raises(ConfigError, match=said):
+        settings(**change)
+    assert settings(loss="transe", objective="hinge", distance="l1").distance == "l1"
+
+
+@pytest.mark.parametrize("settings", [LossSettings, LearningSettings])
+@pytest.mark.parametrize(
     "change",
     [{"loss": "l2"}, {"score": "l1"}, {"pairing": "none"}, {"temperature": 0}, {"margin": -1.0}]
     + [{"matryoshka_dims": dims} for dims in ([], [0], [2.5], [4, 4], "ab", 3)],

@@ -7,9 +7,9 @@ import torch
 from reldp.encoders import FeatureEncoder
 from reldp.errors import ConfigError, EncoderError
 from reldp.training import Trainer
-from reldp.training.trained import load_trained
+from reldp.training.trained import load_trained, load_trained_loss
 from tests.encoders.tiny import TEXTS, write_model
-from tests.training.small import small_encoder, small_graph, small_parts
+from tests.training.small import small_encoder, small_graph, small_parts, small_types
 
 torch.set_num_threads(1)
 
@@ -19,6 +19,16 @@ def test_a_run_gives_its_own_encoder(tmp_path):
     found = load_trained(tmp_path / "run")
     features = small_graph().features
     assert np.array_equal(found.encode(features), result.encoder.encode(features))
+
+
+def test_the_typed_loss_of_a_run_or_none(tmp_path):
+    parts = small_parts(types=small_types())
+    result = Trainer(*parts, loss="transe").fit(tmp_path / "run")
+    for place in (tmp_path / "run", tmp_path / "run" / "model"):
+        assert torch.equal(load_trained_loss(place).relations, result.loss.relations)
+    Trainer(*small_parts()).fit(tmp_path / "untyped")
+    assert load_trained_loss(tmp_path / "untyped") is None
+    assert load_trained_loss("org/some-hub-name") is None
 
 
 def test_saved_and_bare_models(tmp_path):

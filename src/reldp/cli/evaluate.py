@@ -54,9 +54,8 @@ _MAIN = "Main options"
 @option(
     "--score",
     type=Word(SCORES),
-    default=SCORES[0],
-    show_default=True,
-    help="Similarity of two embeddings.",
+    help="Similarity of two embeddings (default: for relations with types, the scores of the run's typed loss, if it "
+    "has one; else cosine).",
 )
 @option(
     "--pooling",
@@ -66,7 +65,8 @@ _MAIN = "Main options"
 @option(
     "--filtered/--unfiltered",
     default=None,
-    help="Whether to remove other true partners from the candidates (default: with --candidates all only).",
+    help="Whether to remove other true partners from the candidates (default: with --candidates all only). Where "
+    "relations are ranked by a typed loss, those of the same type and direction.",
 )
 @option(
     "--seed",
@@ -91,7 +91,7 @@ def command(
     source: str,
     graph: str,
     candidates: str,
-    score: str,
+    score: str | None,
     pooling: str | None,
     num_relations: int | None,
     num_relations_alias: int | None,
@@ -106,12 +106,13 @@ def command(
 
     SOURCE is a run folder, the folder of a model, or a model's name on the hub. The results are sensitive: they are
     computed from the relations of the test graph without noise. The results of a run are also appended to its
-    evaluations.jsonl, for the report.
+    evaluations.jsonl, for the report. Relations with types are also counted by type: an average over relations (micro)
+    and one over types (macro).
     """
     from reldp.encoders.device import default_device
     from reldp.evaluation import evaluate
     from reldp.graph.bundled import open_graph
-    from reldp.training.trained import load_trained
+    from reldp.training.trained import load_trained, load_trained_loss
 
     test_graph = open_graph(graph, show_ids=show_ids)
     limit = num_relations_alias if num_relations is None else num_relations
@@ -119,11 +120,14 @@ def command(
         check_integer("num_relations", limit, low=1, error=ConfigError)
     used_device = default_device() if device is None else device
     settings = {} if pooling is None else {"pooling": pooling}
+    encoder = load_trained(source, **settings).to(used_device)
+    is_typed = score is None and bool(test_graph.type_names)
     result = evaluate(
-        load_trained(source, **settings).to(used_device),
+        encoder,
         test_graph,
         _candidates(candidates),
-        score=score,
+        score=SCORES[0] if score is None else score,
+        loss=load_trained_loss(source) if is_typed else None,
         filtered=filtered,
         max_relations=limit,
         seed=seed,
@@ -173,3 +177,23 @@ def _show(result: "EvaluationResult", device: str) -> None:
         f"{result.num_relations:,} relations, each predicted from both endpoints, on {device}. Sensitive: computed "
         "from the relations of the test graph without noise.",
     )
+    if result.by_type:
+        _show_types(result)
+
+
+def _show_types(result: "EvaluationResult") -> None:
+    """Print the table by type."""
+    from rich.table import Table
+
+    names = [name for name in result.metrics if name != "ndcg"]
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for header in ("type", "relations", *names):
+        table.add_column(header, justify="left" if header == "type" else "right")
+    for kind, metrics in result.by_type.items():
+        values = [f"{100 * metrics[name].value:.1f}" for name in names]
+        table.add_row(kind, f"{result.counts[kind]:,}", *values)
+    micro = [f"{100 * result[name]:.1f}" for name in names]
+    macro = [f"{100 * result.macro[name]:.1f}" for name in names]
+    table.add_row("mean over relations (micro)", f"{result.num_relations:,}", *micro)
+    table.add_row("mean over types (macro)", "", *macro)
+    print_table(table, f"Percent, by type of relation; ranked by {result.settings['score']}.")

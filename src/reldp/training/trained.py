@@ -1,6 +1,6 @@
-"""Loading an encoder from a run folder, from a saved encoder, or from any text model.
+"""Loading an encoder from a run folder, from a saved encoder, or from any text model; and the typed loss of a run.
 
-Public inside the package: `load_trained`.
+Public inside the package: `load_trained`, `load_trained_loss`.
 
 >>> load_trained("no/such/folder")
 Traceback (most recent call last):
@@ -15,8 +15,9 @@ from reldp.runs.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from reldp.encoders import Encoder
+    from reldp.losses import TypedLoss
 
-__all__ = ["load_trained"]
+__all__ = ["load_trained", "load_trained_loss"]
 
 
 def load_trained(source: str | Path, **settings: Any) -> "Encoder":
@@ -45,3 +46,12 @@ def load_trained(source: str | Path, **settings: Any) -> "Encoder":
             raise ConfigError(f"`{min(settings)}` must be left out for an encoder of features.")
         return FeatureEncoder.load(place)
     return TextEncoder.load(place if place.exists() else str(source), train="none", **settings)
+
+
+def load_trained_loss(source: str | Path) -> "TypedLoss | None":
+    """Return the typed loss of a run folder or of a model's folder; None without one."""
+    from reldp.losses.saved import LOSS_SETTINGS, load
+
+    run = RunFolder(source)
+    place = run.model if run.has_run else Path(source)
+    return load(place) if (place / LOSS_SETTINGS).is_file() else None
