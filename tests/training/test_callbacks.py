@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from reldp.errors import ConfigError
+from reldp.errors import ConfigError, RunError
 from reldp.reporting import verify
 from reldp.runs.ledger import read_ledger
 from reldp.runs.run_folder import RunFolder
@@ -106,3 +106,26 @@ def test_other_objects_are_refused(callback):
         ConfigError, match=r"`callbacks` must be instances of .*TrainingCallback, got"
     ):
         Trainer(*small_parts(), callbacks=[callback])
+
+
+class Meddling(TrainingCallback):
+    """Changes a weight at one of the events."""
+
+    def __init__(self, event):
+        self.event, self.encoder = event, None
+        setattr(self, event, self.change)
+
+    def change(self, progress, requests=None):
+        with torch.no_grad():
+            next(iter(self.encoder.trainable().values())).mul_(0.5)
+
+
+@pytest.mark.parametrize("event", ["on_step_begin", "on_step_end", "on_checkpoint"])
+def test_a_callback_that_changes_weights_stops_the_run(tmp_path, event):
+    """The certificate says nothing about callbacks, since they cannot change what is learned."""
+    callback = Meddling(event)
+    trainer = Trainer(*small_parts(), callbacks=[callback], device="cpu", checkpoint_every=5)
+    callback.encoder = trainer.encoder
+    with pytest.raises(RunError, match="Callbacks must leave the weights as they are"):
+        trainer.fit(tmp_path / "run")
+    assert read_ledger(tmp_path / "run" / "ledger.jsonl").completion is None

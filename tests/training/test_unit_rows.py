@@ -40,6 +40,13 @@ def test_an_encoder_from_outside_sees_one_unit_at_a_time():
         assert torch.equal(alone, found[unit])
 
 
+def test_so_does_one_whose_rows_were_replaced():
+    encoder = FeatureEncoder(3)
+    encoder.rows = Centered(3).rows
+    expected = UnitRows(Centered(3), TABLE).of(UNITS)["features"]
+    assert torch.equal(UnitRows(encoder, TABLE).of(UNITS)["features"], expected)
+
+
 def test_the_package_s_own_encoders_are_asked_once():
     encoder = FeatureEncoder(3)
     found = UnitRows(encoder, TABLE).of(UNITS)["features"]

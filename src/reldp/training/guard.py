@@ -25,7 +25,12 @@ from reldp.gradients import ClippedSum
 from reldp.gradients.cuda_graphs import MicrobatchRunner
 from reldp.gradients.microbatches import LAYOUTS, MicrobatchShape, MicrobatchShapes, UnitInputs
 from reldp.noise import GRID, Streams
-from reldp.training.locality import SyntheticUnits, find_layouts, is_still_local
+from reldp.training.locality import (
+    SyntheticUnits,
+    find_layouts,
+    is_still_local,
+    refuse_mixing_of_extremes,
+)
 from reldp.training.objective import Objective
 from reldp.training.unit_rows import UnitRows
 
@@ -69,6 +74,9 @@ class LocalityGuard:
         with _public_weights(self._objective.parameters, self._objective.start):
             layouts = LAYOUTS[-1:] if self._decides_by_values(shapes) else LAYOUTS
             checked = find_layouts(shapes, self._run, self._make, layouts)
+            for shape in map(checked.shape_of, checked.lengths()):
+                units = self._make(shape.units, shape.length, 0)
+                refuse_mixing_of_extremes(shape, self._run, units)
         self._checked_with = self._numerics()
         return checked
 

@@ -20,7 +20,7 @@ A check on random rows is not a proof. It finds, with overwhelming probability, 
 additions depends on a unit's position, on the number of units or on other units, because the order does
 not depend on the values. It cannot find a module that was made to deceive it.
 
-Public inside the package: `SyntheticUnits`, `find_layouts`, `is_still_local`.
+Public inside the package: `SyntheticUnits`, `find_layouts`, `is_still_local`, `refuse_mixing_of_extremes`.
 
 >>> SyntheticUnits.__name__
 'SyntheticUnits'
@@ -28,7 +28,7 @@ Public inside the package: `SyntheticUnits`, `find_layouts`, `is_still_local`.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -38,11 +38,18 @@ from reldp.errors import InputError
 from reldp.gradients import ClippedSum
 from reldp.gradients.microbatches import LAYOUTS, MicrobatchShape, MicrobatchShapes
 
-__all__ = ["SyntheticUnits", "find_layouts", "is_still_local"]
+__all__ = ["SyntheticUnits", "find_layouts", "is_still_local", "refuse_mixing_of_extremes"]
 
 # Relative difference above which rounding, also of bfloat16, cannot be the cause; unless the gradient
 # is so short that it may be nothing but rounding.
 _ROUNDING, _SHORT = 0.05, 1e-4
+# Numbers in the rows of other units that a module may look for.
+_EXTREMES = (math.nan, math.inf, 1e30)
+_MIXED = (
+    "`encoder` and `loss` must keep units apart, got a unit whose gradient depends on "
+    "other rows of its microbatch. Let nothing look across rows: no statistics of a "
+    "batch, also no detached ones, and no in-batch negatives."
+)
 # Number of random units to try until enough of them had a gradient.
 _TRIES = 12
 
@@ -116,6 +123,34 @@ def find_layouts(
     return shapes
 
 
+def refuse_mixing_of_extremes(shape: MicrobatchShape, run: Run, units: SyntheticUnits) -> None:
+    """Refuse a unit that changes when numbers in the rows of all other units are huge or not finite.
+
+    Args:
+        shape: Shape of the microbatch.
+        run: Runs a microbatch.
+        units: As many public random units as the microbatch has; the first is compared.
+
+    Raises:
+        InputError: It does, as with a module that looks for such numbers in the whole batch.
+    """
+    names = [name for name, value in units.rows.items() if value.is_floating_point()]
+    order = [*range(shape.units)]
+    if shape.units == 1 or not names:
+        return
+    ordinary = _run(shape, run, units, order, counted=0)
+    for extreme in _EXTREMES:
+        rows = {name: value.clone() for name, value in units.rows.items()}
+        for name in names:
+            rows[name][len(rows[name]) // shape.units :] = extreme
+        try:
+            among = _run(shape, run, replace(units, rows=rows), order, counted=0)
+        except Exception:  # a module may stop a run that has such numbers
+            continue
+        if _difference(ordinary, 0, among, 0, of_sums=True) > 0:
+            raise InputError(_MIXED)
+
+
 def is_still_local(
     shapes: MicrobatchShapes, run: Run, make: Make, *, length: int, seed: int
 ) -> bool:
@@ -132,11 +167,7 @@ def _is_local(shape: MicrobatchShape, run: Run, make: Make) -> bool:
         if difference is None:
             continue
         if difference > _ROUNDING:
-            raise InputError(
-                "`encoder` and `loss` must keep units apart, got a unit whose gradient depends on "
-                "other rows of its microbatch. Let nothing look across rows: no statistics of a "
-                "batch, also no detached ones, and no in-batch negatives."
-            )
+            raise InputError(_MIXED)
         if difference > 0:
             return False
         shown += 1

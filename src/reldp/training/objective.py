@@ -150,8 +150,7 @@ class Objective:
         Raises:
             RunError: It did, so that a tuple's loss may depend on tuples of earlier steps.
         """
-        # The included losses have no state, and their hash need not be computed at every step.
-        if not self.is_included and self._loss_sha256 not in (None, loss_sha256(self.loss)):
+        if self._loss_sha256 not in (None, loss_sha256(self.loss)):
             raise RunError(
                 f"`loss` must keep no state between steps, got {self.name}, which changed after it was "
                 "checked: its attributes, what it closes over, or global values that it uses. Steps that "

@@ -24,7 +24,8 @@ Public: `Trainer`, `TrainResult`.
 3
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ import torch
 
 from reldp.encoders import Encoder
 from reldp.encoders.folders import state_hash
-from reldp.errors import ConfigError
+from reldp.errors import ConfigError, RunError
 from reldp.graph import CappedGraph
 from reldp.losses import Loss
 from reldp.plan import PrivacyPlan
@@ -299,19 +300,34 @@ class _Loop:
         ):
             for step in range(first, stop):
                 self._reserve(step)
-                self._callbacks.begin(step, stop, spent)
+                with self._weights_stay():
+                    self._callbacks.begin(step, stop, spent)
                 rate, report = self._take(step)
                 log.write(step, rate, report, self._step.parameters)
                 advance(step + 1)
-                asked = self._callbacks.end(rate, report)
+                with self._weights_stay():
+                    asked = self._callbacks.end(rate, report)
                 due = (step + 1) % config.logging.checkpoint_every == 0 or step + 1 == stop
                 if due or asked.checkpoint or asked.stop or asked_to_stop():
                     self._session.save(step + 1, self._state(step + 1, branch).to_bytes())
-                    self._callbacks.saved()
+                    with self._weights_stay():
+                        self._callbacks.saved()
                 if asked_to_stop() and step + 1 < stop:
                     raise KeyboardInterrupt
                 if asked.stop and step + 1 < stop:
                     self._callbacks.raise_stopped()
+
+    @contextmanager
+    def _weights_stay(self) -> Iterator[None]:
+        """Refuse callbacks that change weights: the ledger says that the optimizer alone does."""
+        parameters = list(self._step.parameters.values())
+        before = [(p.data_ptr(), p._version) for p in parameters]
+        yield
+        if before != [(p.data_ptr(), p._version) for p in parameters]:
+            raise RunError(
+                "Callbacks must leave the weights as they are, got some that one changed. Write a loop of your own "
+                "with PrivateStep.record, whose certificate says so."
+            )
 
     def _reserve(self, step: int) -> None:
         """Count the next steps before the first of them runs."""

@@ -69,7 +69,8 @@ class UnitRows:
         Raises:
             InputError: Units have rows of different shapes.
         """
-        if type(self.encoder).rows.__module__.startswith("reldp."):
+        is_known = type(self.encoder).rows.__module__.startswith("reldp.")
+        if is_known and "rows" not in vars(self.encoder):
             return self.encoder.rows(self.table, entities.reshape(-1))
         units = [self.encoder.rows(self.table, unit) for unit in entities]
         return {
