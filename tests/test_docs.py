@@ -40,7 +40,7 @@ def test_the_code_of_the_page_about_extensions_runs(tmp_path, monkeypatch, capsy
     assert "\nepsilon " in printed
     assert "Proven, under the assumptions of the certificate: (" in printed
     assert " claimed" in printed
-    for run in ("run", "run-with-loss", "run-with-types", "run-with-loop"):
+    for run in ("run", "run-with-loss", "run-with-types", "run-with-loop", "run-with-encoder"):
         assert (tmp_path / run / "certificate.json").exists()
 
 

@@ -21,8 +21,10 @@ def test_every_example_is_tested_here():
     assert sorted(path.name for path in EXAMPLES.glob("*.py")) == [
         "custom_loop.py",
         "custom_loss.py",
+        "custom_module.py",
         "customers_and_products.py",
         "dense_features.py",
+        "mixed_entities.py",
         "pairs_from_a_data_frame.py",
         "text_graph.py",
         "typed_relations.py",
@@ -67,8 +69,34 @@ def test_pairs_from_a_data_frame(tmp_path, capsys):
     assert "(2, " in capsys.readouterr().out
 
 
-def test_the_examples_of_the_ecosystem_are_short():
-    assert len((EXAMPLES / "pairs_from_a_data_frame.py").read_text().splitlines()) <= 40
+@pytest.mark.parametrize("name", ["custom_module", "mixed_entities", "pairs_from_a_data_frame"])
+def test_the_examples_of_the_ecosystem_are_short(name):
+    assert len((EXAMPLES / f"{name}.py").read_text().splitlines()) <= 40
+
+
+def test_a_module_of_ones_own_learns_from_images(tmp_path, capsys):
+    import reldp
+
+    torch.manual_seed(0)
+    certificate, before, after = example("custom_module.py")(
+        str(tmp_path / "run"), num_images=4000, num_steps=40
+    )
+    assert certificate.epsilon <= 4
+    assert certificate.values["encoder"]["inputs"]["input"]["shape"] == [1, 8, 8]
+    assert after > before + 0.01
+    assert "differential privacy" in capsys.readouterr().out
+    assert reldp.verify(tmp_path / "run").certificate == certificate
+
+
+def test_entities_with_a_text_and_numbers(tmp_path):
+    import reldp
+
+    result = example("mixed_entities.py")(str(tmp_path / "run"), num_offers=3000, num_steps=10)
+    assert result.certificate.epsilon <= 4
+    inputs = result.certificate.values["encoder"]["inputs"]
+    assert inputs["words"]["num_values"] == 1000
+    assert inputs["numbers"]["columns"] == ["weight", "size"]
+    assert reldp.verify(tmp_path / "run").certificate == result.certificate
 
 
 def test_dense_features_learn(tmp_path, capsys):

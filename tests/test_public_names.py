@@ -13,6 +13,7 @@ PUBLIC = [
     "Certificate",
     "EntityGraph",
     "FeatureEncoder",
+    "ModuleEncoder",
     "PrivacyPlan",
     "PrivateStep",
     "ReldpError",

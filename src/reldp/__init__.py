@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from reldp.auditing import audit_plan as audit
-    from reldp.encoders import FeatureEncoder, TextEncoder
+    from reldp.encoders import FeatureEncoder, ModuleEncoder, TextEncoder
     from reldp.errors import ReldpError
     from reldp.evaluation import evaluate
     from reldp.graph import CappedGraph, EntityGraph
@@ -29,6 +29,7 @@ _HOMES = {
     "Certificate": ("reldp.reporting", "Certificate"),
     "EntityGraph": ("reldp.graph", "EntityGraph"),
     "FeatureEncoder": ("reldp.encoders", "FeatureEncoder"),
+    "ModuleEncoder": ("reldp.encoders", "ModuleEncoder"),
     "PrivacyPlan": ("reldp.plan", "PrivacyPlan"),
     "PrivateStep": ("reldp.training", "PrivateStep"),
     "ReldpError": ("reldp.errors", "ReldpError"),
@@ -44,6 +45,7 @@ __all__ = [
     "Certificate",
     "EntityGraph",
     "FeatureEncoder",
+    "ModuleEncoder",
     "PrivacyPlan",
     "PrivateStep",
     "ReldpError",

@@ -107,3 +107,8 @@ def test_a_copy_learns_as_the_run_did_whatever_version_wrote_its_ledger():
     assert _training_settings(start) == expected
     start["training"] = {**older, "pairing": "all"}
     assert _training_settings(start)["pairing"] == "all"
+
+
+def test_the_code_of_a_module_is_not_in_a_run_s_folder():
+    with pytest.raises(ConfigError, match=r"`canaries` cannot be used .* kind 'module'"):
+        initial_encoder({"kind": "module"})

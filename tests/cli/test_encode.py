@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from reldp.cli.main import main
+from reldp.encoders import Column, ModuleEncoder
 from reldp.graph import EntityGraph
 from reldp.training import Trainer
+from tests.encoders.modules import tabular
 from tests.encoders.tiny import TEXTS, write_model
 from tests.training.small import small_graph, small_parts
 
@@ -81,3 +83,16 @@ def test_bad_input_is_one_clear_line(tmp_path, graph, capsys, arguments, words):
     assert len(said) == 1
     assert words in said[0]
     assert not (tmp_path / "x.parquet").exists()
+
+
+def test_a_module_s_run_is_refused_in_one_line_since_its_code_is_not_saved(tmp_path, graph, capsys):
+    _, capped, plan = small_parts(num_steps=2)
+    encoder = ModuleEncoder(tabular(), Column("features", shape=6))
+    Trainer(encoder, capped, plan).fit(tmp_path / "run")
+    command = ["encode", str(tmp_path / "run"), "--graph", graph, "-o", str(tmp_path / "x.parquet")]
+    assert main([*command, "--device", "cpu"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "whose code is not saved. In Python: reldp.ModuleEncoder.load(" in said
+    assert main(["evaluate", str(tmp_path / "run"), "--graph", graph, "--device", "cpu"]) == 2
+    assert main(["verify", str(tmp_path / "run")]) == 0

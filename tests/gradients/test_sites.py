@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from reldp.errors import UnsupportedParameter
+from reldp.gradients import PerUnitGradients
 from reldp.gradients.discovery import Limits, find_sites
 from reldp.gradients.recorder import Recorder
 from reldp.gradients.sites import FrozenLinearSite, LinearSite, RmsNormSite
@@ -134,3 +135,21 @@ def test_mpnet_gives_each_row_its_own_copy_of_the_shared_bias() -> None:
     # Given positions are honored; the reversed order mirrors both sides of the bias.
     turned = encoder.compute_position_bias(x, positions)
     assert torch.equal(turned, plain.flip(2, 3))
+
+
+def test_layers_may_be_called_with_the_names_of_their_arguments() -> None:
+    class Named(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.norm = nn.Embedding(5, 4), nn.LayerNorm(4)
+            self.scale, self.layer = nn.RMSNorm(4), nn.Linear(4, 2)
+            self.frozen = nn.Linear(2, 2).requires_grad_(False)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            hidden = self.norm(input=self.table(input=x))
+            return self.frozen(input=self.layer(input=self.scale(x=hidden))).sum(1)
+
+    model, x = Named(), torch.arange(3)[:, None]
+    result = PerUnitGradients(model).clipped_sum(lambda a, b: model(x[a:b]).sum(1), [1e9] * 3, 1)
+    gradients = torch.autograd.grad(model(x).sum(), [model.layer.weight])
+    assert torch.allclose(result.sums["layer.weight"].float(), gradients[0], atol=1e-5)

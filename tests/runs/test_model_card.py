@@ -41,6 +41,14 @@ def test_a_card_of_features_shows_another_use():
     assert "sentence" not in card.split("## Use")[1]
 
 
+def test_a_card_of_a_module_says_that_its_code_is_needed():
+    changed = {**values(), "encoder": {"kind": "module", "module": "shop.Net"}}
+    card = model_card(changed)
+    assert "from the module `shop.Net`" in card
+    assert "ModuleEncoder.load(" in card
+    assert "FeatureEncoder" not in card
+
+
 def test_a_model_without_privacy_says_so_first():
     card = model_card(values(replace(PLAN, noise_multiplier=0.0)))
     assert card.index("No privacy") < card.index("## Privacy")

@@ -57,6 +57,22 @@ def test_a_public_pool_is_an_assumption():
     assert not any("public pool" in line for line in assumptions(PLAN, start))
 
 
+@pytest.mark.parametrize(
+    ("encoder", "name"),
+    [
+        ({"kind": "module", "module": "shop.Net"}, "shop.Net"),
+        ({"kind": "gated", "class": "shop.GatedEncoder"}, "shop.GatedEncoder"),
+    ],
+)
+def test_code_that_is_not_part_of_reldp_is_an_assumption(encoder, name):
+    start = {"graph": GRAPH, "noise": {"source": "secure"}, "training": {}}
+    said = [s for s in assumptions(PLAN, {**start, "encoder": encoder}) if "encoder's code" in s]
+    assert len(said) == 1
+    assert f"{name}, is not part of reldp" in said[0]
+    text = {"kind": "text", "base_model": "a model"}
+    assert not any("encoder's code" in s for s in assumptions(PLAN, {**start, "encoder": text}))
+
+
 def test_a_protected_part_is_named_without_its_share():
     some = certificate(graph={"all_protected": False})
     assert "one protected entity" in some.values["guarantee"]["adjacency"]

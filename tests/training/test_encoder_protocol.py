@@ -1,5 +1,7 @@
 """The six members of `Encoder`, and its defaults, are all that anything uses of an encoder."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 import torch
@@ -28,7 +30,7 @@ OF_PYTHON = {"__class__", "__dict__", "__weakref__", "_encode_rows"}
 class Watched:
     """An object that remembers which of its attributes were asked for, there or not."""
 
-    asked: set
+    asked: ClassVar[set]
 
     def __getattribute__(self, name):
         type(self).asked.add(name)
@@ -38,7 +40,7 @@ class Watched:
 class Minimal(Watched, Encoder):
     """An encoder with the six members, and nothing else."""
 
-    asked = set()
+    asked: ClassVar = set()
 
     def __init__(self):
         torch.manual_seed(0)
@@ -65,7 +67,7 @@ class Minimal(Watched, Encoder):
 
 
 class Table(Watched):
-    asked = set()
+    asked: ClassVar = set()
 
     def __init__(self, features):
         self.features = features
@@ -77,7 +79,7 @@ class Table(Watched):
 class OfArrays(Minimal):
     """Its table is an array."""
 
-    asked = set()
+    asked: ClassVar = set()
 
     def table(self, graph, *, pool=None):
         return super().table(graph, pool=pool).features
@@ -104,7 +106,10 @@ def test_training_resuming_evaluating_and_verifying_use_the_documented_members(
     folder = stopped(monkeypatch, tmp_path / "run", *parts(kind))
     result = resumed(folder, *parts(kind))
     assert result.certificate.values["steps"]["resumes"] == 1
-    assert result.certificate.values["encoder"]["kind"] == "minimal"
+    described = result.certificate.values["encoder"]
+    assert described["kind"] == "minimal"
+    assert described["class"] == f"tests.training.test_encoder_protocol.{kind.__name__}"
+    assert any(described["class"] in s for s in result.certificate.values["assumptions"])
     assert reldp.verify(folder).certificate == result.certificate
     graph = small_graph(seed=1)
     assert 0 < reldp.evaluate(result.encoder, graph, candidates=32)["mrr"] <= 1

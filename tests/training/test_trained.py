@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from reldp.encoders import FeatureEncoder
+from reldp.encoders import Column, FeatureEncoder, ModuleEncoder
 from reldp.errors import ConfigError, EncoderError
 from reldp.training import Trainer
 from reldp.training.trained import load_trained, load_trained_loss
+from tests.encoders.modules import tabular
 from tests.encoders.tiny import TEXTS, write_model
 from tests.training.small import small_encoder, small_graph, small_parts, small_types
 
@@ -46,3 +47,15 @@ def test_what_cannot_be_loaded_is_a_clear_error(tmp_path):
     small_encoder().save(tmp_path / "features")
     with pytest.raises(ConfigError, match="`pooling` must be left out"):
         load_trained(tmp_path / "features", pooling="cls")
+
+
+def test_the_code_of_a_module_is_not_in_its_folder(tmp_path):
+    ModuleEncoder(tabular(), Column("features", shape=6)).save(tmp_path / "model")
+    with pytest.raises(
+        ConfigError, match=r"got 'model' with the module .*Sequential, whose code"
+    ) as said:
+        load_trained(tmp_path / "model")
+    assert "reldp.ModuleEncoder.load(folder, module, inputs)" in str(said.value)
+    (tmp_path / "model" / "encoder.json").write_text('{"kind": "gated"}')
+    with pytest.raises(ConfigError, match="with the module gated"):
+        load_trained(tmp_path / "model")

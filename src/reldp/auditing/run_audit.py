@@ -125,6 +125,11 @@ def initial_encoder(description: dict[str, Any], model: str | None = None) -> "E
 
     if description["kind"] == "features":
         return FeatureEncoder(**{name: description[name] for name in _FEATURE_SETTINGS})
+    if description["kind"] != "text":
+        raise ConfigError(
+            f"`canaries` cannot be used for a run with an encoder of kind {description['kind']!r}, whose code is "
+            "not in its folder. Use reldp.auditing.audit_training."
+        )
     settings = {name: description[name] for name in _TEXT_SETTINGS}
     adaptation = description["adaptation"]
     if adaptation["train"] == "head":

@@ -95,8 +95,9 @@ class LinearSite(Site):
         super().__init__(module, names)
         self.keep_weight = keep_weight and "weight" in self.names
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """Compute x W^T + b."""
+    def __call__(self, input: Tensor) -> Tensor:
+        """Compute x W^T + b; the argument has the name that the layer gives it."""
+        x = input
         self.recorder.check_rows(self._label(), x)
         weight, bias = self.module.weight.detach(), self.module.bias
         bias = None if bias is None else bias.detach()
@@ -139,9 +140,9 @@ class FrozenLinearSite(Site):
             self._stamp = stamp
         return self._cast
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, input: Tensor) -> Tensor:
         """Compute x W^T + b."""
-        dtype = autocast_dtype(x)
+        x, dtype = input, autocast_dtype(input)
         weight, bias = self.weights(dtype)
         x = x if dtype is None else x.to(dtype)
         # A layer that does not see the rows of the microbatch has no units to keep apart.
@@ -152,8 +153,9 @@ class FrozenLinearSite(Site):
 class LayerNormSite(Site):
     """Layer normalization with a trainable weight or bias."""
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, input: Tensor) -> Tensor:
         """Normalize over the layer's shape."""
+        x = input
         self.recorder.check_rows(self._label(), x)
         module = self.module
         weight, bias = module.weight.detach(), module.bias
@@ -174,9 +176,9 @@ class LayerNormSite(Site):
 class RmsNormSite(Site):
     """Root-mean-square normalization, torch's own and that of Llama-type models."""
 
-    def __call__(self, hidden_states: Tensor) -> Tensor:
-        """Normalize over the last dimension and scale."""
-        x = hidden_states
+    def __call__(self, *args: Tensor, **kwargs: Tensor) -> Tensor:
+        """Normalize over the last dimension and scale; the argument has one of two names."""
+        (x,) = (*args, *kwargs.values())
         self.recorder.check_rows(self._label(), x)
         weight = self.module.weight.detach()
         if isinstance(self.module, nn.RMSNorm):
@@ -195,8 +197,9 @@ class EmbeddingSite(Site):
         super().__init__(module, names)
         self.keep_weight = keep_weight
 
-    def __call__(self, indices: Tensor) -> Tensor:
+    def __call__(self, input: Tensor) -> Tensor:
         """Look the rows up."""
+        indices = input
         if indices.dim() > 1 and indices.shape[0] == 1 and self.recorder.rows > 1:
             indices = indices.expand(self.recorder.rows, *indices.shape[1:])
         self.recorder.check_rows(self._label(), indices)

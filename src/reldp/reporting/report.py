@@ -119,7 +119,10 @@ def _run_section(values: _Values) -> str:
         ("date", values["date"]),
         *size_rows(plan, data),
         ("degree bound", f"{data['max_degree']}, {data['degree_bound']}"),
-        ("encoder", f"{encoder.get('base_model', 'features')}, trained: {trained}"),
+        (
+            "encoder",
+            f"{encoder.get('base_model') or encoder.get('module', 'features')}, trained: {trained}",
+        ),
         ("steps", f"{steps['counted']:,} counted of {steps['planned']:,} planned"),
         ("resumed", f"{steps['resumes']} times, {steps['abandoned']} steps abandoned"),
         ("batch", f"{plan['expected_batch_size']:,.6g} relations expected"),

@@ -30,12 +30,23 @@ encoder = FeatureEncoder.load("path/to/this/folder")
 embeddings = encoder.encode(features)  # (entities, features) float32
 ```"""
 
+_MODULE_USE = """```python
+from reldp import ModuleEncoder
+
+encoder = ModuleEncoder.load("path/to/this/folder", module, inputs)  # the module's code and inputs are yours
+embeddings = encoder.encode_graph(graph)
+```"""
+
 
 def model_card(values: Mapping[str, Any]) -> str:
     """Return the content of the model card."""
     encoder, guarantee = values["encoder"], values["guarantee"]
-    text = encoder["kind"] == "text"
-    base = f"`{encoder['base_model']}`" if text else "dense features"
+    kind = encoder["kind"]
+    base, use = "dense features", _FEATURE_USE
+    if kind == "text":
+        base, use = f"`{encoder['base_model']}`", _TEXT_USE
+    elif kind == "module":
+        base, use = f"the module `{encoder['module']}`", _MODULE_USE
     lines = [
         *_front_matter(encoder),
         "# An encoder trained on private relations",
@@ -68,7 +79,7 @@ def model_card(values: Mapping[str, Any]) -> str:
         "",
         "## Use",
         "",
-        _TEXT_USE if text else _FEATURE_USE,
+        use,
         "",
         "## Training",
         "",

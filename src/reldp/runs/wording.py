@@ -149,6 +149,13 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
             "This was checked to the bit on public random rows for every microbatch shape; it is not "
             "proven for every processor (theory.md 6)."
         )
+    code = _encoder_code(start.get("encoder", {}))
+    if code is not None:
+        sentences.append(
+            f"The encoder's code, {code}, is not part of reldp. It is assumed to compute an embedding from "
+            "the entity's own inputs, the weights and public constants alone: no other entity, no private data "
+            "from elsewhere, no state. This was checked on public random rows, which is no proof."
+        )
     loss = start.get("loss")
     if loss is not None and not loss["included"]:
         sentences.append(
@@ -192,6 +199,11 @@ def _content_assumption(plan: "PrivacyPlan") -> str:
         "names of other entities in a text. Otherwise removing one entity changes the contribution of "
         "others, and epsilon does not hold (theory.md 6)."
     )
+
+
+def _encoder_code(encoder: _Values) -> str | None:
+    """Return the name of code of an encoder that is not part of reldp; None if there is none."""
+    return encoder.get("module") if encoder.get("kind") == "module" else encoder.get("class")
 
 
 def _types(plan: "PrivacyPlan", graph: _Values) -> str:

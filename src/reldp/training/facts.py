@@ -26,6 +26,7 @@ from reldp.training.identity import (
     table_sha256,
 )
 from reldp.training.loss_hash import loss_sha256
+from reldp.training.plain_values import name_of
 from reldp.training.repeatability import is_repeatable, machine, versions
 
 if TYPE_CHECKING:
@@ -171,14 +172,20 @@ class TrainingFacts:
             "num_steps": self.plan.num_steps,
             "plan_hash": self.plan.hash,
             "graph": self._graph(sensitive),
-            "encoder": self.encoder.describe()
-            | {"start_sha256": state_hash(self.encoder.trainable())},
+            "encoder": self._encoder(),
             "loss": self._loss(),
             "training": dict(self.training),
             "noise": {"source": noise, "description": _NOISE.get(noise, "none")},
             "versions": versions(),
             "machine": self.machine,
         }
+
+    def _encoder(self) -> dict[str, Any]:
+        """Return what the encoder is, before training; the class of one that is not part of reldp."""
+        described = self.encoder.describe()
+        described["start_sha256"] = state_hash(self.encoder.trainable())
+        name = name_of(type(self.encoder))
+        return described if name.startswith("reldp.") else {**described, "class": name}
 
     def _loss(self) -> dict[str, Any]:
         """Return what the loss is: its name, the hash of its code, and the settings of an included one."""

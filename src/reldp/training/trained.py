@@ -45,6 +45,12 @@ def load_trained(source: str | Path, **settings: Any) -> "Encoder":
         if settings:
             raise ConfigError(f"`{min(settings)}` must be left out for an encoder of features.")
         return FeatureEncoder.load(place)
+    if kind.get("kind", "text") != "text":
+        code = kind.get("module", kind["kind"])
+        raise ConfigError(
+            f"`source` must be an encoder of texts or features here, got {place.name!r} with the module {code}, "
+            "whose code is not saved. In Python: reldp.ModuleEncoder.load(folder, module, inputs)."
+        )
     return TextEncoder.load(place if place.exists() else str(source), train="none", **settings)
 
 

@@ -51,7 +51,8 @@ class UnitRows:
 
     def longest(self, entities: _Entities) -> npt.NDArray[np.integer[Any]]:
         """Return the length of each unit's longest row, (units,), of entities (units, rows per unit)."""
-        return self.tokens.lengths[entities].max(axis=1, initial=1)
+        longest: npt.NDArray[np.integer[Any]] = self.tokens.lengths[entities].max(axis=1, initial=1)
+        return longest
 
     def order(self, entities: _Entities) -> npt.NDArray[np.int64]:
         """Return units in the order of their longest row, longest first.
