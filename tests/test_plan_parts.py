@@ -10,6 +10,7 @@ from reldp.errors import PlanError
 from reldp.graph import EntityGraph
 from reldp.noise import GRID, GaussianNoise, Streams
 from reldp.plan import PrivacyPlan
+from reldp.reporting.rule_comparison import compare_rules
 from reldp.sampling import TupleSampler
 
 KEY = bytes(range(32))
@@ -86,3 +87,13 @@ def test_deviation_and_grid_are_in_units_of_the_clip_norm():
 def test_a_plan_without_noise_has_neither_noise_nor_grid():
     plan = plan_of(noise_multiplier=0.0)
     assert (plan.noise(Streams(KEY)), plan.grid, plan.noise_std) == (None, None, 0.0)
+
+
+def test_the_claim_of_the_frequency_rule_is_not_made_for_owners():
+    settings = {
+        "num_entities": 10_000, "num_relations": 20_000, "max_degree": 5, "num_negatives": 4,
+        "expected_batch_size": 32, "num_steps": 5, "delta": 1e-5, "unit": "owner",
+    }  # fmt: skip
+    with pytest.raises(PlanError, match="`clipping` must be tuple or pair where the unit is an owner"):
+        PrivacyPlan(**settings, clipping="frequency")
+    assert {row.clipping for row in compare_rules(PrivacyPlan(**settings))} == {"tuple", "pair"}

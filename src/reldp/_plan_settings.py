@@ -125,8 +125,16 @@ def unit_for(capped: CappedGraph, unit: str) -> str:
     return unit if capped.owners is None else "owner"
 
 
-def check_rule(rule: ClippingRule) -> None:
-    """Refuse a rule under which one tuple adds more than the accountant counts for it, one clip norm."""
+def check_rule(rule: ClippingRule, unit: str) -> None:
+    """Refuse a rule under which one tuple adds more than the accountant counts for it, one clip norm.
+
+    A rule that counts how often entities occur says nothing about their owners.
+    """
+    if unit == "owner" and not rule.is_local:
+        raise PlanError(
+            f"`clipping` must be tuple or pair where the unit is an owner, got {rule.name!r}. The claim "
+            "about it is for entities."
+        )
     check_number(
         "max_tuple_norm",
         rule.max_tuple_norm,

@@ -143,7 +143,7 @@ class PrivacyPlan:
         check_sizes(self.sizes, self.sizes_epsilon, self.sizes_delta, delta=self.delta)
         for name in _FLOATS:  # 1 and 1.0 are one plan
             object.__setattr__(self, name, float(getattr(self, name)))
-        check_rule(self.clipping)
+        check_rule(self.clipping, self.unit)
         least = self.clipping.min_negatives
         rule = f"at least {least} for the {self.clipping} rule"
         check_integer("num_negatives", self.num_negatives, low=least, rule=rule, error=PlanError)

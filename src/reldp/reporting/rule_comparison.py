@@ -67,7 +67,7 @@ def compare_rules(plan: PrivacyPlan) -> list[RuleCost]:
     rows = []
     for clipping, analysis, accountant in WAYS:
         rule = get_rule(clipping)
-        if plan.num_negatives < rule.min_negatives:
+        if plan.num_negatives < rule.min_negatives or (plan.unit == "owner" and not rule.is_local):
             continue
         if analysis == "anchored" and plan.sample_rate == 1:
             continue

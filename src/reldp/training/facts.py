@@ -138,6 +138,7 @@ class TrainingFacts:
         return {
             "num_entities": capped.num_entities,
             "num_protected": int(capped.protected.sum()),
+            **({} if capped.owners is None else {"num_owners": capped.num_units}),
             "num_relations": capped.num_relations,
             "capping": capped.report.to_dict(),
             "drops": dict(record.drops),
