@@ -207,3 +207,19 @@ def test_an_inspection_counts_owners() -> None:
     assert report.num_owners == 3
     assert report.degrees.largest == report.degrees.largest_protected == 4
     assert [cap.num_over for cap in report.caps] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("ids", "owner"),
+    [(["ann", "ann2", "bob"], [None, "ann", None]), ([1, 2, 3], [None, 1, None])],
+)
+def test_an_entity_whose_id_is_the_owner_of_others_must_say_who_owns_it(ids, owner):
+    """A main account with an empty cell: taken for an owner of its own, the person would be two units."""
+
+    def made(owner):
+        pairs = [(ids[0], ids[2]), (ids[1], ids[2])]
+        return EntityGraph.from_lists(ids, pairs, text=["x", "y", "z"], owner=owner)
+
+    with pytest.raises(GraphError, match=r"must name the owner of .* got 1 such .*row 1"):
+        made(owner)
+    assert made([ids[0], ids[0], None]).owner_degrees.tolist() == [2, 2]

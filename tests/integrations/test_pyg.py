@@ -25,6 +25,10 @@ def test_pyg_and_back() -> None:
     assert again.text() == graph().text()
     assert np.array_equal(again.features, graph().features)
     assert np.array_equal(again.protected, graph().protected)
+    owned = EntityGraph.from_lists(
+        ["a", "b", "c"], [("a", "b")], text=["x", "y", "z"], owner=["p", None, "p"]
+    )
+    assert from_pyg(to_pyg(owned)).owners.tolist() == owned.owners.tolist() == [0, 1, 0]
     assert pairs_of(again) == pairs_of(graph())
 
 

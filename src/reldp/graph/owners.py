@@ -2,10 +2,11 @@
 
 Where the entities of a graph have a column `owner`, the unit of privacy is the owner: neighbors differ in
 one owner with all of its entities and all relations that touch one of them. An entity without a value
-is its own owner. The degree of an owner is the number of relations that touch an entity of it;
+is its own owner; if its id is the owner of others, it must say so. The degree of an owner is the number of relations that touch an entity of it;
 a relation between two entities of one owner counts once.
 
-Inside the package: `owner_column`, `owner_index`, `mixed_protection`, `unit_degrees`.
+Inside the package: `owner_column`, `owner_index`, `mixed_protection`, `unnamed_owners`,
+`unit_degrees`.
 
 >>> owner_index(pa.array(["ann", None, "bob", "ann"])).tolist()
 [0, 1, 2, 0]
@@ -23,7 +24,7 @@ import pyarrow.compute as pc
 from reldp.errors import GraphError
 from reldp.graph.columns import id_column, is_text
 
-__all__ = ["mixed_protection", "owner_column", "owner_index", "unit_degrees"]
+__all__ = ["mixed_protection", "owner_column", "owner_index", "unit_degrees", "unnamed_owners"]
 
 Index = npt.NDArray[np.int64]
 
@@ -71,6 +72,13 @@ def mixed_protection(index: Index, protected: npt.NDArray[np.bool_]) -> Index:
     """Return the entities that are protected unlike the first entity of their owner."""
     _, first = np.unique(index, return_index=True)
     return np.flatnonzero(protected != protected[first[index]])
+
+
+def unnamed_owners(owners: Any, ids: Any) -> Index:
+    """Return the entities without an owner whose id is the owner of others: are they its own or not?"""
+    texts = owners.cast(pa.large_string())
+    is_owner = pc.is_in(ids.cast(pa.large_string()), value_set=texts.drop_null())
+    return np.flatnonzero(pc.and_(is_owner, owners.is_null()).to_numpy(zero_copy_only=False))
 
 
 def unit_degrees(relations: Index, index: Index) -> Index:

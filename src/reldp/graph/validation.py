@@ -32,7 +32,7 @@ from reldp.graph.columns import (
     text_column,
 )
 from reldp.graph.disclosure import KNOWN_COLUMNS, column_words, columns_words, type_words
-from reldp.graph.owners import mixed_protection, owner_column, owner_index
+from reldp.graph.owners import mixed_protection, owner_column, owner_index, unnamed_owners
 from reldp.graph.sources import Checklist, SourceTable
 
 __all__ = [
@@ -106,7 +106,7 @@ def checked_entities(source: SourceTable, drop: frozenset[str]) -> Entities:
     table = pa.table(columns)
     if len(rows) < len(ids):
         table = table.take(pa.array(rows)).combine_chunks()
-    if "owner" in columns and "protected" in columns:
+    if "owner" in columns:
         _check_owners(source, table, rows)
     if not len(rows):
         raise GraphError(f"{source.name} must name at least one entity, all were dropped.")
@@ -176,17 +176,26 @@ def _contents(source: SourceTable, checks: Checklist, ids: Any) -> dict[str, Any
 
 
 def _check_owners(source: SourceTable, table: Any, rows: npt.NDArray[np.intp]) -> None:
-    """Refuse owners with both protected and unprotected entities: the owner is the unit of privacy."""
-    protected = single(table.column("protected")).to_numpy(zero_copy_only=False)
-    mixed = mixed_protection(owner_index(single(table.column("owner"))), protected)
+    """Refuse owners whose entities are not all known, or not all protected: the owner is the unit of privacy."""
+    owners, ids = single(table.column("owner")), single(table.column("id"))
+    describe = partial(shown, ids) if len(rows) == source.table.num_rows else None
     checks = Checklist(source, frozenset())
     checks.refuse(
-        rows[mixed],
-        "must protect all entities of an owner or none",
-        "entities protected unlike the first one of their owner",
-        "Protect them too, or give them another owner",
-        partial(shown, single(table.column("id"))) if len(rows) == source.table.num_rows else None,
+        rows[unnamed_owners(owners, ids)],
+        "must name the owner of entities whose own id is the owner of others",
+        "such entities without one",
+        "Repeat the id as owner if they are one unit, or rename the owner if they are not",
+        describe,
     )
+    if "protected" in table.column_names:
+        protected = single(table.column("protected")).to_numpy(zero_copy_only=False)
+        checks.refuse(
+            rows[mixed_protection(owner_index(owners), protected)],
+            "must protect all entities of an owner or none",
+            "entities protected unlike the first one of their owner",
+            "Protect them too, or give them another owner",
+            describe,
+        )
     checks.finish()
 
 

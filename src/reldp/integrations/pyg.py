@@ -26,7 +26,13 @@ from reldp.integrations.tables import require
 
 __all__ = ["from_pyg", "to_pyg"]
 
-_NODE_COLUMNS = {"id": "ids", "text": "text", "features": "x", "protected": "protected"}
+_NODE_COLUMNS = {
+    "id": "ids",
+    "text": "text",
+    "features": "x",
+    "protected": "protected",
+    "owner": "owner",
+}
 _KNOWN = {*_NODE_COLUMNS.values(), "edge_index", "edge_attr", "num_nodes"}
 _TYPES = frozenset({"edge_type", "edge_type_names"})
 _JOIN = "__"  # between the three names of a type of edges, as PyTorch Geometric writes them
@@ -235,7 +241,7 @@ def _joined(tables: list[Any]) -> Any:
 
 
 def _fill(store: Any, graph: EntityGraph, rows: Any, ones: Any) -> None:
-    """Set features, ids, texts and protection of some entities."""
+    """Set features, ids, texts, protection and owners of some entities."""
     if graph.features is not None:
         store.x = ones.new_tensor(graph.features[rows])  # (n, d) float32
     store.ids = graph.column("id", rows)
@@ -243,6 +249,8 @@ def _fill(store: Any, graph: EntityGraph, rows: Any, ones: Any) -> None:
         store.text = graph.text(rows)
     if not graph.protected.all():
         store.protected = graph.protected[rows].tolist()
+    if graph.owners is not None:
+        store.owner = graph.column("owner", rows)
 
 
 def _to_typed(graph: EntityGraph, column: str, data: Any, edge_index: Any, ones: Any) -> Any:
