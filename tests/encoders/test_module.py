@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from transformers import AutoModel, AutoTokenizer
 
 import reldp
 from reldp.encoders import Array, Column, ModuleEncoder, PerEntity
@@ -163,3 +164,43 @@ def _ones(module):
     for parameter in module.parameters():
         nn.init.ones_(parameter)
     return module
+
+
+class TextAndNumbers(nn.Module):
+    """A pretrained model's mean state, and a projection of numbers."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.text, self.numbers = AutoModel.from_pretrained(folder), nn.Linear(2, 32)
+
+    def forward(self, input_ids, attention_mask, numbers):
+        mask = nn.functional.pad(attention_mask[:, 1:], (1, 0), value=1)  # no text is empty
+        states = self.text(input_ids=input_ids, attention_mask=mask).last_hidden_state
+        return (states * mask[..., None]).sum(1) / mask.sum(1, True) + self.numbers(numbers)
+
+
+@pytest.mark.parametrize("kind", ["bert", "mpnet", "llama"])
+def test_a_pretrained_text_model_inside_of_a_module(folders, kind):
+    """Biases of keys, which attention cancels, have gradients of nothing but rounding."""
+    tokenizer = AutoTokenizer.from_pretrained(folders[kind])
+    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
+
+    def tokens(name, num_values):
+        settings = {"padding": "max_length", "truncation": True, "max_length": 8}
+        return PerEntity(
+            lambda entity: tokenizer(entity["text"], **settings)[name],
+            shape=8,
+            num_values=num_values,
+        )
+
+    inputs = {
+        "input_ids": tokens("input_ids", len(tokenizer)),
+        "attention_mask": tokens("attention_mask", 2),
+        "numbers": ["price", "year"],
+    }
+    made = ModuleEncoder(TextAndNumbers(folders[kind]), inputs)
+    graph = mixed_graph(6)
+    rows = made.rows(made.table(graph), np.arange(6))
+    assert rows["input_ids"].shape == rows["attention_mask"].shape == (6, 8)
+    alone = [made.encode_graph(graph, [entity])[0] for entity in range(6)]
+    np.testing.assert_allclose(made.encode_graph(graph), alone, atol=1e-5)
