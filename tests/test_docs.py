@@ -85,6 +85,65 @@ def test_the_code_about_tables_of_other_libraries_runs():
         assert callable(getattr(type(names["shop"]), method)), method
 
 
+@pytest.mark.filterwarnings(
+    "ignore::reldp.training.advice.PoorPlanWarning", "ignore:'pin_memory' argument"
+)
+def test_the_same_script_of_sentence_transformers_runs_before_and_after(tmp_path, monkeypatch):
+    """As it stands, with a tiny model in place of MiniLM."""
+    import sentence_transformers
+
+    import reldp
+    from tests.integrations.sentence_transformers.small import pairs, tiny
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sentence_transformers, "SentenceTransformer", lambda name: tiny(tmp_path))
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    pairs(1000).to_csv("pairs.csv")
+    before, after = python_blocks(DOCS / "coming-from-sentence-transformers.md")
+    exec(compile(before, "before", "exec"), {"__name__": "page"})
+    assert (tmp_path / "model" / "final" / "modules.json").exists()
+    names = {"__name__": "page"}
+    exec(compile(after, "after", "exec"), names)
+    certificate = reldp.verify(tmp_path / "run").certificate
+    assert certificate == names["trainer"].certificate
+    assert certificate.epsilon <= 4
+    assert (tmp_path / "model-with-certificate" / "certificate.json").exists()
+
+
+def test_names_of_the_page_about_sentence_transformers_are_those_of_the_code():
+    from dataclasses import fields
+
+    from reldp.integrations.sentence_transformers import PrivateTrainingArguments
+    from reldp.integrations.sentence_transformers.losses import REFUSED
+    from reldp.integrations.sentence_transformers.refusals import ARGUMENTS
+
+    text = (DOCS / "coming-from-sentence-transformers.md").read_text()
+    refused = text.partition("## What is refused")[2].partition("\n## ")[0]
+    honored = text.partition("## Arguments")[2].partition("## What is refused")[0]
+    known = {field.name for field in fields(PrivateTrainingArguments)}
+    rows = [row.split(" | ")[0] for row in refused.splitlines() if row.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert named - set(ARGUMENTS) <= {"EarlyStoppingCallback"}
+    rows = [row.split(" | ")[0] for row in honored.splitlines() if row.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert named - known == {"dataloader_num_workers"}
+    losses = text.partition("## Losses")[2].partition("\n## ")[0]
+    rows = [row for row in losses.splitlines() if "| refused" in row]
+    named = {name for row in rows for name in re.findall(r"`(\w+Loss)`", row)}
+    assert named <= set(REFUSED)
+
+
+@pytest.mark.filterwarnings("ignore::reldp.training.advice.PoorPlanWarning")
+def test_the_loop_that_takes_the_place_of_opacus_runs(tmp_path, monkeypatch, capsys):
+    """Opacus is not installed: the script before is compiled and not run."""
+    monkeypatch.chdir(tmp_path)
+    before, after = python_blocks(DOCS / "coming-from-opacus.md")
+    assert "opacus" in before
+    assert "opacus" not in after
+    exec(compile(after, "coming-from-opacus.md", "exec"), {"__name__": "page"})
+    assert "differential privacy for any one entity" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_and_their_anchors_lead_somewhere(page):
     for target, anchor in links(page):

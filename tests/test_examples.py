@@ -26,6 +26,7 @@ def test_every_example_is_tested_here():
         "dense_features.py",
         "mixed_entities.py",
         "pairs_from_a_data_frame.py",
+        "sentence_transformers_trainer.py",
         "text_graph.py",
         "typed_relations.py",
     ]
@@ -150,6 +151,28 @@ def test_typed_relations_learn_a_direction_that_the_cosine_does_not_have(tmp_pat
     assert "supplies: MRR" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["custom_loss", "custom_loop", "typed_relations"])
+@pytest.mark.parametrize(
+    "name", ["custom_loss", "custom_loop", "typed_relations", "sentence_transformers_trainer"]
+)
 def test_tutorials_fit_on_a_screen(name):
     assert len((EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= 40
+
+
+@pytest.mark.filterwarnings("ignore::reldp.training.advice.PoorPlanWarning")
+def test_the_trainer_of_sentence_transformers(tmp_path, capsys):
+    import reldp
+    from tests.integrations.sentence_transformers.small import pairs, tiny
+
+    folder = tmp_path / "run"
+    trainer = example("sentence_transformers_trainer.py")(
+        tiny(tmp_path), pairs(2000), str(folder), max_steps=4, eval_steps=2, logging_steps=2
+    )
+    certificate = reldp.verify(folder).certificate
+    assert certificate == trainer.certificate
+    assert certificate.epsilon <= 4
+    assert certificate.values["steps"]["counted"] == 4
+    assert [line["step"] for line in trainer.evaluations] == [2, 4]
+    printed = capsys.readouterr().out
+    assert "step 2: {'epoch'" in printed
+    assert "eval_public_pearson_cosine" in printed
+    assert "differential_privacy:" in (tmp_path / "run-model" / "README.md").read_text()

@@ -92,7 +92,8 @@ class CallbackList:
         Raises:
             ConfigError: One of them is no `TrainingCallback`.
         """
-        for callback in callbacks:
+        given: Sequence[object] = callbacks
+        for callback in given:
             if not isinstance(callback, TrainingCallback):
                 got = callback.__name__ if isinstance(callback, type) else type(callback).__name__
                 raise ConfigError(
