@@ -94,6 +94,8 @@ def test_the_claim_of_the_frequency_rule_is_not_made_for_owners():
         "num_entities": 10_000, "num_relations": 20_000, "max_degree": 5, "num_negatives": 4,
         "expected_batch_size": 32, "num_steps": 5, "delta": 1e-5, "unit": "owner",
     }  # fmt: skip
-    with pytest.raises(PlanError, match="`clipping` must be tuple or pair where the unit is an owner"):
+    with pytest.raises(
+        PlanError, match="`clipping` must be tuple or pair where the unit is an owner"
+    ):
         PrivacyPlan(**settings, clipping="frequency")
     assert {row.clipping for row in compare_rules(PrivacyPlan(**settings))} == {"tuple", "pair"}

@@ -92,3 +92,16 @@ def test_several_slices_agree_with_a_plain_search(monkeypatch):
 
 def test_wordnet_texts_hold_no_ids():
     assert find_mentions(EntityGraph.read("wordnet-verbs")).num_texts == 0
+
+
+def test_entities_of_one_owner_may_name_each_other() -> None:
+    ids, texts = ["alpha", "bravo", "delta"], ["see bravo", "see delta", "nobody"]
+    owned = EntityGraph.from_lists(ids, [], text=texts, owner=["x", "x", "y"])
+    assert find_mentions(graph(ids, texts)).num_texts == 2
+    assert find_mentions(owned).rows == (2,)
+
+
+def test_a_name_that_two_owners_have_is_named() -> None:
+    ids, texts = ["alpha!", "alpha?", "bravo"], ["nobody", "nobody", "see alpha"]
+    owned = EntityGraph.from_lists(ids, [], text=texts, owner=["x", "y", "x"])
+    assert find_mentions(owned).rows == (3,)

@@ -158,3 +158,9 @@ def test_edge_types_of_a_hetero_graph_are_types_on_request() -> None:
     assert again["user", "buys", "item"].edge_index.tolist() == [[0, 1], [0, 1]]
     with pytest.raises(GraphError, match="1 repeated relations"):
         from_pyg(data, edge_types=edges)
+
+
+def test_owners_and_back() -> None:
+    owned = graph(owner=["a", "a", None, "b"], protected=None)
+    again = from_pyg(to_pyg(owned))
+    assert again.owners.tolist() == owned.owners.tolist() == [0, 0, 1, 2]

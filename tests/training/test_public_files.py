@@ -46,21 +46,36 @@ PLAN = {
 }
 
 
-def make_graph(larger: bool, *, text: bool, subset: bool, relation: bool) -> EntityGraph:
-    """A ring with a hub; the larger neighbor has one entity more, or only one relation more."""
+def make_graph(
+    larger: bool,
+    *,
+    text: bool,
+    subset: bool,
+    relation: bool,
+    owners: bool = False,
+    typed: bool = False,
+) -> EntityGraph:
+    """A ring with a hub; the larger neighbor has one entity more, or only one relation more.
+
+    With owners it has an owner with three entities more; with types, the only relation of its type.
+    """
     more = larger and not relation
-    count = SIZE + more
+    count = SIZE + more * (3 if owners else 1)
     relations = [(i, (i + 1) % SIZE) for i in range(SIZE)]
     relations += [(0, i) for i in range(10, 40, 5)]  # six relations more than the others have
     relations += [(SIZE, 4), (SIZE, 8)] * more + [(4, 8)] * (larger and relation)
     # The further entity's features and text are unlike all others: much larger, much longer.
-    features = np.random.default_rng(0).normal(size=(SIZE + 1, 6)).astype(np.float32)
-    features[SIZE] = 40.0
-    texts = [*(TEXTS[i % 6] for i in range(SIZE)), " ".join(TEXTS)]
+    features = np.random.default_rng(0).normal(size=(SIZE + 3, 6)).astype(np.float32)
+    features[SIZE:] = 40.0
+    texts = [*(TEXTS[i % 6] for i in range(SIZE)), *[" ".join(TEXTS)] * 3]
+    relations += [(SIZE + 1, SIZE + 2), (SIZE + 2, 12)] * (more and owners)
+    kinds = ["knows" if max(pair) < SIZE else "rare" for pair in relations]
     ids = [f"id{i}" for i in range(count)]
-    return EntityGraph.from_lists(
+    graph = EntityGraph.from_lists(
         ids,
         [(ids[a], ids[b]) for a, b in relations],
+        owner=[f"o{min(i, SIZE) // 2}" for i in range(count)] if owners else None,
+        types=kinds if typed else None,
         features=None if text else features[:count],
         text=texts[:count] if text else None,
         protected=[i % 2 == 0 for i in range(count)] if subset else None,
@@ -72,6 +87,7 @@ def make_graph(larger: bool, *, text: bool, subset: bool, relation: bool) -> Ent
             notes=(f"{count} entities and {len(relations)} relations were read.",),
         ),
     )
+    return graph.with_types(["knows", "likes", "rare"]) if typed else graph
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +100,8 @@ class Case:
     plan: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
     stopped: bool = False
+    owners: bool = False
+    typed: bool = False
 
     def graph(self, larger: bool) -> EntityGraph:
         return make_graph(
@@ -91,6 +109,8 @@ class Case:
             text=self.encoder != "features",
             subset=self.subset,
             relation=self.plan.get("unit") == "relation",
+            owners=self.owners,
+            typed=self.typed,
         )
 
     def train(self, folder: Path, model: Path, larger: bool) -> Shown:
@@ -124,6 +144,7 @@ def _stop(self: Any, step: int, data: bytes) -> None:
     raise KeyboardInterrupt
 
 
+OWNED = {"min_entities": 25, "expected_batch_size": 2.0}
 CASES = {
     "features": Case(),
     "capped": Case(cap=4),
@@ -136,6 +157,11 @@ CASES = {
     "average": Case(training={"average": 0.9}),
     "logged": Case(training={"log_sensitive": True}),
     "resumed": Case(stopped=True),
+    "owners": Case(owners=True, plan=OWNED),
+    "capped owners": Case(owners=True, cap=4, plan=OWNED),
+    "types": Case(typed=True),
+    "typed loss": Case(typed=True, training={"loss": "distmult"}),
+    "owners and types": Case(owners=True, typed=True, plan=OWNED),
     "texts": Case(encoder="lora"),
     "head": Case(encoder="head"),
 }

@@ -278,8 +278,8 @@ class Conversions:
     ) -> "EntityGraph":
         """Return a graph from a PyTorch Geometric `Data` or `HeteroData`.
 
-        Features come from `x` and relations from `edge_index`; `text`, `ids` and `protected` are
-        taken if the object has them. An `edge_attr` is refused unless `drop` names
+        Features come from `x` and relations from `edge_index`; `text`, `ids`, `protected` and `owner`
+        are taken if the object has them. An `edge_attr` is refused unless `drop` names
         "relation_columns". What else it holds is named in the record and left out.
 
         Args:

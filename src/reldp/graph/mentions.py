@@ -82,6 +82,9 @@ def find_mentions(graph: EntityGraph, *, show_ids: bool = False) -> MentionSumma
     mentions = np.unique(
         mentions[mentions[:, 1] != name_codes[mentions[:, 0]]], axis=0
     )  # an entity may name itself
+    if graph.owners is not None:  # and others of its owner
+        by_owner = _owners_of_names(name_codes, graph.owners, len(names))
+        mentions = mentions[by_owner[mentions[:, 1]] != graph.owners[mentions[:, 0]]]
     common = _common(mentions[:, 1], names, graph.num_entities)
     mentions = mentions[~common[mentions[:, 1]]]
     texts = np.unique(mentions[:, 0])
@@ -100,6 +103,17 @@ def find_mentions(graph: EntityGraph, *, show_ids: bool = False) -> MentionSumma
             if show_ids
         ),
     )
+
+
+def _owners_of_names(
+    codes: npt.NDArray[np.int64], owners: npt.NDArray[np.int64], num: int
+) -> npt.NDArray[np.int64]:
+    """Return the owner of all entities of each name, -1 where they have several."""
+    low, high = np.full(num, np.iinfo(np.int64).max), np.full(num, -1)
+    named = codes >= 0
+    np.minimum.at(low, codes[named], owners[named])
+    np.maximum.at(high, codes[named], owners[named])
+    return np.where(low == high, high, -1)
 
 
 def _words(texts: Any) -> Any:
