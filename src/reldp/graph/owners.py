@@ -2,8 +2,8 @@
 
 Where the entities of a graph have a column `owner`, the unit of privacy is the owner: neighbors differ in
 one owner with all of its entities and all relations that touch one of them. An entity without a value
-is its own owner; if its id is the owner of others, it must say so. The degree of an owner is the number of relations that touch an entity of it;
-a relation between two entities of one owner counts once.
+is its own owner; if its id is the owner of others, it must say so. The degree of an owner is the
+number of relations that touch an entity of it; a relation between two entities of one owner counts once.
 
 Inside the package: `owner_column`, `owner_index`, `mixed_protection`, `unnamed_owners`,
 `unit_degrees`.
