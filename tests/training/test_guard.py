@@ -1,5 +1,7 @@
 """The guard of a real step: what it must find in encoders, before any private row is touched."""
 
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -28,17 +30,42 @@ class Centered(nn.Module):
         return self.inner(features - (mean.detach() if self.detached else mean))
 
 
-class Counting(nn.Module):
-    """Mixes rows after a number of forwards."""
+class Switched(nn.Module):
+    """Mixes rows once it is told to, by an object of a library: nobody looks into these."""
 
-    def __init__(self, inner, after):
+    def __init__(self, inner):
         super().__init__()
-        self.inner, self.after, self.calls = inner, after, 0
+        self.inner, self.begin = inner, threading.Event()
 
     def forward(self, features):
-        self.calls += 1
         mixed = features - features.mean(0, keepdim=True)
-        return self.inner(mixed if self.calls > self.after else features)
+        return self.inner(mixed if self.begin.is_set() else features)
+
+
+class Counting(nn.Module):
+    """Mixes rows after a number of forwards, which is kept somewhere."""
+
+    calls_of_all = [0]  # noqa: RUF012 # the mistake
+
+    def __init__(self, inner, place):
+        super().__init__()
+        self.inner, self.place, self.calls = inner, place, 0
+        self.register_buffer("counted", torch.zeros(()))
+
+    def forward(self, features):
+        if self.place == "attribute":
+            self.calls += 1
+        elif self.place == "buffer":
+            self.counted += 1
+        elif self.place == "class":
+            self.calls_of_all[0] += 1
+        else:
+            CALLS["all"] += 1
+        calls = self.calls + int(self.counted) + self.calls_of_all[0] + CALLS["all"]
+        return self.inner(features - features.mean(0, keepdim=True) if calls > 9999 else features)
+
+
+CALLS = {"all": 0}
 
 
 class Running(nn.Module):
@@ -91,11 +118,43 @@ def test_no_private_row_is_touched_before_the_check(monkeypatch):
 def test_a_module_that_begins_to_mix_later_is_stopped(monkeypatch):
     """With a look at every step; in training it is at random steps, one in 64."""
     monkeypatch.setattr(guard, "_CHECK_INTERVAL", 1)
-    step = opened(lambda module: Counting(module, after=1000))
+    step = opened(Switched)
     step.run(step.draw(0, 0), 0, 0)
-    step._encoder.module.after = 0
+    step._encoder.module.begin.set()
     with pytest.raises(RunError, match="Does the module keep a state"):
         step.run(step.draw(1, 0), 1, 0)
+
+
+@pytest.mark.parametrize("place", ["attribute", "buffer", "class", "global"])
+def test_a_state_of_a_module_that_shows_later_is_found_wherever_it_is_kept(place):
+    with pytest.raises(RunError, match="`encoder` must keep no state between steps"):
+        opened(lambda module: Counting(module, place))
+
+
+def test_a_module_that_changes_after_its_check_takes_no_step():
+    step = opened(Switched)
+    step.run(step.draw(0, 0), 0, 0)
+    step._encoder.module.more = 1
+    with pytest.raises(RunError, match="got one that changed after it was checked"):
+        step.run(step.draw(1, 0), 1, 0)
+
+
+class Caching(nn.Module):
+    """Keeps what it computes once for every shape."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.ones = inner, {}
+
+    def forward(self, features):
+        ones = self.ones.setdefault(len(features), torch.ones(len(features), 1))
+        return self.inner(features * ones)
+
+
+def test_a_module_may_keep_what_it_computes_once():
+    step = opened(Caching)
+    for number in range(3):
+        step.run(step.draw(number, 0), number, 0)
 
 
 def test_looks_are_at_random_steps_of_which_there_are_enough(monkeypatch):

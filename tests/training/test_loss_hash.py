@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from reldp.losses import HingeLoss, MatryoshkaLoss
-from reldp.training.loss_hash import loss_sha256
+from reldp.training.loss_hash import kept_state_sha256, loss_sha256
 from tests.training.small import small_parts
 
 
@@ -206,3 +206,14 @@ def test_the_hash_is_the_same_in_every_process():
     ]
     assert runs[0] == runs[1]
     assert len(set(runs[0].split())) == 5
+
+
+def test_the_state_of_a_module_leaves_out_parameters_and_libraries():
+    module = nn.Sequential(ModuleWithList(filled(1)), nn.BatchNorm1d(2))
+    before = kept_state_sha256(module)
+    with torch.no_grad():
+        module[1].weight.add_(1.0)
+        module[1].running_mean.add_(1.0)
+    assert kept_state_sha256(module) == before
+    module[0].heads.append(1)
+    assert kept_state_sha256(module) != before

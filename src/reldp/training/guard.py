@@ -74,9 +74,12 @@ class LocalityGuard:
         with _public_weights(self._objective.parameters, self._objective.start):
             layouts = LAYOUTS[-1:] if self._decides_by_values(shapes) else LAYOUTS
             checked = find_layouts(shapes, self._run, self._make, layouts)
+            self._objective.remember_encoder()  # a module may keep what it computes once for a shape
             for shape in map(checked.shape_of, checked.lengths()):
                 units = self._make(shape.units, shape.length, 0)
+                self._run(shape, units, weights=torch.ones_like(units.endpoints[:, 0]).double())
                 refuse_mixing_of_extremes(shape, self._run, units)
+            self._objective.check_encoder_unchanged()
         self._checked_with = self._numerics()
         return checked
 

@@ -8,7 +8,9 @@ modules, and global variables and functions that the code names. Not covered are
 changes, what installed libraries keep, and private data in objects of reldp such as graphs, which are
 named by their class only.
 
-Public inside the package: `loss_sha256`.
+The same places are looked at in the layers of an encoder (`kept_state_sha256`).
+
+Public inside the package: `loss_sha256`, `kept_state_sha256`.
 
 >>> def made(scale):
 ...     return lambda embeddings, batch: scale * embeddings.sum((1, 2))
@@ -38,7 +40,7 @@ from torch import Tensor, nn
 from reldp.training.identity import module_sha256
 from reldp.training.plain_values import code_of, code_sha256, name_of, plain
 
-__all__ = ["loss_sha256"]
+__all__ = ["kept_state_sha256", "loss_sha256"]
 
 _DEPTH = 16
 # What torch keeps in every module, which `module_sha256` looks at.
@@ -51,6 +53,17 @@ def loss_sha256(loss: Any) -> str:
     """Return the hash of a loss's code, settings and state, apart from the weights that training changes."""
     content = _Walk().describe(loss, _DEPTH)
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def kept_state_sha256(module: nn.Module) -> str:
+    """Return the hash of what layers outside of libraries keep besides parameters: also classes and globals do."""
+    walk, parts = _Walk(), []
+    for name, layer in module.named_modules():
+        if _is_own(type(layer).__module__):
+            buffers = {n: b for n, b in layer._buffers.items() if b is not None and _is_small(b)}
+            held = [type(layer), buffers]
+            parts += [name, walk.layer(layer), [walk.describe(value, _DEPTH) for value in held]]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 class _Walk:
@@ -104,6 +117,11 @@ class _Walk:
             if not type(layer).__module__.startswith("torch."):
                 parts += [name, self.describe(type(layer), depth), self._attributes(layer, depth)]
         return parts
+
+    def layer(self, layer: nn.Module) -> dict[str, Any]:
+        """Return what a layer holds besides parameters, buffers and other layers."""
+        self._numbers.setdefault(id(layer), len(self._numbers))
+        return self._attributes(layer, _DEPTH)
 
     def _attributes(self, value: Any, depth: int) -> dict[str, Any]:
         """Return attributes and slots of an object."""
@@ -170,6 +188,11 @@ def _inner(value: Any) -> Any:
 def _counts(name: str) -> bool:
     """Return whether an attribute of a class can change what is computed."""
     return not name.startswith("__") or name in ("__call__", "__init__")
+
+
+def _is_small(value: Tensor) -> bool:
+    """Return whether a tensor can be hashed at every step."""
+    return value.numel() <= 1 << 20
 
 
 def _names(slots: Any) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from reldp.errors import ConfigError, RunError
 from reldp.losses import Loss, LossBatch
 from reldp.losses.saved import LOSS_WEIGHTS, save
 from reldp.training.fit import refuse_compiled
-from reldp.training.loss_hash import loss_sha256
+from reldp.training.loss_hash import kept_state_sha256, loss_sha256
 from reldp.training.plain_values import name_of
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ class Objective:
         self.start = {name: p.detach().clone() for name, p in self.loss_parameters.items()}
         self._by_unit = _UnitLoss(self).eval() if self.loss_parameters else None
         self._loss_sha256: str | None = None
+        self._encoder_sha256: str | None = None
 
     @property
     def module(self) -> nn.Module:
@@ -155,6 +156,32 @@ class Objective:
                 f"`loss` must keep no state between steps, got {self.name}, which changed after it was "
                 "checked: its attributes, what it closes over, or global values that it uses. Steps that "
                 "ran stay counted, and there is no certificate."
+            )
+
+    def check_unchanged(self) -> None:
+        """Refuse a loss or a module that has changed since its check.
+
+        Raises:
+            RunError: One of them did.
+        """
+        self.check_loss_unchanged()
+        self.check_encoder_unchanged()
+
+    def remember_encoder(self) -> None:
+        """Take note of what the encoder's module keeps besides parameters, which must stay as it is."""
+        self._encoder_sha256 = kept_state_sha256(self.encoder.module)
+
+    def check_encoder_unchanged(self) -> None:
+        """Refuse a module that has changed since `remember_encoder`.
+
+        Raises:
+            RunError: It did, so that rows may depend on the rows of earlier steps.
+        """
+        if self._encoder_sha256 not in (None, kept_state_sha256(self.encoder.module)):
+            raise RunError(
+                "`encoder` must keep no state between steps, got one that changed after it was checked: attributes "
+                "or buffers of its module, of their classes, or global values that it uses. Steps that ran "
+                "stay counted, and there is no certificate."
             )
 
     def mark_trained(self) -> None:

@@ -202,7 +202,7 @@ class RecordedRun:
                 self._save(session)
             is_done = self._next >= session.stop and kind is None
             if is_done and not session.is_complete:
-                self._objective.check_loss_unchanged()
+                self._objective.check_unchanged()
                 hashed = state_hash(self._objective.parameters)
                 session.complete(self._objective.save, hashed)
             is_done = is_done and session.is_complete

@@ -271,7 +271,7 @@ class PrivateStep:
     def _check_again(self, step: int, branch: int) -> None:
         """Check locality again at random steps, or when the arithmetic may have changed."""
         self._objective.check_parts(self._parts)
-        self._objective.check_loss_unchanged()
+        self._objective.check_unchanged()
         if any(module.training for module in self._modules):
             self._objective.eval()  # with dropout, a resumed run would add the same noise to other sums
         if self._engine is not None and self._streams is not None:

@@ -185,7 +185,7 @@ class Trainer:
                 self._objective.mark_trained()
                 if not session.is_complete:
                     self._run(session)
-                    self._objective.check_loss_unchanged()
+                    self._objective.check_unchanged()
                 state = TrainingState.from_bytes(session.read_checkpoint())
                 self._objective.load(state.released)
                 if not session.is_complete:
