@@ -39,7 +39,7 @@ class Transformer(nn.Module):
         self.first = nn.Parameter(torch.randn(1, 1, 8))
         self.positions = nn.Parameter(0.3 * torch.randn(LENGTH + 1, 8))
         layer = nn.TransformerEncoderLayer(8, 2, 12, batch_first=True)
-        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.encoder = nn.TransformerEncoder(layer, 2)
 
     def forward(self, words: Tensor) -> Tensor:
         """Return the class token's state."""

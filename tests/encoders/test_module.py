@@ -13,7 +13,14 @@ from reldp.encoders import Array, Column, ModuleEncoder, PerEntity
 from reldp.errors import EncoderError
 from reldp.graph import EntityGraph
 from reldp.training.identity import encoder_sha256, outputs_sha256
-from tests.encoders.modules import Mixed, mixed_graph, mixed_inputs, small_cnn
+from tests.encoders.modules import (
+    Mixed,
+    Transformer,
+    mixed_graph,
+    mixed_inputs,
+    small_cnn,
+    words_input,
+)
 
 
 def encoder(**settings):
@@ -40,6 +47,21 @@ def test_embeddings_are_those_of_the_module():
 
 def test_a_public_name_of_the_package():
     assert reldp.ModuleEncoder is ModuleEncoder
+
+
+def test_embeddings_are_the_same_with_and_without_gradients():
+    """Torch's attention for inference would return zeros at padded positions."""
+
+    class Pooled(Transformer):
+        def forward(self, words):
+            hidden = words == 0
+            return self.encoder(self.words(words), src_key_padding_mask=hidden).mean(1)
+
+    made, graph = ModuleEncoder(Pooled(), words_input()), mixed_graph(8)
+    rows = made.rows(made.table(graph), np.arange(8))
+    np.testing.assert_allclose(
+        made.encode_graph(graph), made.embed(rows).detach().numpy(), atol=1e-5
+    )
 
 
 def test_normalized_embeddings_have_length_one():

@@ -73,6 +73,18 @@ class _Transformer(nn.Module):
         return self.encoder(x, src_key_padding_mask=hidden)[:, 0]
 
 
+class _Scaled(nn.Module):
+    """A table or bag with a padding index, beside a bare parameter."""
+
+    def __init__(self, table: nn.Module) -> None:
+        super().__init__()
+        self.table, self.scale = table, nn.Parameter(torch.randn(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.table(x) * self.scale
+        return out.mean(1) if out.dim() > 2 else out
+
+
 class _Lists(nn.Module):
     """Parameters in a list and in a dictionary, beside a layer."""
 
@@ -138,6 +150,8 @@ CASES = {
     "embedding bag": (lambda: nn.EmbeddingBag(TOKENS, 3), (5,)),
     "largest of a bag": (lambda: nn.EmbeddingBag(TOKENS, 3, mode="max"), (5,)),
     "padding": (lambda: _Then(nn.Embedding(TOKENS, 3, padding_idx=0), lambda x: x.mean(1)), (5,)),
+    "embedding inside": (lambda: _Scaled(nn.Embedding(TOKENS, 3, padding_idx=0)), (5,)),
+    "embedding bag inside": (lambda: _Scaled(nn.EmbeddingBag(TOKENS, 3, padding_idx=0)), (5,)),
     "gru cell": (lambda: _OverTime(nn.GRUCell(3, 4)), (5, 3)),
     "rnn cell": (lambda: _OverTime(nn.RNNCell(3, 4)), (5, 3)),
     "attention": (_SelfAttention, (5, 8)),

@@ -45,6 +45,7 @@ from reldp.encoders.module_checks import check_gradients, check_kind, check_outp
 from reldp.encoders.module_table import ModuleTable, named_inputs
 from reldp.encoders.tokens import checked_indices
 from reldp.errors import EncoderError
+from reldp.gradients.fallback import without_fast_path
 from reldp.losses.unit_length import unit_length
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ class ModuleEncoder(Encoder):
 
     def embed(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """Return the embeddings (rows, dim) of rows, with gradients."""
-        embeddings: Tensor = self.module(**inputs)
+        with without_fast_path():  # without gradients, compute what is computed with them
+            embeddings: Tensor = self.module(**inputs)
         return unit_length(embeddings) if self.normalize else embeddings
 
     def synthetic_rows(

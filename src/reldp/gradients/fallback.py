@@ -13,17 +13,19 @@ the package.
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.utils._pytree import tree_leaves
 
 from reldp.errors import UnsupportedParameter
 from reldp.gradients.products import outside_graphs
 from reldp.gradients.sites import Site
 
-__all__ = ["FallbackSite"]
+__all__ = ["FallbackSite", "without_fast_path"]
 
 
 class FallbackSite(Site):
@@ -68,7 +70,7 @@ class FallbackSite(Site):
 
         self._inside = True
         try:
-            with _without_fast_path(), warnings.catch_warnings():
+            with without_fast_path(), self._padded_tables(), warnings.catch_warnings():
                 # Some operations are run unit by unit: slower, with the same result.
                 warnings.filterwarnings("ignore", "There is a performance drop", UserWarning)
                 out = torch.vmap(one_unit, randomness="different")(self._copies(), *tensors)
@@ -81,6 +83,19 @@ class FallbackSite(Site):
             rest = iter(out)
             out = tuple(None if i in absent else next(rest) for i in range(len(out) + len(absent)))
         return self._flat(out)
+
+    @contextmanager
+    def _padded_tables(self) -> Iterator[None]:
+        """Let embeddings inside have no gradient at their padding index, which vmap forgets."""
+        tables = [m for m in self.module.modules() if type(m) is nn.Embedding]
+        padded = [m for m in tables if m.padding_idx is not None and "forward" not in m.__dict__]
+        try:
+            for table in padded:
+                table.__dict__["forward"] = partial(_look_up, table)
+            yield
+        finally:
+            for table in padded:
+                del table.__dict__["forward"]
 
     def _copies(self) -> dict[str, Tensor]:
         """One copy of the parameters per unit, (U, *shape) each.
@@ -132,9 +147,15 @@ class FallbackSite(Site):
         )
 
 
+def _look_up(table: nn.Embedding, input: Tensor) -> Tensor:
+    """Return rows of a table, without a gradient at the padding index."""
+    rows = functional.embedding(input, table.weight)
+    return torch.where((input == table.padding_idx).unsqueeze(-1), rows.detach(), rows)
+
+
 @contextmanager
-def _without_fast_path() -> Iterator[None]:
-    """Switch off torch's fused attention for inference, which has no gradient."""
+def without_fast_path() -> Iterator[None]:
+    """Switch off torch's fused attention for inference, which has no gradient and drops padded positions."""
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
