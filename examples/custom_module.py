@@ -1,4 +1,4 @@
-"""Train a CNN of your own: photographs of the same place are related, and who took them stays private."""
+"""Train a CNN of your own: photographs of the same place are related, and each photograph is protected."""
 
 import numpy as np
 from torch import nn
