@@ -142,6 +142,12 @@ def test_protection_is_the_same_for_all_entities_of_an_owner() -> None:
         pair_graph(protected=[True, False, True, True])
     graph = pair_graph(protected=[False, False, True, True])
     assert graph.protected_owners.tolist() == [False, True, True]
+    flags = pa.chunked_array([[True, False, True, True]])
+    unchecked = EntityGraph(
+        entities=graph.entities.set_column(2, "protected", flags), relations=graph.relations
+    )
+    with pytest.raises(GraphError, match=r"`protected` must be the same .*got 1 entities"):
+        unchecked.promise_degrees(9)
     index, flags = np.array([0, 1, 0, 1]), np.array([True, True, True, False])
     assert mixed_protection(index, flags).tolist() == [3]
 

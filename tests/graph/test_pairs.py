@@ -179,3 +179,31 @@ def test_entities_and_relations_equal_those_of_a_slow_program(
     assert [{row["text"]} for row in entities] == list(texts.values())
     relations = files.relations.table.to_pylist()
     assert relations == [{"source": name(i), "target": name(j)} for i, j in rows]
+
+
+def test_owners_of_pairs_and_back() -> None:
+    columns = {
+        "account": ["a1", "a2", "a1"],
+        "product": ["p1", "p1", "p2"],
+        "account_text": ["night runs", "night shifts", "night runs"],
+        "product_text": ["shoes", "shoes", "lamp"],
+        "person": ["ann", "ann", None],
+    }
+    names = {"left": "account_text", "right": "product_text"}
+    ids = {"left_id": "account", "right_id": "product"}
+    graph = EntityGraph.from_pairs(columns, **names, **ids, left_owner="person")
+    assert graph.ids.to_pylist() == ["a1", "p1", "a2", "p2"]
+    assert graph.owners.tolist() == [0, 1, 0, 2]
+    again = EntityGraph.from_pairs(
+        graph.to_pairs(**names, **ids, left_owner="o", right_owner="q"),
+        **names,
+        **ids,
+        left_owner="o",
+        right_owner="q",
+    )
+    assert again.owners.tolist() == graph.owners.tolist()
+    wrong = columns | {"person": ["ann", "ann", "bob"]}
+    with pytest.raises(GraphError, match=r"must give an id one owner, got 1 rows .*\(row 3\)"):
+        EntityGraph.from_pairs(wrong, **names, **ids, left_owner="person")
+    with pytest.raises(GraphError, match="`right_owner` must name another column"):
+        EntityGraph.from_pairs(columns, **names, **ids, left_owner="person", right_owner="person")

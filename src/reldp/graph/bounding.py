@@ -23,7 +23,7 @@ from reldp.graph.capped import CappedGraph, CappingReport
 from reldp.graph.capping import degrees, kept_relations, read_only
 from reldp.graph.columns import single
 from reldp.graph.disclosure import SHOW_HINT
-from reldp.graph.owners import owner_index, unit_degrees
+from reldp.graph.owners import mixed_protection, owner_index, unit_degrees
 
 __all__ = ["Bounding"]
 
@@ -51,8 +51,14 @@ class Bounding:
         if self.owners is None:
             protected: npt.NDArray[np.bool_] = self.protected
             return protected
+        mixed = mixed_protection(self.owners, self.protected)
+        if len(mixed):  # reading refuses this too, with rows and ids
+            raise GraphError(
+                f"`protected` must be the same for all entities of an owner, got {len(mixed)} entities "
+                "that are protected unlike the first one of their owner."
+            )
         flags = np.zeros(self.num_owners, dtype=bool)
-        flags[self.owners] = self.protected  # the same for all entities of an owner
+        flags[self.owners] = self.protected
         return read_only(flags)
 
     @cached_property

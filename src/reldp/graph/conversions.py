@@ -104,6 +104,8 @@ class Conversions:
         ids: str | None = None,
         prefixes: tuple[str, str] | None = None,
         type: str | None = None,
+        left_owner: str | None = None,
+        right_owner: str | None = None,
         protected: str = "both",
         drop: Iterable[str] = (),
         record: "GraphRecord | None" = None,
@@ -128,6 +130,8 @@ class Conversions:
             prefixes: Two strings to put before the ids of left and right, if the same id means
                 different entities there: customer 7 and product 7.
             type: Column with the type of each relation; then a relation leads from left to right.
+            left_owner: Column with the owners of the entities on the left, if they have some.
+            right_owner: Column with the owners of the entities on the right.
             protected: Side whose entities are protected: "both", "left" or "right". An entity that
                 occurs on both sides is protected.
             drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`), such
@@ -148,7 +152,8 @@ class Conversions:
         from reldp.integrations.tables import as_arrow
 
         kinds = drop_kinds(drop)
-        columns = pair_columns(left, right, left_id, right_id, ids, type)
+        optional = {"type": type, "left_owner": left_owner, "right_owner": right_owner}
+        columns = pair_columns(left, right, left_id, right_id, ids, **optional)
         table = as_arrow(pairs, "pairs", columns=columns, show_ids=show_ids)
         with guarded("pairs", show_ids=show_ids):
             files = pair_files(
@@ -159,7 +164,7 @@ class Conversions:
                 right_id=right_id,
                 ids=ids,
                 prefixes=prefixes,
-                type_name=type,
+                optional_columns=optional,
                 protected=protected,
                 drop=kinds,
                 record=record,
@@ -322,10 +327,12 @@ class Conversions:
         left_id: str = "left_id",
         right_id: str = "right_id",
         type: str = "type",
+        left_owner: str = "left_owner",
+        right_owner: str = "right_owner",
     ) -> Any:
         """Return the relations as an Arrow table of pairs: two columns of ids, two of texts.
 
-        Relations with types have a further column, whose name is `type:` "type" unless given.
+        Types and owners are further columns (`type:`, `left_owner:`, `right_owner:`), where there are some.
         Entities without a relation are not in it. Pass the table to `pandas`, `polars.from_arrow` or
         `datasets.Dataset`.
 
@@ -337,6 +344,9 @@ class Conversions:
             rows = self.relations[:, end]
             columns[name] = self.ids.take(pa.array(rows))
             columns[text] = pa.array(self.text(rows), pa.large_string())
+            if self.owners is not None:
+                owner = (left_owner, right_owner)[end]
+                columns[owner] = self.entities.column("owner").take(pa.array(rows))
         if self.relation_types is not None:
             columns[type] = self.to_arrow()[1].column("type")
         return pa.table(columns)

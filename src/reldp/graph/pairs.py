@@ -14,9 +14,10 @@ Inside the package: `pair_files`. Public: `AmbiguousEntityWarning`.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from reldp._validate import check_choice
 from reldp.errors import GraphError
 from reldp.graph.columns import extra_column, id_column, is_text, single
 from reldp.graph.disclosure import type_words
+from reldp.graph.owners import owner_column
 from reldp.graph.reading import GraphFiles
 from reldp.graph.record import GraphRecord
 from reldp.graph.sources import Checklist, SourceTable
@@ -62,9 +64,12 @@ def pair_columns(
     left_id: str | None,
     right_id: str | None,
     ids: str | None,
-    type_name: str | None = None,
+    **optional_columns: str | None,
 ) -> list[str]:
-    """Return the columns that are needed, after checking that the caller says what an entity is."""
+    """Return the columns that are needed, after checking that the caller says what an entity is.
+
+    `optional_columns` are the columns `type`, `left_owner` and `right_owner`, where they are given.
+    """
     if ids not in (None, "text"):
         raise GraphError(f"`ids` must be 'text' or left out, got {ids!r}.")
     if (left_id is None) != (right_id is None):
@@ -77,15 +82,24 @@ def pair_columns(
         )
     if left_id is not None and ids is not None:
         raise GraphError("`ids` must be left out if `left_id` and `right_id` are given, got both.")
-    named = {"left": left, "right": right, "left_id": left_id, "right_id": right_id}
-    named["type"] = type_name
+    named = {
+        "left": left,
+        "right": right,
+        "left_id": left_id,
+        "right_id": right_id,
+        **optional_columns,
+    }
     for name, column in named.items():
         if column is not None and not isinstance(column, str):
             raise GraphError(f"`{name}` must be the name of a column, got {type(column).__name__}.")
+    if optional_columns.get("left_owner") is not None and optional_columns[
+        "left_owner"
+    ] == optional_columns.get("right_owner"):
+        raise GraphError("`right_owner` must name another column than the left one, got the same.")
     if left == right or (left_id is not None and left_id == right_id):
         name, same = ("right", right) if left == right else ("right_id", right_id)
         raise GraphError(f"`{name}` must name another column than the left one, got {same!r}.")
-    return [column for column in named.values() if column is not None]
+    return list(dict.fromkeys(column for column in named.values() if column is not None))
 
 
 def pair_files(
@@ -97,14 +111,17 @@ def pair_files(
     right_id: str | None = None,
     ids: str | None = None,
     prefixes: tuple[str, str] | None = None,
-    type_name: str | None = None,
+    optional_columns: Mapping[str, str | None] = MappingProxyType({}),
     protected: str = "both",
     drop: frozenset[str] = frozenset(),
     record: GraphRecord | None = None,
     show_ids: bool = False,
 ) -> GraphFiles:
-    """Return the entities and relations of a table of pairs; see `EntityGraph.from_pairs`."""
-    pair_columns(left, right, left_id, right_id, ids, type_name)
+    """Return the entities and relations of a table of pairs; see `EntityGraph.from_pairs`.
+
+    `optional_columns` are the columns `type`, `left_owner` and `right_owner`, where they are given.
+    """
+    pair_columns(left, right, left_id, right_id, ids, **optional_columns)
     check_choice("protected", protected, PROTECTED_SIDES, error=GraphError)
     texts = [_text(table, column) for column in (left, right)]
     if left_id is None or right_id is None:
@@ -115,6 +132,9 @@ def pair_files(
     pairs = SourceTable(table=table, name="pairs", show_ids=show_ids)
     mentions = _mentions(sides, texts)
     columns, first, drops = _entities(mentions, Checklist(pairs, drop))
+    names = (optional_columns.get("left_owner"), optional_columns.get("right_owner"))
+    if any(name is not None for name in names):
+        columns["owner"] = _owners(mentions, table, names, Checklist(pairs, frozenset()))
     if protected != "both":
         side = mentions.codes[PROTECTED_SIDES.index(protected) - 1 :: 2]
         columns["protected"] = np.isin(np.arange(len(mentions.names)), side)
@@ -125,6 +145,7 @@ def pair_files(
         _warn_of_single_mentions(mentions)
         identity = f"An entity is what the columns {left_id} and {right_id} name."
     endpoints = {"source": sides[0], "target": sides[1]}
+    type_name = optional_columns.get("type")
     if type_name is not None:
         endpoints["type"] = table.column(type_name)
     return GraphFiles(
@@ -224,6 +245,35 @@ def _entities(
     checks.finish()
     texts = mentions.texts.take(pa.array(source, mask=source < 0))
     return {"id": mentions.names, "text": texts}, first, checks.drops
+
+
+def _owners(
+    mentions: _Mentions, table: Any, names: tuple[str | None, str | None], checks: Checklist
+) -> Any:
+    """Return the owner of each entity: that of its first mention with one, null if there is none.
+
+    Raises:
+        GraphError: An id has several owners.
+    """
+    rows = table.num_rows
+    sides = [
+        pa.nulls(rows, pa.large_string())
+        if name is None
+        else owner_column(table.column(name), "pairs").cast(pa.large_string())
+        for name in names
+    ]
+    order = pa.array(np.arange(2 * rows).reshape(2, rows).T.reshape(-1))
+    owners = single(pa.chunked_array(sides)).take(order)  # (2 m,) mention by mention
+    encoded = pc.fill_null(owners.dictionary_encode().indices.cast(pa.int64()), -1)
+    values, codes = encoded.to_numpy(zero_copy_only=False), mentions.codes
+    owned = np.flatnonzero((codes >= 0) & (values >= 0))
+    source = _first(codes, owned, len(mentions.names))
+    differing = owned[values[owned] != values[source[codes[owned]]]]
+    checks.refuse(
+        np.unique(differing // 2), "must give an id one owner", "rows with another", "Correct them"
+    )
+    checks.finish()
+    return owners.take(pa.array(source, mask=source < 0))
 
 
 def _first(

@@ -14,6 +14,7 @@ Inside the package: `type_column`, `coded_types`, `check_types`, `declared_names
 """
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -75,10 +76,11 @@ def declared_names(names: Iterable[str], name: str = "names") -> tuple[str, ...]
     wrong = sum(not isinstance(item, str) or not item.strip() or "\x00" in item for item in listed)
     if wrong:
         raise GraphError(f"`{name}` must be texts that are not blank, got {wrong} others.")
-    repeated = sorted({item for item in listed if listed.count(item) > 1})
+    ordered = sorted(listed)
+    repeated = [one for one, other in pairwise(ordered) if one == other]
     if repeated:
         raise GraphError(f"`{name}` must name each type once, got {repeated[0]!r} twice.")
-    return tuple(sorted(listed))
+    return tuple(ordered)
 
 
 def check_types(types: Codes | None, names: tuple[str, ...], num_relations: int) -> None:
