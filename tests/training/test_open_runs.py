@@ -2,6 +2,7 @@
 
 import os
 import traceback
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -74,6 +75,18 @@ def test_trained_layers_start_no_other_run_in_another_encoder_or_loss(tmp_path):
         with pytest.raises(ConfigError, match=f"`{name}` must be as it was loaded"):
             other.record(tmp_path / "other").__enter__()
     PrivateStep(fresh, capped, plan, loss=Bilinear()).record(tmp_path / "new").__enter__()
+
+
+def test_layers_that_a_run_has_trained_start_no_other_run_frozen_either(tmp_path):
+    step, optimizer = stepped()
+    with step.record(tmp_path / "run") as run:
+        take(run, optimizer)
+    encoder, capped, plan = small_parts()
+    trained = step._encoder.module.requires_grad_(False)
+    encoder.module = torch.nn.Sequential(OrderedDict(features=trained, head=torch.nn.Linear(4, 4)))
+    encoder.embed = lambda rows: encoder.module.head(trained(**rows))
+    with pytest.raises(ConfigError, match="`encoder` must be as it was loaded"):
+        PrivateStep(encoder, capped, plan).record(tmp_path / "other").__enter__()
 
 
 def in_a_copy(work):

@@ -201,12 +201,8 @@ def _names(slots: Any) -> tuple[str, ...]:
 
 def _is_looked_at(value: Any) -> bool:
     """Return whether the attributes of an object count: of callables, and of objects outside of libraries."""
-    place = type(value).__module__
-    if place.startswith("reldp."):
-        return place.startswith("reldp.losses.")
-    return (
-        callable(value) or isinstance(value, SimpleNamespace | argparse.Namespace) or _is_own(place)
-    )
+    is_plain = isinstance(value, SimpleNamespace | argparse.Namespace)
+    return is_plain or callable(value) or _is_own(type(value).__module__)
 
 
 @functools.cache

@@ -195,8 +195,13 @@ class Objective:
         Raises:
             ConfigError: A step or a run of this process has trained the encoder, the loss, or a layer of them.
         """
-        for name, value in self._trained_parts():
-            if any(value is trained for trained in _TRAINED):
+        # Also layers that are frozen here, or stand beside the module, may be those of another run.
+        held = [x for x in vars(self.encoder).values() if isinstance(x, nn.Module)]
+        parts = [("encoder", layer) for module in held for layer in module.modules()]
+        if isinstance(self.loss, nn.Module):
+            parts += [("loss", layer) for layer in self.loss.modules()]
+        for name, value in [("encoder", self.encoder), *parts]:
+            if value in _TRAINED:
                 raise ConfigError(
                     f"`{name}` must be as it was loaded, got one that a run has trained. Load it again; "
                     "to continue from a trained one on purpose, load it from its run and add both "
@@ -323,14 +328,14 @@ class Objective:
 
 def _is_included(loss: Any) -> bool:
     """Return whether a loss is part of reldp; one around a loss from outside is not."""
-    if not type(loss).__module__.startswith("reldp.losses.") or "forward" in vars(loss):
+    if not type(loss).__module__.startswith("reldp.") or "forward" in vars(loss):
         return False
     return not hasattr(loss, "loss") or _is_included(loss.loss)
 
 
 def _name(loss: Any) -> str:
     """Return where a loss comes from; for a loss of reldp around one from outside, both."""
-    is_outer = type(loss).__module__.startswith("reldp.losses.") and hasattr(loss, "loss")
+    is_outer = type(loss).__module__.startswith("reldp.") and hasattr(loss, "loss")
     inner = f" of {_name(loss.loss)}" if is_outer and not _is_included(loss) else ""
     return name_of(loss) + inner
 

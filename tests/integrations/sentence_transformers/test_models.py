@@ -112,8 +112,9 @@ def test_a_model_is_trained_by_one_trainer(tmp_path):
     ):
         SharedEncoder(model, LORA)
     shared.finish(keep_adapters=False)
-    with pytest.raises(EncoderError, match="the epsilons of two runs"):
-        SharedEncoder(model, LORA)
+    for again in (model, type(model)(modules=list(model))):
+        with pytest.raises(EncoderError, match="the epsilons of two runs"):
+            SharedEncoder(again, LORA)
 
 
 def test_a_released_model_is_as_it_was(tmp_path):

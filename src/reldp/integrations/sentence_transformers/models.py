@@ -79,12 +79,12 @@ class SharedEncoder:
         except BaseException:
             self._release(merged=False)
             raise
-        _USED.add(model)
+        _USED.update(_parts(model))
 
     def release(self) -> None:
         """Give the model back as it was, for a trainer that could not be made."""
         self._release(merged=False)
-        _USED.discard(self.model)
+        _USED.difference_update(_parts(self.model))
 
     def finish(self, *, keep_adapters: bool) -> None:
         """Make the trained model an ordinary one again; a second call does nothing.
@@ -151,11 +151,16 @@ class SharedEncoder:
             )
 
 
+def _parts(model: Any) -> set[Any]:
+    """Return a SentenceTransformer, its transformer and its dense layers: another one may be made of them."""
+    return {model, model[0], *(module for module in model if type(module).__name__ == "Dense")}
+
+
 def _pretrained(model: Any) -> Pretrained:
     """Return the parts of a SentenceTransformer, or refuse it by what it has."""
     if not hasattr(model, "encode") or not isinstance(model, nn.Sequential):
         raise EncoderError(f"`model` must be a SentenceTransformer, got {type(model).__name__}.")
-    if model in _USED:
+    if any(part in _USED for part in model.modules()):
         raise EncoderError(
             "`model` must be as it was loaded, got one that another trainer holds or has trained. Load it "
             "again; the epsilons of two runs on the same weights add up."
