@@ -36,6 +36,13 @@ def test_the_metadata_hold_the_guarantee(certificate):
     assert privacy["ledger_head"] == certificate.values["ledger"]["head"]
 
 
+@pytest.mark.parametrize(("name", "stated"), [("owner/model", True), ("a-folder", False)])
+def test_the_base_model_is_named_if_the_hub_has_it(certificate, name, stated):
+    encoder = {**certificate.values["encoder"], "base_model": name}
+    card = ModelCard(private_card(Certificate({**certificate.values, "encoder": encoder})))
+    assert card.data.to_dict().get("base_model") == (name if stated else None)
+
+
 def test_the_text_has_the_section_about_privacy(certificate):
     text = ModelCard(private_card(certificate)).text
     assert "## Privacy" in text

@@ -21,6 +21,9 @@ ROWS = {
 }
 
 
+FEATURES = EntityGraph.from_lists([1, 2], [(1, 2)], features=np.ones((2, 3), np.float32))
+
+
 def graph_of(dataset=None, graph=None, max_degree=None, seed=0, **settings):
     return training_graph(
         dataset=dataset, graph=graph, max_degree=max_degree, seed=seed, **settings
@@ -103,8 +106,10 @@ def test_a_column_that_only_begins_like_one_is_a_column_too_many():
         ({}, "must be given, and not both, got neither"),
         ({"dataset": ROWS, "graph": "x"}, "must be given, and not both, got both"),
         ({"dataset": {**ROWS, "label": [1] * 5}}, "Relations have no label"),
-        ({"dataset": {**ROWS, "more": ["x"] * 5}}, "besides id_columns, got 3: 'query', 'answer'"),
-        ({"dataset": {"anchor": ["x"]}}, "got 1: 'anchor'"),
+        ({"dataset": {**ROWS, "more": ["x"] * 5}}, "besides id_columns, got 3. Select them"),
+        ({"dataset": {"anchor": ["x"]}}, "besides id_columns, got 1. Select them"),
+        ({"graph": FEATURES}, "`graph` must have texts for a SentenceTransformer, got features"),
+        ({"graph": FEATURES.promise_degrees(2)}, "`graph` must have texts"),
         (
             {"dataset": ROWS, "id_columns": ("a", "b")},
             "must name columns of train_dataset, got 'a'",
@@ -118,6 +123,15 @@ def test_a_column_that_only_begins_like_one_is_a_column_too_many():
 def test_what_is_no_dataset_of_pairs_is_refused(given, words):
     with pytest.raises(ConfigError, match=words):
         graph_of(**given)
+
+
+@pytest.mark.parametrize("extra", [{}, {"x": [1, 2]}], ids=["two columns", "three columns"])
+@pytest.mark.parametrize("prompt", [None, "q: "])
+def test_errors_quote_no_name_of_a_column_which_may_be_a_text(extra, prompt):
+    """A file without its header has a private text where the names should be."""
+    with pytest.raises((ConfigError, GraphError)) as refused:
+        graph_of({"bob@example.com": [1, 2], "ann@example.com": ["a", "b"], **extra}, prompt=prompt)
+    assert "example.com" not in str(refused.value)
 
 
 def test_a_dictionary_of_splits_is_refused():

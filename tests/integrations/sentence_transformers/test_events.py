@@ -6,7 +6,11 @@ import pytest
 from transformers import EarlyStoppingCallback, PrinterCallback, TrainerCallback
 
 from reldp.errors import ConfigError
-from reldp.integrations.sentence_transformers.events import Events, callback_arguments
+from reldp.integrations.sentence_transformers.events import (
+    Events,
+    callback_arguments,
+    check_callbacks,
+)
 from reldp.training.callbacks import Progress, StepRequests
 from tests.integrations.sentence_transformers.small import arguments, tiny
 
@@ -59,6 +63,7 @@ def events(home, *callbacks, evaluate=lambda: {"sensitive/eval_x": 1.0}, **setti
         num_steps=6,
         epochs_per_step=0.25,
         callbacks=callbacks,
+        reporters=[],
         model=tiny(home),
         folder=home / "tensorboard",
         evaluate=evaluate,
@@ -162,13 +167,13 @@ def test_what_callbacks_send_away_is_the_runs_own_settings(tmp_path):
 
 
 @pytest.mark.parametrize("callback", [EarlyStoppingCallback, EarlyStoppingCallback(2)])
-def test_choosing_the_last_step_by_an_evaluation_is_refused(tmp_path, callback):
+def test_choosing_the_last_step_by_an_evaluation_is_refused(callback):
     with pytest.raises(ConfigError, match="must not stop a run by its evaluation"):
-        events(tmp_path, callback)
+        check_callbacks([callback])
 
 
-def test_other_objects_are_refused(tmp_path):
+def test_other_objects_are_refused():
     with pytest.raises(
         ConfigError, match=r"`callbacks` must be TrainerCallback of .* got function"
     ):
-        events(tmp_path, lambda: None)
+        check_callbacks([lambda: None])

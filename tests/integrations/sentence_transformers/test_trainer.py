@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -260,6 +262,36 @@ def test_sensitive_values_are_logged_on_request(tmp_path):
     assert {"sensitive/loss", "sensitive/num_tuples", "epsilon"} <= logged
     lines = RunFolder(tmp_path / "run").metrics.read_text().splitlines()
     assert "loss" in json.loads(lines[0])["sensitive"]
+
+
+class Meddler(TrainerCallback):
+    def on_step_end(self, args, state, control, model=None, **given):
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(0.5)
+
+
+def test_a_callback_that_changes_weights_ends_the_run(tmp_path):
+    with pytest.raises(RunError, match="Callbacks must leave the weights as they are"):
+        trainer(tmp_path, callbacks=[Meddler]).train()
+
+
+def test_it_is_evaluated_before_training_too(tmp_path):
+    made = trainer(tmp_path, evaluator=similarity(), evaluator_data="public")
+    metrics = made.evaluate(metric_key_prefix="test")
+    assert all(name.startswith("test_dev_") for name in metrics)
+    assert made.evaluations == [{"step": 0, **metrics}]
+    assert made.state.log_history[0]["step"] == 0
+
+
+def test_without_the_library_one_line_says_what_to_install():
+    code = (
+        "import sys; sys.modules['sentence_transformers'] = None\n"
+        "import reldp.integrations.sentence_transformers"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.strip().endswith('pip install "reldp[sentence-transformers]".')
 
 
 def stock(home):

@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from reldp.encoders.hub import is_hub_name
 from reldp.runs.certificate import Certificate
 from reldp.runs.model_card import model_card
 
@@ -52,6 +53,7 @@ def private_card(certificate: Certificate) -> str:
     lines = [
         *front.splitlines(),
         *tags,
+        *_base_model(str(certificate.values["encoder"].get("base_model", ""))),
         "pipeline_tag: sentence-similarity",
         *_yaml(privacy_metadata(certificate)),
     ]
@@ -63,6 +65,11 @@ def write_card(folder: Path, certificate: Certificate) -> None:
     contents = (private_card(certificate), certificate.to_json(), certificate.to_markdown())
     for name, content in zip(("README.md", *CERTIFICATE_FILES), contents, strict=True):
         (folder / name).write_text(content, encoding="utf-8")
+
+
+def _base_model(name: str) -> list[str]:
+    """Return the base model if it has a name on the hub; that of a folder would lead nowhere."""
+    return [f"base_model: {name}"] if is_hub_name(name) and "/" in name else []
 
 
 def _yaml(values: Mapping[str, Any]) -> list[str]:

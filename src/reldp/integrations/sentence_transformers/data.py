@@ -75,6 +75,12 @@ def training_graph(
     else:
         graph = _pairs(dataset, "train_dataset", id_columns, prompt)
     graph = open_graph(graph) if isinstance(graph, str | Path) else graph
+    entities = graph.graph if isinstance(graph, CappedGraph) else graph
+    if isinstance(entities, EntityGraph) and not entities.has_text:
+        raise ConfigError(
+            "`graph` must have texts for a SentenceTransformer, got features only. Train features with "
+            "reldp.FeatureEncoder."
+        )
     if isinstance(graph, CappedGraph):
         if max_degree not in (None, graph.max_degree):
             raise ConfigError(
@@ -109,19 +115,26 @@ def _pairs(
 ) -> EntityGraph:
     """Return the graph of a table of pairs."""
     table = as_arrow(dataset, name)
-    left, right = _text_columns(table.column_names, name, id_columns)
+    chosen = [*_text_columns(table.column_names, name, id_columns), *(id_columns or ())]
+    # Other names: without a header, a table has texts for names, and errors would quote them.
+    names = ["anchor", "positive", "anchor_id", "positive_id"][: len(chosen)]
+    columns = {new: table.column(old) for new, old in zip(names, chosen, strict=True)}
     if prompt:
-        for column in (left, right):
-            texts = table.column(column)
-            put_before = pa.scalar(prompt, texts.type)
-            joined = pc.binary_join_element_wise(put_before, texts, pa.scalar("", texts.type))
-            table = table.set_column(table.column_names.index(column), column, joined)
-    if id_columns is None:
-        return EntityGraph.from_pairs(table, left=left, right=right, ids="text", drop=_DROPPED)
-    left_id, right_id = id_columns
+        columns |= {side: _prompted(columns[side], prompt) for side in names[:2]}
+    how: dict[str, Any] = {"ids": "text"}
+    if id_columns is not None:
+        how = {"left_id": "anchor_id", "right_id": "positive_id"}
     return EntityGraph.from_pairs(
-        table, left=left, right=right, left_id=left_id, right_id=right_id, drop=_DROPPED
+        pa.table(columns), left="anchor", right="positive", drop=_DROPPED, **how
     )
+
+
+def _prompted(texts: Any, prompt: str) -> Any:
+    """Return texts with a prompt before each of them; what is no text is left for the graph to refuse."""
+    if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
+        return texts
+    put_before, nothing = (pa.scalar(text, texts.type) for text in (prompt, ""))
+    return pc.binary_join_element_wise(put_before, texts, nothing)
 
 
 def _text_columns(
@@ -150,6 +163,6 @@ def _text_columns(
     if len(texts) != 2:
         raise ConfigError(
             f"`{name}` must hold two columns of texts, anchor and positive, besides id_columns, got "
-            f"{len(texts)}: {', '.join(map(repr, texts))}. Remove the others."
+            f"{len(texts)}. Select them: dataset.select_columns([...])."
         )
     return texts[0], texts[1]

@@ -9,7 +9,7 @@ Logs hold the learning rate and the epsilon that is spent. Losses, norms and bat
 ``log_sensitive``, under names that begin with ``sensitive/``. ``on_evaluate`` gets the values of an evaluation, marked
 in the same way; logs and the history get sensitive ones only with ``log_sensitive``.
 
-Inside the package: `Events`, `callback_arguments`.
+Inside the package: `Events`, `callback_arguments`, `check_callbacks`.
 
 >>> Events.__mro__[1].__name__
 'TrainingCallback'
@@ -34,15 +34,11 @@ from transformers.trainer_callback import (
 
 from reldp.errors import ConfigError
 from reldp.integrations.sentence_transformers.arguments import PrivateTrainingArguments, as_steps
-from reldp.integrations.sentence_transformers.reporters import (
-    Reporters,
-    is_reporter,
-    make_reporters,
-)
+from reldp.integrations.sentence_transformers.reporters import Reporters, is_reporter
 from reldp.training.callbacks import Progress, StepRequests, TrainingCallback
 from reldp.training.loggers import SENSITIVE, WARNING
 
-__all__ = ["Events", "callback_arguments"]
+__all__ = ["Events", "callback_arguments", "check_callbacks"]
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +89,7 @@ class Events(TrainingCallback):
         num_steps: int,
         epochs_per_step: float,
         callbacks: Sequence[Any],
+        reporters: Sequence[Any],
         model: Any,
         folder: Path,
         evaluate: Callable[[], dict[str, float]],
@@ -103,16 +100,12 @@ class Events(TrainingCallback):
             args: The run's arguments.
             num_steps: Steps of the run.
             epochs_per_step: Expected share of the relations in a step, from public sizes.
-            callbacks: Callbacks of transformers: instances or classes.
+            callbacks: Callbacks of transformers: instances or classes, checked.
+            reporters: Callbacks of the tools of report_to.
             model: The SentenceTransformer.
             folder: Folder of TensorBoard's files.
             evaluate: Evaluates the live model.
-
-        Raises:
-            ConfigError: A callback is none of transformers, or chooses by an evaluation.
-            MissingDependency: A tool of report_to is not installed.
         """
-        _check_callbacks(callbacks)
         self.args = callback_arguments(args, num_steps)
         self.state = TrainerState(
             max_steps=num_steps,
@@ -128,7 +121,7 @@ class Events(TrainingCallback):
         self.handler = CallbackHandler(
             [DefaultFlowCallback(), *local], model, getattr(model, "tokenizer", None), None, None
         )
-        sent = [*make_reporters(args.report_to), *sent]
+        sent = [*reporters, *sent]
         if sent and args.log_sensitive:
             logger.warning(f"{WARNING}. They are sent to the tools of report_to.")
         self._reporters = Reporters(sent, at_once=args.log_sensitive, folder=folder)
@@ -205,8 +198,12 @@ def _is_sensitive(name: str) -> bool:
     return name.startswith(f"{SENSITIVE}/")
 
 
-def _check_callbacks(callbacks: Sequence[Any]) -> None:
-    """Refuse objects that are no callbacks of transformers, and those that choose by an evaluation."""
+def check_callbacks(callbacks: Sequence[Any]) -> None:
+    """Refuse objects that are no callbacks of transformers, and those that choose by an evaluation.
+
+    Raises:
+        ConfigError: One of them is.
+    """
     for callback in callbacks:
         kind = callback if isinstance(callback, type) else type(callback)
         if not issubclass(kind, TrainerCallback):

@@ -35,10 +35,11 @@ from reldp.integrations.sentence_transformers.data import (
     training_graph,
 )
 from reldp.integrations.sentence_transformers.evaluations import Evaluations
-from reldp.integrations.sentence_transformers.events import Events
+from reldp.integrations.sentence_transformers.events import Events, check_callbacks
 from reldp.integrations.sentence_transformers.losses import as_tuple_loss
 from reldp.integrations.sentence_transformers.models import SharedEncoder
 from reldp.integrations.sentence_transformers.refusals import refuse_parameter
+from reldp.integrations.sentence_transformers.reporters import make_reporters
 from reldp.integrations.sentence_transformers.stock_arguments import is_stock
 from reldp.plan import PrivacyPlan
 from reldp.runs.certificate import Certificate
@@ -110,6 +111,8 @@ class PrivateSentenceTransformerTrainer:
         self.evaluations: list[dict[str, Any]] = []
         self.result: TrainResult | None = None
         self._folder = Path(self.args.output_dir)
+        check_callbacks(callbacks)
+        reporters = make_reporters(self.args.report_to)
         tuple_loss = as_tuple_loss(loss, model)
         prompt = _checked_prompt(self.args.prompts, model)
         capped = training_graph(
@@ -143,6 +146,7 @@ class PrivateSentenceTransformerTrainer:
                 num_steps=self.plan.num_steps,
                 epochs_per_step=self.plan.sample_rate,
                 callbacks=callbacks,
+                reporters=reporters,
                 model=model,
                 folder=RunFolder(self._folder).tensorboard,
                 evaluate=self._evaluate,
@@ -174,8 +178,8 @@ class PrivateSentenceTransformerTrainer:
         """Run the plan, or resume the run in ``output_dir``; the model is trained in place.
 
         Args:
-            resume_from_checkpoint: True to resume the run in ``output_dir``; a folder that holds a run is
-                refused otherwise.
+            resume_from_checkpoint: True to resume the run in ``output_dir``, or to start it there; a folder that
+                holds a run is refused otherwise.
 
         Returns:
             Steps, and metrics with epsilon and delta. The loss is sensitive and is NaN here. If a callback stopped
