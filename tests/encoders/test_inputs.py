@@ -1,10 +1,11 @@
 """Each kind of input gives every entity its own row, or says in one line what is wrong."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
-from reldp.encoders.inputs import Array, Column, PerEntity, Rows, as_input
+from reldp.encoders.inputs import Array, Column, PerEntity, as_input
 from reldp.errors import EncoderError
 from reldp.graph import EntityGraph
 
@@ -84,6 +85,13 @@ def test_arrays_are_found_by_id_in_any_graph_whatever_the_order():
     assert given.rows(make_graph(), ALL).values is images  # bytes are not copied
 
 
+def test_ids_of_an_array_may_be_those_of_a_graph_or_numbers_for_texts():
+    graph = EntityGraph.from_lists(["1", "2"], [("1", "2")], text=["a", "b"])
+    for ids in (graph.ids, pa.chunked_array([["1"], ["2"]]), [1, 2], np.array(["1", "2"])):
+        rows = Array(np.eye(2), ids=ids).rows(graph, np.array([1, 0]))
+        assert rows.places.tolist() == [1, 0]
+
+
 def test_an_array_may_be_mapped_from_a_file(tmp_path):
     np.save(tmp_path / "images.npy", np.ones((4, 3), np.float32))
     mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
@@ -100,6 +108,9 @@ def test_an_array_may_be_mapped_from_a_file(tmp_path):
         (np.ones((4, 2)), ["a", "b", "c"], "got 3 for 4 rows"),
         (np.ones((4, 2)), ["a", "b", "c", "c"], "must not repeat an id"),
         (np.array(["x"]), ["a"], "array of numbers"),
+        (np.ones((2, 1)), ["a", 2], "texts or of whole numbers"),
+        (np.ones((2, 1)), [1.5, 2.5], "texts or of whole numbers"),
+        (np.ones((2, 1)), 3, "texts or of whole numbers"),
         (np.array([[1.0], [np.inf], [0], [0]]), list("abcd"), "row 1 of the array"),
     ],
 )
@@ -152,15 +163,6 @@ def test_random_rows_have_the_stated_shapes_and_values_and_nothing_of_the_data()
     assert (tokens.dtype, tokens.min(), tokens.max()) == (torch.int64, 0, 6)
     pixels = Array(np.zeros((1, 9), np.uint8), ids=["a"]).random(500, generator)
     assert (pixels.dtype, pixels.min(), pixels.max()) == (torch.float32, 0.0, 255.0)
-
-
-def test_a_public_pool_follows_without_a_copy_of_a_shared_array():
-    array = np.arange(6)
-    one, other = Rows(array, np.array([0, 1])), Rows(array, np.array([5]))
-    assert one.join(other).values is array
-    assert one.join(other).take([2, 0]).tolist() == [5, 0]
-    apart = Rows(array[:2].copy(), np.array([1, 0])).join(Rows(array[3:].copy(), np.array([2])))
-    assert apart.take([0, 1, 2]).tolist() == [1, 0, 5]
 
 
 def test_names_of_columns_are_columns_and_other_values_get_advice():

@@ -39,7 +39,7 @@ from torch import Tensor, nn
 from reldp._validate import check_flag
 from reldp.encoders.encoder import Encoder, entities_of
 from reldp.encoders.folders import new_folder, read_json, state_hash, write_json
-from reldp.encoders.inputs import Input
+from reldp.encoders.input_rows import Input
 from reldp.encoders.model_files import check_weights_file
 from reldp.encoders.module_checks import check_gradients, check_kind, check_outputs
 from reldp.encoders.module_table import ModuleTable, named_inputs

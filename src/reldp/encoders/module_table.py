@@ -19,7 +19,8 @@ import numpy.typing as npt
 from torch import nn
 
 from reldp._validate import did_you_mean
-from reldp.encoders.inputs import Input, Rows, as_input
+from reldp.encoders.input_rows import Input, Rows
+from reldp.encoders.inputs import as_input
 from reldp.errors import EncoderError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class ModuleTable:
 
     Attributes:
         names: Argument of the module that each input is for.
-        values: See `reldp.encoders.inputs.Rows`; so are `places`.
+        values: See `reldp.encoders.input_rows.Rows`; so are `places`.
     """
 
     names: tuple[str, ...]

@@ -150,7 +150,8 @@ class FallbackSite(Site):
 def _look_up(table: nn.Embedding, input: Tensor) -> Tensor:
     """Return rows of a table, without a gradient at the padding index."""
     rows = functional.embedding(input, table.weight)
-    return torch.where((input == table.padding_idx).unsqueeze(-1), rows.detach(), rows)
+    is_padding = torch.eq(input, -1 if table.padding_idx is None else table.padding_idx)
+    return torch.where(is_padding.unsqueeze(-1), rows.detach(), rows)
 
 
 @contextmanager

@@ -127,7 +127,7 @@ class PrivateStep:
         self._modules, self._parts = self._objective.modules(), self._objective.parts()
         self.parameters: dict[str, nn.Parameter] = self._objective.parameters
         if not encoder.trainable():
-            fix = 'For a text model, pass train="lora" or train="full" to TextEncoder.load.'
+            fix = 'Pass train="lora" or train="full" to TextEncoder.load, or unfreeze layers of a module.'
             raise ConfigError(f"`encoder` must have trainable parameters, got none. {fix}")
         settings = GradientSettings(check_isolation=False, check_leaves=True)
         self._engine = PerUnitGradients(self._objective.module, settings) if clip else None
