@@ -141,3 +141,25 @@ def test_several_outputs_are_given_back_as_they_came() -> None:
     x = torch.randn(3, 4)
     found = _run(_Odd("pair"), x, 1)
     assert torch.allclose(found.norms, x.double().norm(dim=1))  # type: ignore[attr-defined] # a sum
+
+
+class _Rotated(nn.Module):
+    """Takes a pair of tensors, as layers with rotary positions do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4))
+
+    def forward(self, x: Tensor, pair: tuple[Tensor, Tensor]) -> Tensor:
+        return (x * pair[0] + pair[1]) * self.weight
+
+
+def test_tensors_in_a_collection_are_for_all_rows_or_refused() -> None:
+    x, layer = torch.randn(3, 4), _Rotated()
+    engine = PerUnitGradients(layer)
+    shared = torch.rand(1, 4), torch.rand(1, 4)
+    found = engine.clipped_sum(lambda a, b: layer(x[a:b], shared).sum(1), torch.ones(3), 1)
+    expected = (x * shared[0] + shared[1]).double().norm(dim=1)
+    assert torch.allclose(found.norms, expected, rtol=1e-5)
+    with pytest.raises(UnsupportedParameter, match="rows as tensors, got some in a collection"):
+        engine.clipped_sum(lambda a, b: layer(x, (x, x)).sum(1), torch.ones(3), 1)

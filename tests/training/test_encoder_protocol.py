@@ -1,5 +1,7 @@
 """The six members of `Encoder`, and its defaults, are all that anything uses of an encoder."""
 
+import re
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -136,6 +138,13 @@ def test_a_public_pool_and_a_loop_of_ones_own_use_them_too(tmp_path):
 def test_every_member_with_a_default_is_in_the_list():
     public = {name for name in vars(Encoder) if not name.startswith("_")}
     assert public == (REQUIRED | OPTIONAL) - {"module"}
+
+
+def test_the_page_about_extensions_has_every_member():
+    page = (Path(__file__).parents[2] / "docs" / "extending.md").read_text()
+    table = page.partition("### An encoder class")[2].partition("```python")[0]
+    named = set(re.findall(r"`(\w+)[(`]", "".join(re.findall(r"^\|([^|]+)\|", table, re.M))))
+    assert named == REQUIRED | OPTIONAL
 
 
 def test_a_duty_that_is_not_documented_would_be_noticed(tmp_path, monkeypatch):

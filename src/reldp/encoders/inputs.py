@@ -269,12 +269,12 @@ def _entities(entities: "EntityGraph", indices: _Indices) -> Iterator[dict[str, 
     """Yield the columns of entities, a bounded number at a time; vectors as arrays."""
     import pyarrow as pa
 
+    features = entities.features
+    plain = entities.entities if features is None else entities.entities.drop_columns(["features"])
     for start in range(0, len(indices), _AT_ONCE):
         some = indices[start : start + _AT_ONCE]
-        for entity in entities.entities.take(pa.array(some)).to_pylist():
-            if "features" in entity:
-                entity["features"] = np.asarray(entity["features"], np.float32)
-            yield entity
+        for index, entity in zip(some, plain.take(pa.array(some)).to_pylist(), strict=True):
+            yield entity if features is None else {**entity, "features": features[index]}
 
 
 def _id_array(ids: Any) -> Any:

@@ -117,8 +117,9 @@ class FallbackSite(Site):
         if key == "attn_mask" and isinstance(self.module, nn.MultiheadAttention):
             return isinstance(value, Tensor) and value.dim() > 2  # (T, T) is for all rows
         if not isinstance(value, Tensor):
-            if any(isinstance(inner, Tensor) for inner in tree_leaves(value)):
-                raise self._refusal("must see tensors as they are, got some in a collection")
+            inner = [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
+            if any(leaf.requires_grad or (leaf.dim() and leaf.shape[0] != 1) for leaf in inner):
+                raise self._refusal("must see rows as tensors, got some in a collection")
             return False
         if value.dim() and value.shape[0] == self.recorder.rows:
             return True
