@@ -117,6 +117,18 @@ def test_tensorboard_writes_into_the_run_folder(tmp_path, tensorboard):
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.parametrize("was_open", [False, True])
+def test_a_run_of_wandb_that_was_started_here_is_finished_here(was_open):
+    """An open one would go on sending what the program prints, such as sensitive evaluations."""
+    tool = Tool()
+    finished = []
+    tool._wandb = SimpleNamespace(
+        run=object() if was_open else None, finish=lambda: finished.append(len(tool.events))
+    )
+    _, events = send(tool, at_once=False)
+    assert finished == ([] if was_open else [len(events)])
+
+
 @pytest.mark.parametrize("name", ["tensorboard", "wandb", "mlflow"])
 def test_a_tool_that_is_not_installed_is_named(monkeypatch, name):
     monkeypatch.setattr(module, "find_spec", lambda name: None)

@@ -67,6 +67,7 @@ class Reporters:
         self._at_once, self._folder = at_once, folder
         self._logs: list[tuple[Any, dict[str, Any]]] = []
         self._has_begun = False
+        self._started: list[Any] = []
 
     def log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **given: Any) -> None:
         """Send logs, now or when training stops; sensitive values only if asked for."""
@@ -89,11 +90,17 @@ class Reporters:
         self._logs, self._has_begun = [], False
         for callback in self._callbacks:
             callback.on_train_end(args, _moment(state), control, **given)
+        for tool in self._started:
+            # An open run of Weights & Biases goes on sending what the program prints.
+            tool.finish()
+        self._started = []
 
     def _begin(self, args: Any, state: Any, control: Any, given: dict[str, Any]) -> None:
         if self._has_begun:
             return
         self._has_begun = True
+        tools = [getattr(callback, "_wandb", None) for callback in self._callbacks]
+        self._started = [tool for tool in tools if tool is not None and tool.run is None]
         for callback in self._callbacks:
             if hasattr(callback, "tb_writer") and callback.logging_dir is None:
                 # Only the owner may read it, even if others may read the run folder.
