@@ -205,5 +205,7 @@ def test_owners_of_pairs_and_back() -> None:
     wrong = columns | {"person": ["ann", "ann", "bob"]}
     with pytest.raises(GraphError, match=r"must give an id one owner, got 1 rows .*\(row 3\)"):
         EntityGraph.from_pairs(wrong, **names, **ids, left_owner="person")
-    with pytest.raises(GraphError, match="`right_owner` must name another column"):
-        EntityGraph.from_pairs(columns, **names, **ids, left_owner="person", right_owner="person")
+    both = EntityGraph.from_pairs(
+        columns, **names, **ids, left_owner="person", right_owner="person"
+    )
+    assert both.owners.tolist() == [0, 0, 0, 1]

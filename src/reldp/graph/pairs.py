@@ -92,10 +92,6 @@ def pair_columns(
     for name, column in named.items():
         if column is not None and not isinstance(column, str):
             raise GraphError(f"`{name}` must be the name of a column, got {type(column).__name__}.")
-    if optional_columns.get("left_owner") is not None and optional_columns[
-        "left_owner"
-    ] == optional_columns.get("right_owner"):
-        raise GraphError("`right_owner` must name another column than the left one, got the same.")
     if left == right or (left_id is not None and left_id == right_id):
         name, same = ("right", right) if left == right else ("right_id", right_id)
         raise GraphError(f"`{name}` must name another column than the left one, got {same!r}.")
