@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from reldp.gradients.clipped_sum import ClippedSum
+from reldp.gradients.engine import without_autocast
 from reldp.gradients.microbatches import Microbatch, MicrobatchShape, UnitInputs, fixed_shape
 
 __all__ = ["CudaGraphWarning", "MicrobatchRunner"]
@@ -80,7 +81,8 @@ class MicrobatchRunner:
             )
         microbatch = self._microbatches[key]
         microbatch.fill(inputs)
-        return self._sum(key, microbatch).first(endpoints.shape[0])
+        with without_autocast():  # of a training loop: units were checked without it
+            return self._sum(key, microbatch).first(endpoints.shape[0])
 
     def _sum(self, key: Hashable, microbatch: Microbatch) -> ClippedSum:
         """Return the sum over a microbatch, by its CUDA graph where it has or can have one."""

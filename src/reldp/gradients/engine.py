@@ -20,7 +20,7 @@ check off and asks for more, to the bit and on public rows: `reldp.training.loca
 
 A large batch is split into microbatches (`reldp.gradients.microbatches`), whose sums are added.
 
-Public: `PerUnitGradients`, `GradientSettings`.
+Public: `PerUnitGradients`, `GradientSettings`. Inside the package: `without_autocast`.
 
 >>> layer = nn.Linear(1, 1, bias=False)
 >>> x = torch.tensor([[3.0], [0.5]])  # two units of one row; unit i has the gradient x[i]
@@ -50,7 +50,7 @@ from reldp.gradients.recorder import Recorder
 from reldp.gradients.scaling import clip_factors
 from reldp.gradients.witness import witness as make_witness
 
-__all__ = ["GradientSettings", "PerUnitGradients"]
+__all__ = ["GradientSettings", "PerUnitGradients", "without_autocast"]
 
 Losses = Callable[[int, int], Tensor]
 
@@ -210,7 +210,7 @@ class PerUnitGradients:
         if self.settings.check_leaves:
             self._refuse_other_leaves(values)
         target = values.sum() if only is None else values[only]
-        with _without_autocast():
+        with without_autocast():
             target.backward()  # type: ignore[no-untyped-call] # torch leaves it untyped
         for name, parameter in self.parameters.items():
             if parameter.grad is not None:
@@ -235,7 +235,7 @@ class PerUnitGradients:
 
     def _norms(self, device: torch.device) -> tuple[Tensor, Tensor]:
         """Return gradient norms of the units, and spreads of kept parameters, (U,) float64."""
-        with torch.no_grad(), _without_autocast():
+        with torch.no_grad(), without_autocast():
             _, flat = self._direct(device)
             square: Tensor = torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64).square()
             spread = torch.zeros_like(square)
@@ -248,7 +248,7 @@ class PerUnitGradients:
     def _total(self, factors: Tensor, grid: Tensor | None) -> Tensor:
         """Return the sum of the clipped gradients, all parameters one after the other, float64."""
         device = factors.device
-        with torch.no_grad(), _without_autocast():
+        with torch.no_grad(), without_autocast():
             names, flat = self._direct(device)
             sizes = [self.parameters[name].numel() for name in names]
             parts = torch.split(unit_sum(flat, factors, grid), sizes)
@@ -332,7 +332,7 @@ def _capturing() -> bool:
 
 
 @contextmanager
-def _without_autocast() -> Iterator[None]:
+def without_autocast() -> Iterator[None]:
     """No autocast: gradients, norms and sums choose their types themselves."""
     with ExitStack() as stack:
         for kind in ("cpu", "cuda"):

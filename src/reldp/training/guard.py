@@ -131,6 +131,12 @@ class LocalityGuard:
             torch.get_num_threads(),
             torch.get_float32_matmul_precision(),
             torch.are_deterministic_algorithms_enabled(),
+            torch.get_default_dtype(),
+            torch.backends.mkldnn.enabled,
+            torch.backends.cudnn.allow_tf32,
+            torch.backends.cudnn.benchmark,
+            torch.backends.cuda.flash_sdp_enabled(),
+            torch.backends.cuda.mem_efficient_sdp_enabled(),
             self._encoder.device,
         )
 
