@@ -278,6 +278,29 @@ def test_a_loss_that_begins_to_keep_a_state_has_no_certificate(tmp_path, monkeyp
     assert read_ledger(tmp_path / "run" / "ledger.jsonl").num_counted == counted
 
 
+def constant_for_some(embeddings, batch):
+    """Decides by values, so that units run alone; without a gradient for about half of them."""
+    values = [
+        (rows[0] - rows[1]).square().sum()
+        if float(rows[0].detach().sum()) > 0
+        else rows.new_zeros(())
+        for rows in embeddings
+    ]
+    return torch.stack(values)
+
+
+def test_a_loss_may_be_constant_for_some_tuples(tmp_path):
+    """Otherwise a run would stop at the first of them, and at the same step again when it is resumed."""
+    step, optimizer = stepped(constant_for_some)
+    with step.record(tmp_path / "run") as run:
+        next(run)
+        report = run.backward()
+        optimizer.step()
+        take(run, optimizer)
+    assert report.num_nonfinite == 0
+    assert run.certificate.values["steps"]["counted"] == 12
+
+
 def test_a_loss_that_changes_after_its_check_takes_no_step(tmp_path):
     loss = Late()
     step, _ = stepped(loss)

@@ -275,15 +275,20 @@ class Objective:
             types: See `reldp.losses.LossBatch`.
             by_unit: Whether parameters of the loss are to have one gradient per unit.
         """
+        values: Tensor
         if embeddings.dtype != torch.float64:
             embeddings = embeddings.float()
         if self._by_unit is None or not by_unit:
             batch = LossBatch(endpoints, mask, types)
-            return self.checked(self.loss(embeddings, batch), len(mask))
+            values = self.checked(self.loss(embeddings, batch), len(mask))
+            if values.requires_grad or not embeddings.requires_grad:
+                return values
+            # Constants, as a loss that decides by values may return them: with a gradient of zero.
+            return torch.where(torch.zeros_like(values).bool(), embeddings[:, 0, 0], values)
         count = embeddings.shape[1]  # the gradient engine deals out rows
         given = [value for value in (endpoints, mask, types) if value is not None]
         repeated = (value.repeat_interleave(count, dim=0) for value in given)
-        values: Tensor = self._by_unit(embeddings.flatten(0, 1), *repeated)
+        values = self._by_unit(embeddings.flatten(0, 1), *repeated)
         return values
 
     def checked(self, values: Any, units: int) -> Tensor:
