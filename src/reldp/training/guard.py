@@ -15,6 +15,7 @@ Private to the package: `LocalityGuard`.
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -135,8 +136,7 @@ class LocalityGuard:
             torch.backends.mkldnn.enabled,
             torch.backends.cudnn.allow_tf32,
             torch.backends.cudnn.benchmark,
-            torch.backends.cuda.flash_sdp_enabled(),
-            torch.backends.cuda.mem_efficient_sdp_enabled(),
+            *_attention_kernels(),
             self._encoder.device,
         )
 
@@ -174,6 +174,12 @@ class LocalityGuard:
             types=units.types,
         )
         return self._runner.run(shape, inputs, witness=True)
+
+
+def _attention_kernels() -> tuple[bool, bool]:
+    """Return which fast kernels of attention are allowed."""
+    kernels: Any = torch.backends.cuda  # untyped in torch
+    return kernels.flash_sdp_enabled(), kernels.mem_efficient_sdp_enabled()
 
 
 def _scaled(value: Tensor, sizes: Tensor) -> Tensor:
