@@ -13,14 +13,14 @@ def supply_chain(num_companies: int, seed: int) -> reldp.EntityGraph:
     features = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
     features += generator.normal(scale=0.4, size=features.shape)
     customers = (companies + num_companies // 30) % num_companies
-    endpoints = [(companies[:-1], companies[1:]), (companies, customers)]
-    relations = np.concatenate([np.stack(pair, axis=1) for pair in endpoints])
+    relations = np.concatenate([np.c_[companies[:-1], companies[1:]], np.c_[companies, customers]])
     types = ["competes"] * (num_companies - 1) + ["supplies"] * num_companies
     return reldp.EntityGraph.from_lists(companies, relations, types=types, features=features)
 
 
 def main(folder: str = "runs/typed-relations", num_companies: int = 6_000, num_steps: int = 200):
     graph, test = supply_chain(num_companies, seed=0), supply_chain(900, seed=1)
+    graph = graph.with_types(["competes", "supplies"])  # a public list, declared without the data
     capped = graph.cap_degrees(max_degree=4, seed=0)
     plan = reldp.PrivacyPlan.for_graph(
         capped, target_epsilon=4.0, num_negatives=4, expected_batch_size=200, num_steps=num_steps

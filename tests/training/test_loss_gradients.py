@@ -183,6 +183,28 @@ def test_removing_an_entity_moves_the_sum_by_at_most_the_stated_sensitivity(rule
     step.close()
 
 
+@pytest.mark.parametrize(("rule", "loss"), [case for case in TYPED if "frequency" not in case.id])
+def test_a_neighbor_refutes_types_that_do_not_leave_with_their_relations(rule, loss):
+    """The control: types of the first places, whichever relations are left."""
+    step, (_, _, plan) = opened(rule, loss, expected_batch_size=40.0)
+    batch = step.draw(0)
+    outside = ~(batch.positives == int(batch.positives[0, 0])).any(1)
+
+    def total(places, types):
+        names = ("positives", "negatives", "endpoints", "mask")
+        given = {name: getattr(batch, name)[places] for name in names}
+        units = plan.clipping.units(**given, types=types, clip_norm=CLIP)
+        return step.clipped_sum(units).total
+
+    whole = total(np.arange(len(outside)), batch.types)
+    kept = np.flatnonzero(outside)
+    stated = float((~outside).sum()) * plan.clipping.removal_sensitivity() * CLIP
+    for types, holds in ((batch.types[kept], True), (batch.types[: len(kept)], False)):
+        moved = float((whole - total(kept, types)).norm()) * plan.grid
+        assert (moved <= stated * (1 + 1e-9)) == holds
+    step.close()
+
+
 @pytest.mark.parametrize(("rule", "loss"), CASES)
 def test_no_unit_contributes_more_than_its_threshold_whatever_the_others_are(rule, loss):
     step, _ = opened(rule, loss)

@@ -12,13 +12,14 @@ import pytest
 import torch
 from transformers import AutoTokenizer, ConvBertConfig, ConvBertModel
 
+from reldp._validate import TYPED_LOSSES
 from reldp.clipping import ClipUnits
 from reldp.encoders import FeatureEncoder, TextEncoder
 from reldp.graph import EntityGraph
 from reldp.noise import Streams
 from reldp.training.step import PrivateStep
 from tests.encoders.tiny import SENTENCE, write_model
-from tests.training.small import make_step, small_plan, some_units
+from tests.training.small import make_step, small_plan, small_types, some_units
 
 torch.set_num_threads(1)
 
@@ -54,13 +55,16 @@ def hostile_features(encoder, kind, generator):
     return near if kind == "null" else near + plain * (generator.random((COUNT, 1)) < 0.3) * 1e-4
 
 
-def prepared(widths, kind, score, seed, device="cpu", negatives=3):
-    """A step on hostile features, and a batch of tuples."""
+def prepared(widths, kind, score, seed, device="cpu", negatives=3, **loss):
+    """A step on hostile features, and a batch of tuples; with types if there is a typed loss."""
     generator = np.random.default_rng(seed)
     encoder = FeatureEncoder(widths[0], hidden=widths[1:-1], dim=widths[-1], bias=False, seed=seed)
     features = hostile_features(encoder, kind, generator).astype(np.float32)
     graph = EntityGraph.from_lists(
-        list(range(COUNT)), [(i, (i + 1) % COUNT) for i in range(COUNT)], features=features
+        list(range(COUNT)),
+        [(i, (i + 1) % COUNT) for i in range(COUNT)],
+        features=features,
+        types=small_types(COUNT) if loss else None,
     )
     capped = graph.promise_degrees(2)
     plan = small_plan(
@@ -71,7 +75,7 @@ def prepared(widths, kind, score, seed, device="cpu", negatives=3):
         clip_norm=CLIP,
     )
     encoder.to(device)
-    step = make_step(encoder, capped, plan, score=score, device=device)
+    step = make_step(encoder, capped, plan, score=score, device=device, **loss)
     step.open(Streams(bytes([seed]) * 32))
     rows = 2 + negatives
     entities = np.stack([generator.permutation(COUNT)[:rows] for _ in range(12)])
@@ -81,6 +85,7 @@ def prepared(widths, kind, score, seed, device="cpu", negatives=3):
         mask=np.zeros((12, negatives), dtype=bool),
         thresholds=np.full(12, CLIP),
         tuple_index=np.arange(12),
+        types=np.arange(12) % 3 if loss else None,
     )
     return step, units
 
@@ -117,6 +122,23 @@ def test_no_tuple_moves_another_and_none_moves_the_sum_by_more_than_the_clip_nor
         assert found[:, 0].max() <= 1.0, (widths, step._shapes.layouts)
         assert found[:, 1].max() == 0.0, (widths, step._shapes.layouts)
         step.close()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", TYPED_LOSSES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_typed_losses_keep_tuples_apart_as_well(kind, name, device):
+    for seed, widths in enumerate([(7, 4), (33, 8), (13, 7, 2), (5, 6), (17, 12)]):
+        for score, objective in (("cosine", "infonce"), ("dot", "hinge")):
+            loss = {"loss": name, "objective": objective}
+            step, units = prepared(widths, kind, score, seed, device, 1 + seed % 4, **loss)
+            with torch.no_grad():
+                noise = torch.randn(3, widths[-1], generator=torch.Generator().manual_seed(seed))
+                step.parameters["loss.relations"].add_(noise.to(device))
+            found = moves(step, units)
+            assert found[:, 0].max() <= 1.0, (widths, step._shapes.layouts)
+            assert found[:, 1].max() == 0.0, (widths, step._shapes.layouts)
+            step.close()
 
 
 def test_the_search_refutes_a_step_whose_layout_was_not_verified(monkeypatch):
