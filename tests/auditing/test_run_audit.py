@@ -26,17 +26,17 @@ RING = [(i, (i + 1) % 300) for i in range(300)]
 GRAPH = EntityGraph.from_lists(list(range(300)), RING, features=FEATURES)
 
 
-def trained(folder, **changes):
+def trained(folder, settings=None, **changes):
     capped = GRAPH.promise_degrees(2)
-    settings = {
+    sizes = {
         "num_negatives": 2,
         "expected_batch_size": 8,
         "num_steps": 3,
         "noise_multiplier": 1.0,
     }
-    plan = PrivacyPlan.for_graph(capped, sizes="public", **settings, **changes)
-    pool = FEATURES if changes else None
-    Trainer(FeatureEncoder(8), capped, plan, pool=pool, progress=False, device="cpu").fit(folder)
+    plan = PrivacyPlan.for_graph(capped, sizes="public", **sizes, **changes)
+    pool, quiet = FEATURES if changes else None, {"progress": False, "device": "cpu"}
+    Trainer(FeatureEncoder(8), capped, plan, pool=pool, **quiet, **(settings or {})).fit(folder)
     return RunFolder(folder)
 
 
@@ -63,6 +63,22 @@ def test_canaries_train_a_copy_that_is_removed(tmp_path, monkeypatch):
     assert audit.plan["num_entities"] > 300
     assert list((tmp_path / "temporary").iterdir()) == []
     assert run.ledger.read_bytes() == ledger
+
+
+def test_canaries_of_a_run_with_types_have_types_and_train_its_loss(tmp_path, monkeypatch):
+    typed = EntityGraph.from_lists(
+        list(range(300)), RING, features=FEATURES, types=["knows", "likes", "owns"] * 100
+    )
+    monkeypatch.setattr("tests.auditing.test_run_audit.GRAPH", typed)
+    seen = []
+    original = Trainer.fit
+    monkeypatch.setattr(Trainer, "fit", lambda self, at: seen.append(self) or original(self, at))
+    run = trained(tmp_path / "run", settings={"loss": "complex", "objective": "logistic"})
+    audit = audit_canaries(run, typed, num_canaries=20, seed=3)
+    assert audit.plan["num_relation_types"] == 3
+    copy = seen[-1]
+    assert (copy._loss.name, copy._loss.objective) == ("complex", "logistic")
+    assert copy.capped.type_names == typed.type_names
 
 
 def test_a_public_pool_is_not_in_the_run_folder(tmp_path):

@@ -35,7 +35,9 @@ def typed_graph(seed, entities=25, relations=60, names=NAMES):
 def typed_loss(name, seed=1, **settings):
     loss = make_loss(name, type_names=NAMES, dim=6, **settings)
     with torch.no_grad():
-        loss.relations.copy_(torch.randn(3, 6, generator=torch.Generator().manual_seed(seed)))
+        loss.relations.weight.copy_(
+            torch.randn(3, 6, generator=torch.Generator().manual_seed(seed))
+        )
     return loss
 
 
@@ -49,7 +51,7 @@ def slow_ranks(graph, vectors, loss, distance, filtered):
         for (s, t), k in zip(graph.relations, graph.relation_types, strict=True)
     ]
     for source, kind, target in triples:
-        vector = loss.relations[kind].tolist()
+        vector = loss.relations.weight[kind].tolist()
 
         def scored(s, t, vector=vector):
             return score(loss.name, rows[s], vector, rows[t], distance)

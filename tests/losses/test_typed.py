@@ -20,7 +20,7 @@ def typed(name, dim=6, **settings):
     """A typed loss whose vectors are not those of the start."""
     loss = make_loss(name, type_names=NAMES, dim=dim, **settings).double()
     with torch.no_grad():
-        loss.relations.add_(torch.tensor(random_typed(9, dim=dim)[-1]))
+        loss.relations.weight.add_(torch.tensor(random_typed(9, dim=dim)[-1]))
     return loss
 
 
@@ -56,9 +56,9 @@ def test_a_tuple_without_negatives_has_loss_and_gradients_exactly_zero(name, pai
     assert values[0].item() == 0.0
     values.sum().backward()
     assert not embeddings.grad[0].any()
-    assert not loss.relations.grad[:2].any()
+    assert not loss.relations.weight.grad[:2].any()
     assert embeddings.grad[1].abs().max() > 0
-    assert loss.relations.grad[2].abs().max() > 0
+    assert loss.relations.weight.grad[2].abs().max() > 0
 
 
 @KINDS
@@ -85,8 +85,8 @@ def test_only_the_vector_of_a_tuples_own_type_has_a_gradient(name, objective):
     mask[:], types[:] = False, 1
     loss = typed(name, objective=objective, margin=9.0)
     loss(torch.tensor(rows), LossBatch.of(endpoints, mask, types)).sum().backward()
-    assert loss.relations.grad[1].abs().max() > 0
-    assert not loss.relations.grad[[0, 2]].any()
+    assert loss.relations.weight.grad[1].abs().max() > 0
+    assert not loss.relations.weight.grad[[0, 2]].any()
 
 
 @KINDS
@@ -97,7 +97,7 @@ def test_large_and_equal_embeddings_have_finite_losses_and_gradients(name, objec
     batch = LossBatch.of([[0, 1]] * 2, [[False, False]] * 2, [0, 1])
     loss = make_loss(name, type_names=NAMES, dim=2, objective=objective, score="dot")
     value = summed(loss(rows, batch))
-    gradients = torch.autograd.grad(value.sum(), [rows, loss.relations])
+    gradients = torch.autograd.grad(value.sum(), [rows, loss.relations.weight])
     assert torch.isfinite(value).all()
     assert all(torch.isfinite(gradient).all() for gradient in gradients)
 
@@ -116,7 +116,7 @@ def test_a_matryoshka_loss_takes_the_first_numbers_of_a_types_vector(name):
     loss, batch = typed(name), LossBatch.of(endpoints, mask, types)
     short = typed(name, dim=2)
     with torch.no_grad():
-        short.relations.copy_(loss.relations[:, :2])
+        short.relations.weight.copy_(loss.relations.weight[:, :2])
     whole = MatryoshkaLoss(loss, [6, 2])(torch.tensor(rows), batch)
     parts = loss(torch.tensor(rows), batch) + short(torch.tensor(rows[..., :2]), batch)
     torch.testing.assert_close(whole, parts)

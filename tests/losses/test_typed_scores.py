@@ -22,7 +22,7 @@ def made(name, relations, distance=None, **kind):
     chosen = {"distance": distance} if distance else {}
     loss = make_loss(name, type_names=NAMES, dim=relations.shape[1], **chosen, **kind).double()
     with torch.no_grad():
-        loss.relations.copy_(torch.tensor(relations))
+        loss.relations.weight.copy_(torch.tensor(relations))
     return loss
 
 
@@ -100,7 +100,7 @@ def test_before_training_a_translation_is_a_distance():
     plain = make_loss("triplet", pairing="one")(torch.tensor(rows), LossBatch.of(endpoints, mask))
     found = values(loss.double(), rows, endpoints, mask, types)
     np.testing.assert_allclose(found, plain.sum(1).numpy())
-    assert not loss.relations.detach().any()
+    assert not loss.relations.weight.detach().any()
 
 
 def test_an_odd_length_has_no_halves():

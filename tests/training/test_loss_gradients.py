@@ -48,7 +48,7 @@ def typed(name, **chosen):
     """A typed loss whose vectors differ by type; gradients of distances are long enough to be clipped."""
     loss = make_loss(name, type_names=TYPES, dim=4, temperature=0.5, **chosen)
     with torch.no_grad():
-        loss.relations.add_(torch.randn(3, 4, generator=torch.Generator().manual_seed(3)))
+        loss.relations.weight.add_(torch.randn(3, 4, generator=torch.Generator().manual_seed(3)))
     return loss
 
 

@@ -134,7 +134,7 @@ def test_typed_losses_keep_tuples_apart_as_well(kind, name, device):
             step, units = prepared(widths, kind, score, seed, device, 1 + seed % 4, **loss)
             with torch.no_grad():
                 noise = torch.randn(3, widths[-1], generator=torch.Generator().manual_seed(seed))
-                step.parameters["loss.relations"].add_(noise.to(device))
+                step.parameters["loss.relations.weight"].add_(noise.to(device))
             found = moves(step, units)
             assert found[:, 0].max() <= 1.0, (widths, step._shapes.layouts)
             assert found[:, 1].max() == 0.0, (widths, step._shapes.layouts)

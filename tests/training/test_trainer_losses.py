@@ -61,9 +61,9 @@ def test_every_typed_name_trains_is_certified_saved_and_loaded(tmp_path, name, r
     assert "objective" in result.certificate.to_markdown()
     assert reldp.verify(tmp_path / "run")
     loaded = reldp.losses.load(tmp_path / "run")
-    start = type(loaded)(TYPES, 4).relations
-    assert torch.equal(loaded.relations, result.loss.relations.cpu())
-    assert (loaded.relations != start).all()  # noise reaches every vector
+    start = type(loaded)(TYPES, 4).relations.weight
+    assert torch.equal(loaded.relations.weight, result.loss.relations.weight.cpu())
+    assert (loaded.relations.weight != start).all()  # noise reaches every vector
     assert loaded.type_names == TYPES
 
 
@@ -81,7 +81,7 @@ def test_a_typed_run_continues_where_it_was_and_not_with_other_types(tmp_path, m
     with pytest.raises(ResumeError, match="objective"):
         resumed(folder, *parts(), loss="complex", objective="logistic")
     result = resumed(folder, *parts(), loss="complex")
-    assert torch.equal(result.loss.relations, whole.loss.relations)
+    assert torch.equal(result.loss.relations.weight, whole.loss.relations.weight)
 
 
 def test_types_change_what_a_typed_loss_learns_and_nothing_for_an_untyped_one(

@@ -55,7 +55,7 @@ class TypedLoss(nn.Module, ABC):
         name: Name in settings, recipes and on the command line.
         type_names: Names of the types, in the graph's order; public.
         dim: Length of an embedding, and of a type's vector.
-        relations: The trained vectors, (types, dim).
+        relations: The trained vectors: an embedding table whose weight is (types, dim).
         objective: ``"infonce"``, ``"logistic"`` or ``"hinge"``.
         temperature: Every score is divided by it.
         margin: Margin of the hinge objective, in units of the divided score.
@@ -102,7 +102,10 @@ class TypedLoss(nn.Module, ABC):
         self.margin = check_number("margin", margin, above=0, error=ConfigError)
         self.pairing = check_choice("pairing", pairing, TYPED_PAIRINGS, error=ConfigError)
         self.normalize = check_flag("normalize", normalize, error=ConfigError)
-        self.relations = nn.Parameter(self._start().expand(self.num_types, -1).clone())
+        start = self._start().expand(self.num_types, -1).clone()
+        self.relations = nn.Embedding.from_pretrained(
+            start, freeze=False
+        )  # draws no random numbers
 
     @property
     def num_types(self) -> int:
@@ -141,7 +144,7 @@ class TypedLoss(nn.Module, ABC):
             )
         rows = embeddings if embeddings.dtype == torch.float64 else embeddings.float()
         rows = unit_length(rows) if self.normalize else rows
-        relations = self._relations(rows.shape[-1])[batch.types]  # (tuples, dim)
+        relations = self._looked_up(batch.types, rows)  # (tuples, dim)
         given = [self._query(rows[:, endpoint], relations, endpoint) for endpoint in (0, 1)]
         queries = torch.stack(given, dim=1)  # (tuples, 2, dim)
         positive = self._compare(rows[:, 1:2], queries[:, :1]).flatten()  # (tuples,)
@@ -163,9 +166,8 @@ class TypedLoss(nn.Module, ABC):
         """
         rows = torch.from_numpy(np.array(vectors, dtype=np.float32))
         with torch.no_grad():
-            relations = self._relations(rows.shape[-1]).cpu()[
-                torch.from_numpy(np.array(types)).long()
-            ]
+            table = self.relations.weight.cpu()[:, : self._checked_length(rows)]
+            relations = table[torch.from_numpy(np.array(types)).long()]
             queries: npt.NDArray[np.float32] = self._query(rows, relations, endpoint).numpy()
         return queries
 
@@ -186,15 +188,24 @@ class TypedLoss(nn.Module, ABC):
         """Return the settings, for `repr`."""
         return ", ".join(f"{name}={value!r}" for name, value in self.describe().items())
 
-    def _relations(self, length: int) -> Tensor:
-        """Return the vectors of all types for embeddings of a length, (types, length)."""
-        if length == self.dim:
-            return self.relations
-        if length > self.dim or not self.takes_prefixes:
+    def _looked_up(self, types: Tensor, rows: Tensor) -> Tensor:
+        """Return the vector of each tuple's type, (tuples, length), for rows (tuples, 2 + k, length).
+
+        The table is asked once per row, because that is how the gradient engine deals out a forward pass.
+        """
+        count, length = rows.shape[1], self._checked_length(rows)
+        repeated = types[:, None].expand(-1, count).reshape(-1)
+        vectors: Tensor = self.relations(repeated).view(-1, count, self.dim)
+        return vectors[:, 0, :length]
+
+    def _checked_length(self, rows: Tensor) -> int:
+        """Return the length of embeddings; refuse one that the vectors do not have."""
+        length = rows.shape[-1]
+        if length > self.dim or (length < self.dim and not self.takes_prefixes):
             raise ConfigError(
                 f"`dim` of {type(self).__name__} must be the length of the embeddings, {length}, got {self.dim}."
             )
-        return self.relations[:, :length]
+        return length
 
     def _objective(self, pairs: Pairs, batch: LossBatch) -> Tensor:
         """Return the objective of scored pairs."""

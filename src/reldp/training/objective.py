@@ -2,7 +2,8 @@
 
 The loss is called with all tuples of a microbatch at once. If it is a module with trainable
 parameters, it is called once per clip unit instead, under vmap, so that its parameters have one gradient
-per unit; the gradient engine then clips them jointly with the encoder's.
+per unit; the gradient engine then clips them jointly with the encoder's. The parameters of an included
+typed loss are one embedding table, for which the engine has gradients per unit without vmap.
 
 Public inside the package: `Objective`, `LOSS_WEIGHTS`.
 
@@ -22,7 +23,7 @@ from torch import Tensor, nn
 
 from reldp.errors import ConfigError, RunError
 from reldp.losses import Loss, LossBatch
-from reldp.losses.saved import LOSS_WEIGHTS, save
+from reldp.losses.saved import LOSS_WEIGHTS, save, typed_part
 from reldp.training.fit import refuse_compiled
 from reldp.training.loss_hash import kept_state_sha256, loss_sha256
 from reldp.training.plain_values import name_of
@@ -87,21 +88,23 @@ class Objective:
             )
         self.parameters: dict[str, nn.Parameter] = trained | self.loss_parameters
         self.start = {name: p.detach().clone() for name, p in self.loss_parameters.items()}
-        self._by_unit = _UnitLoss(self).eval() if self.loss_parameters else None
+        runs_by_unit = self.loss_parameters and typed_part(loss) is None
+        self._by_unit = _UnitLoss(self).eval() if runs_by_unit else None
         self._loss_sha256: str | None = None
         self._encoder_sha256: str | None = None
 
     @property
     def module(self) -> nn.Module:
         """The module whose gradients are clipped: the encoder's, joined with a loss that is trained."""
-        if self._by_unit is None:
+        if not self.loss_parameters:
             return self.encoder.module
-        return nn.ModuleDict({"encoder": self.encoder.module, "unit": self._by_unit})
+        parts = {"encoder": self.encoder.module, "unit": self._by_unit or _Named(self.loss)}
+        return nn.ModuleDict(parts)
 
     @property
     def engine_names(self) -> list[str]:
         """The names that `module` has for the parameters, in their order."""
-        if self._by_unit is None:
+        if not self.loss_parameters:
             return list(self.parameters)
         return [
             f"unit.{name}" if name in self.loss_parameters else f"encoder.{name}"
@@ -350,6 +353,14 @@ def _trained_layers(module: nn.Module) -> Iterator[nn.Module]:
     for layer in module.modules():
         if any(p.requires_grad for p in layer.parameters(recurse=False)):
             yield layer
+
+
+class _Named(nn.Module):
+    """A loss under the name that `Objective.parameters` give it."""
+
+    def __init__(self, loss: Any) -> None:
+        super().__init__()
+        self.loss = loss
 
 
 class _UnitLoss(nn.Module):
