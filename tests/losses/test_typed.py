@@ -173,3 +173,13 @@ def test_settings_are_plain_and_shown():
         "normalize": True,
     }
     assert "num_types=3" in repr(loss)
+
+
+@KINDS
+def test_the_start_is_public_and_draws_no_random_numbers(name):
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    one = make_loss(name, type_names=NAMES, dim=6).relations.weight
+    assert torch.equal(torch.get_rng_state(), before)
+    assert one.requires_grad
+    assert torch.equal(one, one[:1].expand(3, -1))  # all types start the same

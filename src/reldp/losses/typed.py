@@ -103,9 +103,8 @@ class TypedLoss(nn.Module, ABC):
         self.pairing = check_choice("pairing", pairing, TYPED_PAIRINGS, error=ConfigError)
         self.normalize = check_flag("normalize", normalize, error=ConfigError)
         start = self._start().expand(self.num_types, -1).clone()
-        self.relations = nn.Embedding.from_pretrained(
-            start, freeze=False
-        )  # draws no random numbers
+        # With weights, the constructor draws no random numbers.
+        self.relations = nn.Embedding(self.num_types, self.dim, _weight=start)
 
     @property
     def num_types(self) -> int:
