@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from reldp._validate import TYPED_LOSSES
-from reldp.losses import MatryoshkaLoss, make_loss
+from reldp.losses import DistMultLoss, MatryoshkaLoss, make_loss
 from reldp.noise import Streams
 from reldp.training.step import PrivateStep
 from tests.training.small import (
@@ -97,3 +97,26 @@ def test_a_typed_loss_inside_of_another_module_has_the_clipped_sum_of_a_loop(nam
     total = step.clipped_sum(units).total * step._plan.grid
     torch.testing.assert_close(total, expected, atol=1e-4, rtol=1e-4)
     step.close()
+
+
+class ScaledTable(DistMultLoss):
+    """A typed loss of one's own, with a parameter more and a table that is read without its layer."""
+
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **settings)
+        self.scale = nn.Parameter(torch.tensor(1.3))
+
+    def forward(self, embeddings, batch):
+        values = super().forward(embeddings * self.scale, batch)
+        return values + self.relations.weight[batch.types].sum(1)
+
+
+def test_a_subclass_of_a_typed_loss_runs_unit_by_unit():
+    parts = small_parts(types=small_types(), clip_norm=CLIP)
+    step = PrivateStep(*parts, loss=ScaledTable(TYPES, 4, temperature=0.5))
+    step.open(Streams(bytes(range(32))))
+    units = step.clip_units(step.draw(0))
+    expected, num_clipped = loop_of_autograd_calls(step, units)
+    total = step.clipped_sum(units).total * step._plan.grid
+    assert num_clipped > 0
+    torch.testing.assert_close(total, expected, atol=1e-4, rtol=1e-4)

@@ -88,7 +88,8 @@ class Objective:
             )
         self.parameters: dict[str, nn.Parameter] = trained | self.loss_parameters
         self.start = {name: p.detach().clone() for name, p in self.loss_parameters.items()}
-        runs_by_unit = self.loss_parameters and typed_part(loss) is None
+        is_table = typed_part(loss) is not None and _is_included(loss)
+        runs_by_unit = self.loss_parameters and not is_table
         self._by_unit = _UnitLoss(self).eval() if runs_by_unit else None
         self._loss_sha256: str | None = None
         self._encoder_sha256: str | None = None
