@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from reldp.errors import GraphError
 from reldp.graph import EntityGraph
+from reldp.graph.capping import unit_degrees
 from reldp.graph.inspection import inspect_graph
-from reldp.graph.owners import mixed_protection, owner_column, owner_index, unit_degrees
+from reldp.graph.owners import mixed_protection, owner_column, owner_index
 from reldp.graph.splits import split_by_column, split_entities
 
 

@@ -20,10 +20,10 @@ import numpy.typing as npt
 from reldp._validate import as_integer, check_integer
 from reldp.errors import GraphError
 from reldp.graph.capped import CappedGraph, CappingReport
-from reldp.graph.capping import degrees, kept_relations, read_only
+from reldp.graph.capping import degrees, kept_relations, read_only, unit_degrees
 from reldp.graph.columns import single
 from reldp.graph.disclosure import SHOW_HINT
-from reldp.graph.owners import mixed_protection, owner_index, unit_degrees
+from reldp.graph.owners import mixed_protection, owner_index
 
 __all__ = ["Bounding"]
 

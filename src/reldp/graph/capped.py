@@ -22,9 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reldp.errors import GraphError
-from reldp.graph.capping import degrees, read_only
-from reldp.graph.owners import unit_degrees
-from reldp.graph.relation_types import check_types
+from reldp.graph.capping import degrees, read_only, unit_degrees
 
 if TYPE_CHECKING:
     from reldp.graph.entity_graph import EntityGraph
@@ -137,6 +135,10 @@ class CappedGraph:
             raise GraphError(
                 "`relation_types` must be given if the graph has types, and only then."
             )
+        from reldp.graph.relation_types import (
+            check_types,
+        )  # it needs pyarrow, which plans do without
+
         check_types(self.relation_types, self.type_names, len(self.relations))
         object.__setattr__(self, "relations", read_only(self.relations))
         if self.relation_types is not None:

@@ -9,7 +9,7 @@ owners that have room, and a relation between two entities of one owner takes on
 The loop below *is* the sequential greedy algorithm. It is fast because numpy removes beforehand the
 relations that no cap can touch, and block by block those with an endpoint that is already full.
 
-Public: `kept_relations`, `degrees`, `read_only`. See theory.md 2.2.
+Public: `kept_relations`, `degrees`, `unit_degrees`, `read_only`. See theory.md 2.2.
 
 >>> import numpy as np, pyarrow as pa
 >>> star, everyone = np.array([[0, 1], [0, 2], [0, 3]]), np.ones(4, dtype=bool)
@@ -23,9 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from reldp.graph.keyed_hash import entity_digests, priority_order
-from reldp.graph.owners import unit_degrees
 
-__all__ = ["degrees", "kept_relations", "read_only"]
+__all__ = ["degrees", "kept_relations", "read_only", "unit_degrees"]
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 _BLOCK = 1 << 17  # relations per block: bounds the Python integers alive at once
@@ -43,6 +42,22 @@ def degrees(relations: npt.NDArray[np.int64], num_entities: int) -> npt.NDArray[
     """
     counts = np.bincount(relations[:, 0], minlength=num_entities)
     counts += np.bincount(relations[:, 1], minlength=num_entities)
+    return counts.astype(np.int64, copy=False)
+
+
+def unit_degrees(
+    relations: npt.NDArray[np.int64], index: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return how many relations touch each owner, (owners,) int64.
+
+    Args:
+        relations: (m, 2) entity indices.
+        index: (n,) number of each entity's owner.
+    """
+    num = int(index.max(initial=-1)) + 1
+    one, other = index[relations[:, 0]], index[relations[:, 1]]
+    apart = one != other
+    counts = np.bincount(one, minlength=num) + np.bincount(other[apart], minlength=num)
     return counts.astype(np.int64, copy=False)
 
 

@@ -5,13 +5,10 @@ one owner with all of its entities and all relations that touch one of them. An 
 is its own owner; if its id is the owner of others, it must say so. The degree of an owner is the
 number of relations that touch an entity of it; a relation between two entities of one owner counts once.
 
-Inside the package: `owner_column`, `owner_index`, `mixed_protection`, `unnamed_owners`,
-`unit_degrees`.
+Inside the package: `owner_column`, `owner_index`, `mixed_protection`, `unnamed_owners`.
 
 >>> owner_index(pa.array(["ann", None, "bob", "ann"])).tolist()
 [0, 1, 2, 0]
->>> unit_degrees(np.array([[0, 3], [3, 2]]), np.array([0, 1, 2, 0])).tolist()
-[2, 0, 1]
 """
 
 from typing import Any
@@ -24,7 +21,7 @@ import pyarrow.compute as pc
 from reldp.errors import GraphError
 from reldp.graph.columns import id_column, is_text
 
-__all__ = ["mixed_protection", "owner_column", "owner_index", "unit_degrees", "unnamed_owners"]
+__all__ = ["mixed_protection", "owner_column", "owner_index", "unnamed_owners"]
 
 Index = npt.NDArray[np.int64]
 
@@ -79,17 +76,3 @@ def unnamed_owners(owners: Any, ids: Any) -> Index:
     texts = owners.cast(pa.large_string())
     is_owner = pc.is_in(ids.cast(pa.large_string()), value_set=texts.drop_null())
     return np.flatnonzero(pc.and_(is_owner, owners.is_null()).to_numpy(zero_copy_only=False))
-
-
-def unit_degrees(relations: Index, index: Index) -> Index:
-    """Return how many relations touch each owner, (owners,) int64.
-
-    Args:
-        relations: (m, 2) entity indices.
-        index: (n,) number of each entity's owner.
-    """
-    num = int(index.max(initial=-1)) + 1
-    one, other = index[relations[:, 0]], index[relations[:, 1]]
-    apart = one != other
-    counts = np.bincount(one, minlength=num) + np.bincount(other[apart], minlength=num)
-    return counts.astype(np.int64, copy=False)
