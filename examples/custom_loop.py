@@ -1,4 +1,4 @@
-"""A training loop of your own in plain PyTorch, with a ledger and a certificate all the same."""
+"""Train in a PyTorch loop of your own, with the ledger and the certificate of a run."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""Train with a loss of your own: any function or torch module of one tuple's embeddings."""
+"""Train with a loss of your own: a function or torch module whose value for a tuple depends on that tuple alone."""
 
 import numpy as np
 import torch
@@ -8,7 +8,7 @@ import reldp
 
 
 class ScaledMargin(nn.Module):
-    """Squared distances with a learned scale; the scale is clipped and noised like every weight."""
+    """A hinge on squared distances with a learned scale, whose gradient is clipped and gets noise like all others."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -8,7 +8,7 @@ from reldp.encoders import Column
 
 
 def make_graph(num_images: int, seed: int) -> reldp.EntityGraph:
-    """Return noisy images of 60 places, 8 x 8 pixels; each is related to two others of its place."""
+    """Return noisy images of 60 places, 8 x 8 pixels; each is related to at most two of its place."""
     generator = np.random.default_rng(seed)
     places = np.sort(generator.integers(0, 60, num_images))
     scenes = np.random.default_rng(0).normal(size=(60, 64))

@@ -1,9 +1,9 @@
 """Customers are protected, products are not: who bought what stays private.
 
-The graph has two kinds of entities. Only customers are marked as protected, so only they are
-promised something, and only their purchases are capped: a product may be bought by everybody.
-Negatives are drawn from products alone, so a customer never turns up as somebody else's negative,
-which is cheaper than hiding that too.
+The graph has two kinds of entities. Only customers are marked as protected, so the guarantee covers
+only customers, and only their purchases are capped: a product may be bought by everybody. Negatives are
+drawn from products alone. So a customer is never a negative of other tuples, and the same epsilon needs less
+noise than if it could be.
 
     python examples/customers_and_products.py
 """

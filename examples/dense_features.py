@@ -1,7 +1,7 @@
 """An encoder of dense features learns from private relations: no text, no pretrained model.
 
-Made-up researchers have 32 measured features each; only a few of them say who works with whom. The
-private relations are who did. A small network learns which features matter.
+Made-up researchers have 32 measured features each, of which only eight depend on their field. The private
+relations say who worked with whom. A linear layer learns which features matter.
 
     python examples/dense_features.py
 """
@@ -12,7 +12,7 @@ import reldp
 
 
 def make_graph(num_entities: int, seed: int) -> reldp.EntityGraph:
-    """Researchers in 150 fields; those of a field work together."""
+    """Return researchers in 150 fields, who work with others of their field."""
     generator = np.random.default_rng(seed)
     fields = generator.integers(0, 150, num_entities)
     places = 1.5 * np.random.default_rng(0).normal(size=(150, 32))  # where each field lies

@@ -1,4 +1,4 @@
-"""Train on entities with a text and numbers: offers of a shop, and which of them are bought together."""
+"""Train on entities with a text and numbers: a shop's offers that were bought together are related."""
 
 import zlib
 

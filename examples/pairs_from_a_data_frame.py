@@ -1,4 +1,4 @@
-"""Fine-tune a text encoder on a DataFrame of pairs: who reads what stays private.
+"""Fine-tune a text encoder on a DataFrame with one pair of related texts per row.
 
 python examples/pairs_from_a_data_frame.py sentence-transformers/all-MiniLM-L6-v2
 """

@@ -1,7 +1,7 @@
 """A text encoder learns from private relations between texts.
 
 WordNet's nouns stand in for a private graph: every entity has a text, and relations say which
-entities belong together. What is learned is tested on verbs, which were never seen.
+entities belong together. The encoder is tested on verbs, which it was not trained on.
 
     python examples/text_graph.py path/to/a/text/model
 """
@@ -25,11 +25,11 @@ def main(
     graph = graph or load("wordnet-nouns")
     test_graph = test_graph or load("wordnet-verbs")
 
-    # 2. Nobody may have more than five relations; the others are dropped.
+    # 2. Every entity keeps at most five relations; the others are dropped.
     capped = graph.cap_degrees(max_degree=5, seed=0)
     print(capped.report)  # exact counts, which are sensitive: for your eyes only
 
-    # 3. What is promised: epsilon 4 for every entity. The noise follows from it.
+    # 3. The guarantee: epsilon 4 for every entity. The plan computes the noise that this needs.
     plan = reldp.PrivacyPlan.for_graph(
         capped,
         target_epsilon=4.0,
@@ -40,14 +40,14 @@ def main(
     )
     print(f"noise multiplier {plan.noise_multiplier:.3f}, {plan.status}")
 
-    # 4. Low-rank adapters in the last layers: few numbers to train are few numbers to add noise to.
+    # 4. Low-rank adapters in the last layers: fewer trained parameters mean less noise in total.
     encoder = reldp.TextEncoder.load(model, lora_rank=8, lora_layers=2, max_length=32)
     before = reldp.evaluate(encoder, test_graph, candidates)
 
-    # 5. Train. Run this again after a crash, and it goes on where it stopped.
+    # 5. Train. After a crash, run this program again: it resumes from the last checkpoint.
     result = reldp.Trainer(encoder, capped, plan, learning_rate=2e-3).fit(folder)
 
-    # 6. What came out: a better encoder, and a certificate that anybody can check.
+    # 6. The result: a trained encoder, and a certificate that anybody can check.
     after = reldp.evaluate(result.encoder, test_graph, candidates)
     print(f"before: {before}")
     print(f"after:  {after}")

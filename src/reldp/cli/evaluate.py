@@ -54,8 +54,8 @@ _MAIN = "Main options"
 @option(
     "--score",
     type=Word(SCORES),
-    help="Similarity of two embeddings (default: for relations with types, the scores of the run's typed loss, if it "
-    "has one; else cosine).",
+    help="Similarity of two embeddings that relations are ranked by (default: the trained scores, if the run has a "
+    "typed loss and the test graph has types; else cosine).",
 )
 @option(
     "--pooling",
@@ -65,8 +65,8 @@ _MAIN = "Main options"
 @option(
     "--filtered/--unfiltered",
     default=None,
-    help="Whether to remove other true partners from the candidates (default: with --candidates all only). Where "
-    "relations are ranked by a typed loss, those of the same type and direction.",
+    help="Whether to remove other true partners from the candidates (default: with --candidates all only). With "
+    "trained scores, only partners by the same type and direction are removed.",
 )
 @option(
     "--seed",
@@ -106,8 +106,8 @@ def command(
 
     SOURCE is a run folder, the folder of a model, or a model's name on the hub. The results are sensitive: they are
     computed from the relations of the test graph without noise. The results of a run are also appended to its
-    evaluations.jsonl, for the report. Relations with types are also counted by type: an average over relations (micro)
-    and one over types (macro).
+    evaluations.jsonl, for the report. If relations have types, the metrics are also shown by type, with their means
+    over relations (micro) and over types (macro).
     """
     from reldp.encoders.device import default_device
     from reldp.evaluation import evaluate

@@ -152,10 +152,10 @@ def command(
     """Train an encoder on the private relations of GRAPH, and certify the result.
 
     GRAPH is a graph folder, or the name of a bundled graph: wordnet-nouns, wordnet-verbs, wordnet-adjectives. Give
-    --target-epsilon or --noise-multiplier; every other setting has a default. Settings without a flag, such as
-    privacy.unit, privacy.analysis, privacy.sample_rate, data.cap_seed and data.drop, are set with --set or in a recipe;
-    --print-config lists all of them. The run folder will hold the trained model, the certificate and the ledger of all
-    steps. Running the same command again with the same -o resumes a run that was stopped.
+    --target-epsilon, --noise-multiplier or --no-privacy; every other setting has a default. Settings without a flag,
+    such as privacy.unit, privacy.analysis, privacy.sample_rate, data.cap_seed and data.drop, are set with --set or in a
+    recipe; --print-config lists all of them. The run folder will hold the trained model, the certificate and the ledger
+    of all steps. Running the same command again with the same -o resumes a run that was stopped.
     """
     from reldp.runs.run_folder import RunFolder
     from reldp.training.recipe import Recipe
