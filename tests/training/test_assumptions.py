@@ -76,7 +76,7 @@ def test_the_certificate_states_the_assumption(kind):
     from reldp.runs.wording import assumptions
 
     step = prepared(np.ones((NUM, 6), np.float32), ring_with_one_more(), average=False)
-    start = {"graph": {"degree_bound": "promised"}, "noise": {"source": "secure"}}
+    start = {"graph": {"degree_bound": "promised"}, "noise": {"source": "secure"}, "training": {}}
     plan = replace(step._plan, noise_multiplier=1.0)  # without noise nothing is assumed
     said = [line for line in assumptions(plan, start) if "depend on that entity alone" in line]
     assert len(said) == 1

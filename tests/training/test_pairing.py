@@ -20,7 +20,7 @@ def test_pairs_are_chosen_by_the_plan_and_written_down(tmp_path):
     assert Trainer(encoder, capped, plan, loss="hinge").config.learning.pairing == "one"
     pairwise = replace(plan, clipping="pair")
     assert Trainer(encoder, capped, pairwise, loss="logistic").config.learning.pairing == "one"
-    with pytest.raises(ConfigError, match="belong to no pair unit"):
+    with pytest.raises(ConfigError, match="must be a sum over negatives"):
         Trainer(encoder, capped, pairwise, loss="logistic", pairing="all")
     folder = Trainer(encoder, capped, plan).fit(tmp_path / "run").folder
     started = json.loads((folder / "ledger.jsonl").read_text().splitlines()[0])
