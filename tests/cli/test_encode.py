@@ -13,7 +13,7 @@ from reldp.graph import EntityGraph
 from reldp.training import Trainer
 from tests.encoders.modules import tabular
 from tests.encoders.tiny import TEXTS, write_model
-from tests.training.small import small_graph, small_parts
+from tests.training.small import small_encoder, small_graph, small_parts
 
 torch.set_num_threads(1)
 
@@ -36,7 +36,10 @@ def test_a_run_encodes_another_graph(tmp_path, graph, capsys):
     assert (printed["dim"], printed["file"]) == (expected.shape[1], "x.parquet")
     assert printed["privacy"].startswith("sensitive: ")
     table = pq.read_table(file)
-    assert np.allclose(np.array(table.column("embedding").to_pylist()), expected, atol=1e-5)
+    written = np.array(table.column("embedding").to_pylist())
+    untrained = small_encoder().encode_graph(small_graph(seed=3))
+    assert np.allclose(written, expected, atol=1e-5)
+    assert not np.allclose(written, untrained, atol=1e-4)
     assert table.column("id").to_pylist() == small_graph(seed=3).ids.to_pylist()
     assert main(command) == 2
     said = capsys.readouterr().err

@@ -38,6 +38,7 @@ def test_ids_and_embeddings_are_those_of_the_graph(tmp_path: Path, entities_at_o
     assert table.column("id").to_pylist() == data.ids.to_pylist()
     vectors = np.array(table.column("embedding").to_pylist(), np.float32)
     assert np.allclose(vectors, encoder.encode_graph(data), atol=1e-6)
+    assert not np.isclose(vectors, encoder.encode_graph(data)[::-1], atol=1e-3).all(axis=1).any()
     assert count == sum(part for part, _ in done) == 10
     assert {total for _, total in done} == {10}
     assert pq.ParquetFile(tmp_path / "x.parquet").num_row_groups == -(-10 // entities_at_once)
@@ -54,6 +55,8 @@ def test_texts_integers_and_capped_graphs(tmp_path: Path) -> None:
     assert table.column("id").type == pa.int64()
     vectors = np.array(table.column("embedding").to_pylist(), np.float32)
     assert np.allclose(vectors, encoder.encode_graph(data), atol=1e-5)
+    others = np.roll(encoder.encode_graph(data), 1, axis=0)
+    assert not np.isclose(vectors, others, atol=1e-3).all(axis=1).any()
 
 
 def test_memory_does_not_grow_with_the_graph(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ def test_embeddings_are_those_of_the_module():
     images = torch.from_numpy(graph.features.reshape(-1, 1, 4, 4).copy())
     expected = made.module(images).detach().numpy()
     np.testing.assert_allclose(made.encode_graph(graph), expected, atol=1e-6)
+    assert not np.isclose(expected, np.roll(expected, 1, axis=0), atol=1e-3).all(axis=1).any()
     np.testing.assert_allclose(
         made.encode_graph(graph.promise_degrees(1), [3, 0], batch_size=1),
         expected[[3, 0]],
@@ -77,6 +78,7 @@ def test_several_inputs_and_a_public_pool():
     assert rows["words"].dtype == torch.int64
     pool = made.encode_graph(mixed_graph(3, seed=1))
     np.testing.assert_allclose(made.embed(rows).detach().numpy()[0], pool[2], atol=1e-6)
+    assert not np.allclose(pool[1], pool[2], atol=1e-3)
     with pytest.raises(EncoderError, match="`pool` must be an EntityGraph for a module, got list"):
         made.table(mixed_graph(5), pool=["a text"])
     with pytest.raises(EncoderError, match="`graph` must be an EntityGraph"):
@@ -226,3 +228,4 @@ def test_a_pretrained_text_model_inside_of_a_module(folders, kind):
     assert rows["input_ids"].shape == rows["attention_mask"].shape == (6, 8)
     alone = [made.encode_graph(graph, [entity])[0] for entity in range(6)]
     np.testing.assert_allclose(made.encode_graph(graph), alone, atol=1e-5)
+    assert not np.isclose(alone, np.roll(alone, 1, axis=0), atol=1e-3).all(axis=1).any()

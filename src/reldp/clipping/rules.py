@@ -3,8 +3,7 @@
 There is one class per rule. Each states its sensitivity and the layout of its clip units
 (theory.md 2); the plan hands these numbers to the accountant, and nothing else does. The accountant
 assumes that one tuple adds at most one clip norm to the sum, so larger thresholds are refused.
-Sensitivities are in units of ``clip_norm``; u is the entity
-in which two neighboring graphs differ.
+Sensitivities are in units of ``clip_norm``; u is the entity in which two neighboring graphs differ.
 
 `TupleClipping` and `PairClipping` are local: what a tuple contributes depends on that tuple alone.
 `FrequencyClipping` is the published FREQ-CLIP rule, kept for reproduction. Its status is "claimed",

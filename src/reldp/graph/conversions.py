@@ -11,7 +11,7 @@ Inside the package: `Conversions`, the base class of `EntityGraph`.
 EntityGraph(2 entities, 1 relations, text)
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
@@ -34,11 +34,9 @@ _ENDPOINTS = {0: "source", 1: "target"}
 class Conversions:
     """What `EntityGraph` can be made from, and what it can be turned into."""
 
-    from_arrow: Any  # defined by `EntityGraph`
-
-    @classmethod
-    def _checked(cls, files: "GraphFiles", drop: frozenset[str]) -> Self:
-        raise NotImplementedError
+    # Defined by `EntityGraph`.
+    from_arrow: Any
+    _checked: Callable[["GraphFiles", frozenset[str]], Any]
 
     @classmethod
     def from_lists(
@@ -170,7 +168,8 @@ class Conversions:
                 record=record,
                 show_ids=show_ids,
             )
-        return cls._checked(files, kinds)
+        graph: Self = cls._checked(files, kinds)
+        return graph
 
     @classmethod
     def from_pandas(
