@@ -5,7 +5,7 @@ encoded. Only runs when something is wrong, or when an error message needs the l
 few rows. Errors contain lines and counts, never content.
 
 Public: `open_bytes`, `records`, `open_quote`, `may_end_open`, `well_formed`, `line_numbers`, `json_object`,
-`explain_delimited`, `explain_jsonl`.
+`explain_delimited`, `explain_jsonl`, `field_count`.
 
 >>> import io
 >>> [line for line, _ in records(io.BytesIO(b'id,text\na,"two\nlines"\nb,c\n'), quoted=True)]
@@ -29,6 +29,7 @@ from reldp.graph.disclosure import column_words
 __all__ = [
     "explain_delimited",
     "explain_jsonl",
+    "field_count",
     "json_object",
     "line_numbers",
     "may_end_open",
@@ -127,7 +128,7 @@ def line_numbers(
     index = 0
     with open_bytes(path) as stream:
         for line, record in records(stream, quoted):
-            if num_columns and _columns(record, delimiter, quoted) != num_columns:
+            if num_columns and field_count(record, delimiter, quoted) != num_columns:
                 continue
             if index in wanted:
                 places[index] = line
@@ -147,7 +148,7 @@ def well_formed(
     quoted, matching, num_others = delimiter == b",", [], 0
     with open_bytes(path) as stream:
         for _, record in islice(records(stream, quoted), int(header), None):
-            if _columns(record, delimiter, quoted) == num_columns:
+            if field_count(record, delimiter, quoted) == num_columns:
                 matching.append(record)
             else:
                 num_others += 1
@@ -162,7 +163,7 @@ def explain_delimited(path: Path, delimiter: bytes, num_columns: int) -> str:
         for line, record in records(stream, quoted):
             if not _is_utf8(record):
                 encoding.append(line)
-            elif _columns(record, delimiter, quoted) != num_columns:
+            elif field_count(record, delimiter, quoted) != num_columns:
                 wrong.append(line)
     if encoding:
         return _encoding(encoding)
@@ -264,7 +265,7 @@ def _opening(line: bytes, start: int) -> int:
     return position + 2 if position >= 0 else -1
 
 
-def _columns(record: bytes, delimiter: bytes, quoted: bool) -> int:
+def field_count(record: bytes, delimiter: bytes, quoted: bool) -> int:
     """Return the number of fields; delimiters inside quotes do not count."""
     if not quoted or b'"' not in record:
         return 1 + record.count(delimiter)

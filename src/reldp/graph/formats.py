@@ -5,7 +5,8 @@ Parquet, Arrow (memory-mapped), CSV, TSV and JSONL, the last three plain or gzip
 their columns are strings. What Arrow's readers refuse is looked at again, slowly, for an error
 that names the lines.
 
-Public: `read_table`, `EXTENSIONS`.
+Public: `read_table`, `EXTENSIONS`. The parts of a reader are shared with `store.format_chunks`, which
+reads the same files a bounded number of rows at a time.
 
 >>> import tempfile, pathlib
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -17,7 +18,8 @@ Public: `read_table`, `EXTENSIONS`.
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,7 +41,20 @@ from reldp.graph.diagnosis import (
 from reldp.graph.disclosure import reason_words
 from reldp.graph.sources import SourceTable
 
-__all__ = ["EXTENSIONS", "read_table"]
+__all__ = [
+    "BLOCK_BYTES",
+    "EXTENSIONS",
+    "ID_COLUMNS",
+    "binary_errors",
+    "delimited_options",
+    "explained",
+    "file_kind",
+    "header",
+    "json_schema",
+    "open_stream",
+    "read_table",
+    "refuse_open_quote",
+]
 
 EXTENSIONS = (
     ".parquet",
@@ -52,8 +67,8 @@ EXTENSIONS = (
     ".jsonl.gz",
 )
 
-_ID_COLUMNS = ("id", "source", "target")
-_BLOCK_BYTES = 1 << 24  # a JSON line must fit into a block
+ID_COLUMNS = ("id", "source", "target")
+BLOCK_BYTES = 1 << 24  # a JSON line must fit into a block
 
 
 def read_table(
@@ -74,14 +89,7 @@ def read_table(
     Raises:
         GraphError: The file is damaged, empty or of no known format.
     """
-    kind = next((end for end in EXTENSIONS if path.name.endswith(end)), None)
-    if kind is None:
-        raise GraphError(f"{path.name} must end in one of {', '.join(EXTENSIONS)}.")
-    if not path.is_file():
-        what = "a folder" if path.is_dir() else "none"
-        raise GraphError(f"{path.name} must be a file, got {what}.")
-    if path.stat().st_size == 0:
-        raise GraphError(f"{path.name} must not be empty, got 0 bytes. Write it again.")
+    kind = file_kind(path)
     if kind == ".parquet":
         return _binary(path, "Parquet", _parquet, show_ids)
     if kind == ".arrow":
@@ -92,15 +100,39 @@ def read_table(
     return _delimited(path, delimiter, columns, drop, show_ids)
 
 
-def _binary(path: Path, name: str, read: Callable[[Path], Any], show_ids: bool) -> SourceTable:
+def file_kind(path: Path) -> str:
+    """Return the extension of a file that is there and not empty.
+
+    Raises:
+        GraphError: It is not, or of no known format.
+    """
+    kind = next((end for end in EXTENSIONS if path.name.endswith(end)), None)
+    if kind is None:
+        raise GraphError(f"{path.name} must end in one of {', '.join(EXTENSIONS)}.")
+    if not path.is_file():
+        what = "a folder" if path.is_dir() else "none"
+        raise GraphError(f"{path.name} must be a file, got {what}.")
+    if path.stat().st_size == 0:
+        raise GraphError(f"{path.name} must not be empty, got 0 bytes. Write it again.")
+    return kind
+
+
+@contextmanager
+def binary_errors(path: Path, name: str, show_ids: bool) -> Iterator[None]:
+    """Turn what Arrow says of a damaged Parquet or Arrow file into one clear error."""
     try:
-        table = read(path)
-        table.validate(full=True)  # a damaged file must not send Arrow out of bounds later
+        yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = reason_words(error, path, show_ids=show_ids)
         raise GraphError(
             f"{path.name} must be a whole {name} file: {reason}. Write it again."
         ) from None
+
+
+def _binary(path: Path, name: str, read: Callable[[Path], Any], show_ids: bool) -> SourceTable:
+    with binary_errors(path, name, show_ids):
+        table = read(path)
+        table.validate(full=True)  # a damaged file must not send Arrow out of bounds later
     return SourceTable(table=table, name=path.name, show_ids=show_ids)
 
 
@@ -122,24 +154,23 @@ def _delimited(
     drop: frozenset[str],
     show_ids: bool,
 ) -> SourceTable:
-    quoted, separator = delimiter == ",", delimiter.encode()
-    names, skip = (list(columns), 0) if columns else _header(path, delimiter)
+    import pyarrow.csv as pc
+
+    separator = delimiter.encode()
+    names, skip = (list(columns), 0) if columns else header(path, delimiter)
     num_malformed = 0
     try:
         if "malformed_lines" in drop:
             records, num_malformed = well_formed(path, separator, len(names), header=not columns)
-            table = _parse_delimited(pa.BufferReader(records), delimiter, names, skip=0)
+            table = pc.read_csv(pa.BufferReader(records), **delimited_options(delimiter, names, 0))
         else:
-            with _stream(path) as stream:
-                table = _parse_delimited(stream, delimiter, names, skip)
+            with open_stream(path) as stream:
+                table = pc.read_csv(stream, **delimited_options(delimiter, names, skip))
     except (pa.ArrowException, OSError) as error:
         what = explain_delimited(path, separator, len(names))
-        what = what or _unreadable(error, path, show_ids)
-        raise GraphError(f"{path.name} {what}") from None
-    # Arrow takes what follows a quote that is never closed for one field, without a word.
-    last = table.column(len(names) - 1)[-1].as_py() if quoted and table.num_rows else None
-    if last is not None and may_end_open(path, last) and open_quote(path):
-        raise GraphError(f"{path.name} {explain_delimited(path, separator, len(names))}")
+        raise explained(error, path, what, show_ids) from None
+    if table.num_rows:
+        refuse_open_quote(path, delimiter, table.column(len(names) - 1)[-1].as_py(), len(names))
     locate = partial(
         line_numbers,
         path,
@@ -158,28 +189,43 @@ def _delimited(
     )
 
 
-def _parse_delimited(stream: Any, delimiter: str, names: list[str], skip: int) -> Any:
-    """Arrow's reader; every column is text."""
+def refuse_open_quote(path: Path, delimiter: str, last: str | None, num_columns: int) -> None:
+    """Refuse a CSV file that ends inside a quote: Arrow takes what follows it for one field, silently.
+
+    Args:
+        path: The file.
+        delimiter: A file between tabs has no quotes.
+        last: The last field of the last row as it was read.
+        num_columns: Number of columns.
+    """
+    if delimiter != "," or last is None or not may_end_open(path, last) or not open_quote(path):
+        return
+    raise GraphError(f"{path.name} {explain_delimited(path, delimiter.encode(), num_columns)}")
+
+
+def delimited_options(delimiter: str, names: list[str], skip: int) -> dict[str, Any]:
+    """Return the options of Arrow's reader, for which every column is text."""
     import pyarrow.csv as pc
 
     quoted = delimiter == ","
-    return pc.read_csv(
-        stream,
-        read_options=pc.ReadOptions(column_names=names, skip_rows=skip, block_size=_BLOCK_BYTES),
-        parse_options=pc.ParseOptions(
+    return {
+        "read_options": pc.ReadOptions(
+            column_names=names, skip_rows=skip, block_size=BLOCK_BYTES
+        ),
+        "parse_options": pc.ParseOptions(
             delimiter=delimiter,
             quote_char='"' if quoted else False,
             double_quote=quoted,
             escape_char=False,
             newlines_in_values=quoted,
         ),
-        convert_options=pc.ConvertOptions(
+        "convert_options": pc.ConvertOptions(
             column_types={name: pa.string() for name in names}, strings_can_be_null=False
         ),
-    )
+    }
 
 
-def _header(path: Path, delimiter: str) -> tuple[list[str], int]:
+def header(path: Path, delimiter: str) -> tuple[list[str], int]:
     """Return the column names, and how many lines there are up to and with them."""
     with open_bytes(path) as stream:
         line, first = next(records(stream, quoted=delimiter == ","), (1, b""))
@@ -214,38 +260,40 @@ def _jsonl(path: Path, show_ids: bool) -> SourceTable:
     import pyarrow.json as pj
 
     try:
-        with _stream(path) as stream:
+        with open_stream(path) as stream:
             table = pj.read_json(
                 stream,
-                read_options=pj.ReadOptions(block_size=_BLOCK_BYTES),
-                parse_options=pj.ParseOptions(explicit_schema=_json_schema(path, show_ids)),
+                read_options=pj.ReadOptions(block_size=BLOCK_BYTES),
+                parse_options=pj.ParseOptions(explicit_schema=json_schema(path, show_ids)),
             )
         table.validate(full=True)
         table.column_names  # noqa: B018  # raises where a name is no text
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        what = explain_jsonl(path, _ID_COLUMNS, show_ids=show_ids)
-        what = what or _unreadable(error, path, show_ids)
-        raise GraphError(f"{path.name} {what}") from None
+        what = explain_jsonl(path, ID_COLUMNS, show_ids=show_ids)
+        raise explained(error, path, what, show_ids) from None
     locate = partial(line_numbers, path, header=False)
     return SourceTable(table=table, name=path.name, locate=locate, show_ids=show_ids)
 
 
-def _json_schema(path: Path, show_ids: bool) -> Any:
+def json_schema(path: Path, show_ids: bool) -> Any:
     """Types from the first record, so that a text that looks like a date stays a text."""
     with open_bytes(path) as stream:
         first = next(records(stream, quoted=False), (1, b""))[1]
     record = json_object(first)
     if record is None:
-        what = explain_jsonl(path, _ID_COLUMNS, show_ids=show_ids)
+        what = explain_jsonl(path, ID_COLUMNS, show_ids=show_ids)
         what = what or "must hold one JSON object per line, got none."
         raise GraphError(f"{path.name} {what}")
     strings = {key for key, value in record.items() if isinstance(value, str)} | {"text"}
     return pa.schema([(key, pa.string()) for key in sorted(strings & set(record))])
 
 
-def _stream(path: Path) -> Any:
+def open_stream(path: Path) -> Any:
+    """Return the bytes of a text file as an Arrow stream, unpacked if it is packed."""
     return pa.input_stream(str(path), compression="gzip" if path.suffix == ".gz" else None)
 
 
-def _unreadable(error: Exception, path: Path, show_ids: bool) -> str:
-    return f"cannot be read: {reason_words(error, path, show_ids=show_ids)}. Write it again."
+def explained(error: Exception, path: Path, what: str, show_ids: bool) -> GraphError:
+    """Return the error for a text file: what was found to be wrong, else why it cannot be read."""
+    reason = reason_words(error, path, show_ids=show_ids)
+    return GraphError(f"{path.name} {what or f'cannot be read: {reason}. Write it again.'}")

@@ -4,7 +4,8 @@ A folder holds one `entities` file and one `relations` file, in any format of `f
 or `nodes.tsv.gz` and `edges.tsv.gz` (plain `.tsv` too) without a header: id and text, id and id. A
 `record.json` beside them is the graph's record.
 
-Public: `read_folder`, `read_files`. What they return is not checked yet: see `validation`.
+Public: `read_folder`, `read_files`. What they return is not checked yet: see `validation`. Inside the
+package also: `find_file`, `header_of`, `read_record`.
 
 >>> import tempfile, pathlib
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -23,7 +24,7 @@ from reldp.graph.formats import EXTENSIONS, read_table
 from reldp.graph.record import GraphRecord
 from reldp.graph.sources import SourceTable
 
-__all__ = ["GraphFiles", "read_files", "read_folder"]
+__all__ = ["GraphFiles", "find_file", "header_of", "read_files", "read_folder", "read_record"]
 
 _HEADERLESS = (".tsv", ".tsv.gz")
 _ROLES = {
@@ -53,7 +54,7 @@ def read_folder(
     if not folder.is_dir():
         what = "a file" if folder.exists() else "nothing"
         raise GraphError(f"A graph must be a folder, got {what} at {str(path)!r}.")
-    paths = {role: _find(folder, role) for role in _ROLES}
+    paths = {role: find_file(folder, role) for role in _ROLES}
     return read_files(
         paths["entities"],
         paths["relations"],
@@ -74,22 +75,22 @@ def read_files(
     """Read an entities file and a relations file, and a record.json beside the former."""
     tables = {
         role: read_table(
-            Path(path), columns=_columns(Path(path), role), drop=drop, show_ids=show_ids
+            Path(path), columns=header_of(Path(path), role), drop=drop, show_ids=show_ids
         )
         for role, path in (("entities", entities), ("relations", relations))
     }
-    record = _record(Path(entities).parent / "record.json", name or Path(entities).name)
+    record = read_record(Path(entities).parent / "record.json", name or Path(entities).name)
     return GraphFiles(entities=tables["entities"], relations=tables["relations"], record=record)
 
 
-def _columns(path: Path, role: str) -> tuple[str, ...] | None:
-    """Column names of a file that by its name has no header."""
+def header_of(path: Path, role: str) -> tuple[str, ...] | None:
+    """Return the column names of a file that by its name has no header; None for other files."""
     stem, columns = _ROLES[role]
     return columns if path.name in {stem + end for end in _HEADERLESS} else None
 
 
-def _find(folder: Path, role: str) -> Path:
-    """Return the one file of a role."""
+def find_file(folder: Path, role: str) -> Path:
+    """Return the one file of a role, "entities" or "relations"."""
     stem, _ = _ROLES[role]
     names = [role + end for end in EXTENSIONS] + [stem + end for end in _HEADERLESS]
     there = [name for name in names if (folder / name).exists()]
@@ -108,7 +109,8 @@ def _find(folder: Path, role: str) -> Path:
     return folder / there[0]
 
 
-def _record(path: Path, name: str) -> GraphRecord:
+def read_record(path: Path, name: str) -> GraphRecord:
+    """Return the record in a file, or a new one with this source where there is no file."""
     if not path.is_file():
         return GraphRecord(source=name)
     try:

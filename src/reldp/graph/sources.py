@@ -26,7 +26,7 @@ import numpy.typing as npt
 from reldp.errors import GraphError
 from reldp.graph.disclosure import SHOW_HINT
 
-__all__ = ["DROPPABLE", "Checklist", "SourceTable", "drop_kinds"]
+__all__ = ["DROPPABLE", "Checklist", "SourceTable", "by_row", "drop_kinds"]
 
 DROPPABLE: dict[str, str] = {
     "bad_features": "entities whose feature vector is missing or not finite",
@@ -57,7 +57,8 @@ def drop_kinds(drop: Iterable[str]) -> frozenset[str]:
     return kinds
 
 
-def _by_row(rows: Sequence[int]) -> list[str]:
+def by_row(rows: Sequence[int]) -> list[str]:
+    """Return where rows of a table without lines stand; rows count from 0."""
     return [f"row {row + 1}" for row in rows]
 
 
@@ -77,7 +78,7 @@ class SourceTable:
     table: Any = field(repr=False)
     name: str
     typed: bool = True
-    locate: Callable[[Sequence[int]], list[str]] = _by_row
+    locate: Callable[[Sequence[int]], list[str]] = by_row
     drops: tuple[tuple[str, int], ...] = ()
     show_ids: bool = False
 
