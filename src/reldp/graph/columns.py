@@ -25,6 +25,7 @@ from reldp.graph.disclosure import type_words
 __all__ = [
     "extra_column",
     "features_column",
+    "first_length",
     "id_column",
     "is_text",
     "protected_column",
@@ -128,13 +129,41 @@ def text_column(column: Any, table: str) -> tuple[Any, Rows]:
     return text, _rows(pc.fill_null(blank, True))
 
 
-def features_column(column: Any, table: str) -> tuple[Any, Rows, Rows]:
+def features_column(column: Any, table: str, length: int | None = None) -> tuple[Any, Rows, Rows]:
     """Features as a fixed-size list of float32.
+
+    Args:
+        column: The column as read, or some rows of it.
+        table: What errors call the table.
+        length: Length of the vectors (default: of the first one here).
 
     Returns:
         The array (rows without a usable vector hold zeros); the rows that are missing or not
         finite; the rows of another length than the first (then the array is None).
     """
+    lists, lengths = _lists(column, table)
+    present = np.flatnonzero(lengths > 0)
+    if length is None and not len(present):
+        raise GraphError(f"{table} must hold a vector per entity in column 'features', got none.")
+    dim = int(lengths[present[0]]) if length is None else length
+    ragged = np.flatnonzero((lengths > 0) & (lengths != dim))
+    if len(ragged):
+        return None, np.empty(0, np.int64), ragged
+    matrix = _matrix(lists, present, dim)  # (n, d)
+    with np.errstate(invalid="ignore"):  # inf - inf: not finite, which is the question
+        finite = np.isfinite(matrix.sum(axis=1, dtype=np.float64))
+    bad = np.flatnonzero((lengths <= 0) | ~finite)
+    return vectors(matrix), bad, ragged
+
+
+def first_length(column: Any, table: str) -> int:
+    """Return the length of the first feature vector of some rows; 0 if they have none."""
+    _, lengths = _lists(column, table)
+    return int(lengths[lengths > 0][0]) if (lengths > 0).any() else 0
+
+
+def _lists(column: Any, table: str) -> tuple[Any, npt.NDArray[np.int64]]:
+    """Return feature vectors as Arrow lists, and the length of each, -1 where it is missing."""
     lists = single(column)
     if is_text(lists.type):
         lists = _parsed_vectors(lists)
@@ -150,19 +179,7 @@ def features_column(column: Any, table: str) -> tuple[Any, Rows, Rows]:
         raise GraphError(
             f"{table} must hold numbers in column 'features', got lists of {type_words(inner)}."
         )
-    lengths = pc.fill_null(pc.list_value_length(lists), -1).to_numpy(zero_copy_only=False)
-    present = np.flatnonzero(lengths > 0)
-    if not len(present):
-        raise GraphError(f"{table} must hold a vector per entity in column 'features', got none.")
-    dim = int(lengths[present[0]])
-    ragged = np.flatnonzero((lengths > 0) & (lengths != dim))
-    if len(ragged):
-        return None, np.empty(0, np.int64), ragged
-    matrix = _matrix(lists, present, dim)  # (n, d)
-    with np.errstate(invalid="ignore"):  # inf - inf: not finite, which is the question
-        finite = np.isfinite(matrix.sum(axis=1, dtype=np.float64))
-    bad = np.flatnonzero((lengths <= 0) | ~finite)
-    return vectors(matrix), bad, ragged
+    return lists, pc.fill_null(pc.list_value_length(lists), -1).to_numpy(zero_copy_only=False)
 
 
 def protected_column(column: Any, table: str) -> tuple[Any, Rows]:

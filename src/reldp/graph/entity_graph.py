@@ -93,11 +93,12 @@ class EntityGraph(Conversions, Bounding):
     def read(
         cls, path: str | PathLike[str], *, drop: Iterable[str] = (), show_ids: bool = False
     ) -> "EntityGraph":
-        """Read a graph folder, or a graph that comes with the package.
+        """Read a graph folder, open a graph store, or load a graph that comes with the package.
 
         Args:
-            path: Folder with an entities and a relations file (`reading` lists the formats); where
-                there is no such folder, the name of a bundled graph, such as "wordnet-nouns".
+            path: Folder with an entities and a relations file (`reading` lists the formats), or a store
+                of `reldp prepare store`, which is mapped; where there is no such folder, the name of a
+                bundled graph, such as "wordnet-nouns".
             drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`).
             show_ids: Whether errors may show ids; by default they give counts and places only.
 
@@ -110,6 +111,10 @@ class EntityGraph(Conversions, Bounding):
 
             if str(path) in bundled.BUNDLED:
                 return bundled.load(str(path))
+        if (Path(path) / "store.json").is_file():
+            from reldp.graph.store.stored_graph import StoredGraph  # it is built on this class
+
+            return StoredGraph.open(Path(path))
         return cls._checked(read_folder(path, kinds, show_ids=show_ids), kinds)
 
     @classmethod

@@ -209,9 +209,7 @@ def delimited_options(delimiter: str, names: list[str], skip: int) -> dict[str, 
 
     quoted = delimiter == ","
     return {
-        "read_options": pc.ReadOptions(
-            column_names=names, skip_rows=skip, block_size=BLOCK_BYTES
-        ),
+        "read_options": pc.ReadOptions(column_names=names, skip_rows=skip, block_size=BLOCK_BYTES),
         "parse_options": pc.ParseOptions(
             delimiter=delimiter,
             quote_char='"' if quoted else False,

@@ -5,7 +5,7 @@ direction: negatives are paired with either endpoint (theory.md 1), so (a, b) an
 two copies would count twice against a degree bound. With a column `type` the key is (source, type,
 target): (b, type, a) is another relation, and each one counts toward the degree of both endpoints.
 
-Public: `checked_relations`, `Relations`.
+Public: `checked_relations`, `Relations`. `store` uses the single checks for some rows at a time.
 
 >>> import pyarrow as pa
 >>> from reldp.graph.validation import checked_entities
@@ -15,6 +15,7 @@ Public: `checked_relations`, `Relations`.
 [[0, 1]]
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -31,7 +32,20 @@ from reldp.graph.relation_types import coded_types, type_column
 from reldp.graph.sources import Checklist, SourceTable
 from reldp.graph.validation import Entities, blank_rows, check_plain, require_columns, shown
 
-__all__ = ["Relations", "checked_relations"]
+__all__ = [
+    "Relations",
+    "check_endpoints",
+    "check_relation_columns",
+    "check_repeats",
+    "check_self_relations",
+    "checked_relations",
+    "common_type",
+    "drop_with_entities",
+    "names_in_use",
+    "repeated_rows",
+    "repeats",
+    "types_of_rows",
+]
 
 _COLUMNS = ("source", "target", "type")
 _SLICE = 1 << 24  # relations looked up at a time: each time costs a hash table of all ids
@@ -74,45 +88,37 @@ def checked_relations(
     required = ("source", "target", "type") if declared else ("source", "target")
     require_columns(source, required=required)
     checks = Checklist(source, drop)
-    _check_relation_columns(checks)
+    check_relation_columns(checks)
     columns = {
         name: id_column(source.table.column(name), source.name, name)
         for name in ("source", "target")
     }
     codes = [_lookup(column, entities, source) for column in columns.values()]  # (rows,) each
-    unknown = {name: np.flatnonzero(code < 0) for name, code in zip(columns, codes, strict=True)}
-    for name, column in columns.items():
-        _check_missing(checks, column, name, unknown[name])
-    for name, column in columns.items():
-        checks.check(
-            "unknown_ids",
-            unknown[name],
-            "must name entities that are there",
-            f"unknown {name} ids",
-            "Add these entities",
-            partial(shown, column),
-        )
+    check_endpoints(
+        checks,
+        codes,
+        columns,
+        [_blank_among(*pair) for pair in zip(columns.values(), codes, strict=True)],
+    )
     # Rows with an unknown endpoint are dropped or a problem by now: their -1 is never looked at.
     endpoints = [code if entities.whole else entities.index[code] for code in codes]
-    gone = np.flatnonzero(checks.alive & (np.minimum(*endpoints) < 0))
-    if len(gone):  # a relation of an entity that was dropped on request goes with it
-        checks.drops["relations_of_dropped_entities"] = len(gone)
-        checks.alive[gone] = False
-    names, types = _types(checks, declared)
-    _check_pairs(checks, endpoints, columns, types)
+    drop_with_entities(checks, endpoints)
+    names, types = types_of_rows(checks, declared)
+    check_self_relations(checks, endpoints, columns)
+    check_repeats(checks, _repeated(checks, endpoints, types), columns, typed=types is not None)
     checks.finish()
     alive = slice(None) if checks.alive.all() else checks.alive
     pairs = np.stack([end[alive] for end in endpoints], axis=1)
     if types is None:
         return Relations(pairs=pairs, drops=checks.drops)
-    names, types = _names_in_use(names, types[alive], declared)
+    names, types = names_in_use(names, types[alive], declared)
     return Relations(pairs=pairs, types=types, type_names=names, drops=checks.drops)
 
 
-def _types(
+def types_of_rows(
     checks: Checklist, declared: tuple[str, ...]
 ) -> tuple[tuple[str, ...], npt.NDArray[np.int32] | None]:
-    """Return names and codes of the types of all rows, or no codes without a column `type`."""
+    """Return names and codes of the types of the list's rows, or no codes without a column `type`."""
     table = checks.source.table
     if "type" not in table.column_names:
         return (), None
@@ -137,7 +143,7 @@ def _types(
     return names, codes
 
 
-def _names_in_use(
+def names_in_use(
     names: tuple[str, ...], types: npt.NDArray[np.int32], declared: tuple[str, ...]
 ) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
     """Return names and codes without the names that only dropped rows had; all declared ones stay."""
@@ -147,20 +153,52 @@ def _names_in_use(
     return tuple(names[code] for code in used), codes.astype(np.int32).reshape(-1)
 
 
-def _check_missing(
-    checks: Checklist, column: Any, name: str, unknown: npt.NDArray[np.intp]
+def check_endpoints(
+    checks: Checklist,
+    codes: Sequence[npt.NDArray[np.int64]],
+    columns: Mapping[str, Any],
+    blank: Sequence[npt.NDArray[np.integer[Any]]],
 ) -> None:
-    """Null and blank ids, which are among the unknown ones: no entity has such an id."""
-    checks.check(
-        "missing_ids",
-        unknown[blank_rows(column.take(pa.array(unknown)))],
-        "must name two entities",
-        f"missing {name} ids",
-        "Fill them in",
-    )
+    """Check that both ids of every row are there and known.
+
+    Args:
+        checks: The list for the rows.
+        codes: (rows,) for source and target: the entity of each id, -1 where it is unknown.
+        columns: The ids, by name.
+        blank: Rows whose id is null or blank, among the unknown ones: no entity has such an id.
+    """
+    for name, rows in zip(columns, blank, strict=True):
+        checks.check(
+            "missing_ids", rows, "must name two entities", f"missing {name} ids", "Fill them in"
+        )
+    for (name, column), code in zip(columns.items(), codes, strict=True):
+        checks.check(
+            "unknown_ids",
+            np.flatnonzero(code < 0),
+            "must name entities that are there",
+            f"unknown {name} ids",
+            "Add these entities",
+            partial(shown, column),
+        )
 
 
-def _check_relation_columns(checks: Checklist) -> None:
+def drop_with_entities(checks: Checklist, endpoints: Sequence[npt.NDArray[np.int64]]) -> None:
+    """Drop and count the relations of entities that were dropped on request: they go with them."""
+    gone = np.flatnonzero(checks.alive & (np.minimum(*endpoints) < 0))
+    if len(gone):
+        kind = "relations_of_dropped_entities"
+        checks.drops[kind] = checks.drops.get(kind, 0) + len(gone)
+        checks.alive[gone] = False
+
+
+def _blank_among(column: Any, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
+    """Return the rows with an unknown id that is null or blank."""
+    unknown = np.flatnonzero(codes < 0)
+    return unknown[blank_rows(column.take(pa.array(unknown)))]
+
+
+def check_relation_columns(checks: Checklist) -> None:
+    """Refuse columns that relations do not have, or count them where they may be dropped."""
     extra = [name for name in checks.source.table.column_names if name not in _COLUMNS]
     if not extra:
         return
@@ -174,42 +212,63 @@ def _check_relation_columns(checks: Checklist) -> None:
     checks.drops["relation_columns"] = len(extra)
 
 
-def _check_pairs(
-    checks: Checklist,
-    endpoints: list[npt.NDArray[np.int64]],
-    columns: dict[str, Any],
-    types: npt.NDArray[np.int32] | None,
+def check_self_relations(
+    checks: Checklist, endpoints: Sequence[npt.NDArray[np.int64]], columns: Mapping[str, Any]
 ) -> None:
-    """Self-relations and repeated relations among the rows that are still in."""
-
-    def show(row: int) -> str:
-        return " ".join(shown(column, row) for column in columns.values())
-
+    """Check that no row relates an entity to itself."""
     checks.check(
         "self_relations",
         np.flatnonzero(endpoints[0] == endpoints[1]),
         "must relate two different entities",
         "self-relations",
         "Remove them",
-        show,
+        partial(_shown_pair, columns),
     )
-    rows = np.flatnonzero(checks.alive)
-    if types is None:
-        rule = "must name a pair of entities once (in either direction)"
-        one, other = np.minimum(*endpoints)[rows], np.maximum(*endpoints)[rows]
-        repeats = _repeats(
-            one * (other.max(initial=0) + 1) + other
-        )  # int64 up to 3 billion entities
-    else:
-        rule = "must name a source, type and target once"
-        repeats = _repeated_rows(types[rows], *(end[rows] for end in endpoints))
+
+
+def check_repeats(
+    checks: Checklist,
+    repeated: npt.NDArray[np.integer[Any]],
+    columns: Mapping[str, Any],
+    *,
+    typed: bool,
+) -> None:
+    """Note the rows that repeat an earlier relation."""
+    rule = (
+        "must name a source, type and target once"
+        if typed
+        else "must name a pair of entities once (in either direction)"
+    )
     checks.check(
-        "duplicate_relations", rows[repeats], rule, "repeated relations", "Remove them", show
+        "duplicate_relations",
+        repeated,
+        rule,
+        "repeated relations",
+        "Remove them",
+        partial(_shown_pair, columns),
     )
 
 
-def _repeats(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-    """Rows whose key an earlier row has."""
+def _shown_pair(columns: Mapping[str, Any], row: int) -> str:
+    return " ".join(shown(column, row) for column in columns.values())
+
+
+def _repeated(
+    checks: Checklist,
+    endpoints: Sequence[npt.NDArray[np.int64]],
+    types: npt.NDArray[np.int32] | None,
+) -> npt.NDArray[np.intp]:
+    """Return the rows, of those that are still in, whose relation an earlier row has."""
+    rows = np.flatnonzero(checks.alive)
+    if types is not None:
+        return rows[repeated_rows(types[rows], *(end[rows] for end in endpoints))]
+    one, other = np.minimum(*endpoints)[rows], np.maximum(*endpoints)[rows]
+    keys = one * (other.max(initial=0) + 1) + other  # int64 up to 3 billion entities
+    return rows[repeats(keys)]
+
+
+def repeats(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
+    """Return the rows whose key an earlier row has."""
     ordered = np.sort(keys)
     if not bool(np.any(ordered[1:] == ordered[:-1])):
         return np.empty(0, dtype=np.intp)
@@ -218,8 +277,8 @@ def _repeats(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
     return np.sort(order[1:][again])
 
 
-def _repeated_rows(*keys: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.intp]:
-    """Rows that agree in all keys with an earlier row."""
+def repeated_rows(*keys: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.intp]:
+    """Return the rows that agree in all keys with an earlier row."""
     order = np.lexsort(keys)  # stable: the first of equal rows comes first
     again = np.ones(max(len(order) - 1, 0), dtype=bool)
     for key in keys:
@@ -227,19 +286,32 @@ def _repeated_rows(*keys: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.intp]:
     return np.sort(order[1:][again])
 
 
+def common_type(name: str, one: Any, other: Any, *, typed: bool) -> Any:
+    """Return the Arrow type in which ids of relations and of entities are compared.
+
+    Args:
+        name: What errors call the relations.
+        one: Type of the relations' ids.
+        other: Type of the entities' ids.
+        typed: Whether both tables have types of their own.
+
+    Raises:
+        GraphError: One is text, the other integer, and both were written as such.
+    """
+    if is_text(one) != is_text(other) and typed:
+        raise GraphError(
+            f"{name} must name entities by ids of the same type as the entities', got "
+            f"{type_words(one)} and {type_words(other)}. Convert one of them."
+        )
+    # The side without a type is compared as written: the integer 7 is "7", and "07" is unknown.
+    return one if one == other else pa.large_string()
+
+
 def _lookup(column: Any, entities: Entities, source: SourceTable) -> npt.NDArray[np.int64]:
     """Return the code (position in `entities.names`) of every id, -1 where unknown or missing."""
     names = entities.names
-    if is_text(column.type) != is_text(names.type):
-        if source.typed and entities.typed:
-            raise GraphError(
-                f"{source.name} must name entities by ids of the same type as the entities', got "
-                f"{type_words(column.type)} and {type_words(names.type)}. Convert one of them."
-            )
-        # The side without a type is compared as written: the integer 7 is "7", and "07" is unknown.
-        column, names = (part.cast(pa.large_string()) for part in (column, names))
-    if column.type != names.type:
-        column, names = column.cast(pa.large_string()), names.cast(pa.large_string())
+    kind = common_type(source.name, column.type, names.type, typed=source.typed and entities.typed)
+    column, names = column.cast(kind), names.cast(kind)
     codes = np.empty(len(column), dtype=np.int64)
     for start in range(0, len(column), _SLICE):
         matches = pc.index_in(column.slice(start, _SLICE), value_set=names, skip_nulls=True)

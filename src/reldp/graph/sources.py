@@ -26,7 +26,7 @@ import numpy.typing as npt
 from reldp.errors import GraphError
 from reldp.graph.disclosure import SHOW_HINT
 
-__all__ = ["DROPPABLE", "Checklist", "SourceTable", "by_row", "drop_kinds"]
+__all__ = ["DROPPABLE", "Checklist", "SourceTable", "by_row", "drop_kinds", "problem_words"]
 
 DROPPABLE: dict[str, str] = {
     "bad_features": "entities whose feature vector is missing or not finite",
@@ -81,6 +81,14 @@ class SourceTable:
     locate: Callable[[Sequence[int]], list[str]] = by_row
     drops: tuple[tuple[str, int], ...] = ()
     show_ids: bool = False
+
+
+def problem_words(
+    name: str, rule: str, count: int, offenders: str, examples: list[str], fix: str, *, more: bool
+) -> str:
+    """Return one problem of a table as a sentence, with where the first offenders stand."""
+    where = ", ".join(examples) + (", ..." if more else "")
+    return f"{name} {rule}, got {count} {offenders} ({where}). {fix}."
 
 
 class Checklist:
@@ -139,23 +147,31 @@ class Checklist:
     ) -> None:
         """Note rows that break a rule and that nobody may ask to drop."""
         if len(rows):
+            where = self.examples(rows, describe)
+            more = len(rows) > len(where)
             self._problems.append(
-                f"{self.source.name} {rule}, got {len(rows)} {offenders} "
-                f"({self.examples(rows, describe)}). {fix}."
+                problem_words(self.source.name, rule, len(rows), offenders, where, fix, more=more)
             )
 
     def examples(
-        self, rows: npt.NDArray[np.integer[Any]], describe: Callable[[int], str] | None = None
-    ) -> str:
-        """Return the first few offenders and where they stand."""
-        limit = _WITH_IDS if self.source.show_ids else _PLACES
-        first = [int(row) for row in rows[:limit]]
+        self,
+        rows: npt.NDArray[np.integer[Any]],
+        describe: Callable[[int], str] | None = None,
+        limit: int | None = None,
+    ) -> list[str]:
+        """Return where the first few offenders stand, and what they are where that may be shown."""
+        first = [int(row) for row in rows[: self.most_examples if limit is None else limit]]
         places = self.source.locate(first)
         if describe is not None and not self.source.show_ids:
             self._hidden = True
         elif describe is not None:
             places = [f"{place}: {describe(row)}" for place, row in zip(places, first, strict=True)]
-        return ", ".join(places) + (", ..." if len(rows) > limit else "")
+        return places
+
+    @property
+    def most_examples(self) -> int:
+        """How many offenders an error shows."""
+        return _WITH_IDS if self.source.show_ids else _PLACES
 
     def finish(self) -> None:
         """Raise one error with every problem found, if any was."""

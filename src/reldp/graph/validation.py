@@ -40,6 +40,7 @@ __all__ = [
     "blank_rows",
     "check_plain",
     "checked_entities",
+    "entity_columns",
     "require_columns",
     "shown",
 ]
@@ -83,24 +84,8 @@ def checked_entities(source: SourceTable, drop: frozenset[str]) -> Entities:
         raise GraphError(f"{source.name} must name at least one entity, got none.")
     checks = Checklist(source, drop)
     ids = id_column(source.table.column("id"), source.name, "id")
-    check_plain(checks, ids, "column 'id'")
-    missing = blank_rows(ids)
-    checks.check(
-        "missing_ids", missing, "must give every entity an id", "missing ids", "Fill them in"
-    )
     names, codes = _distinct(ids)
-    first = _is_first(codes)
-    first[missing] = True  # missing ids are missing, not repeated
-    repeated = np.flatnonzero(~first)
-    checks.check(
-        "duplicate_ids",
-        repeated,
-        "must not repeat an id",
-        "repeated ids",
-        "Give every entity one row",
-        partial(shown, ids),
-    )
-    columns = {"id": ids, **_contents(source, checks, ids)}
+    columns = entity_columns(checks, ids, np.flatnonzero(~_is_first(codes)))
     checks.finish()
     rows = np.flatnonzero(checks.alive)
     table = pa.table(columns)
@@ -121,6 +106,42 @@ def checked_entities(source: SourceTable, drop: frozenset[str]) -> Entities:
         typed=source.typed,
         drops=checks.drops,
     )
+
+
+def entity_columns(
+    checks: Checklist,
+    ids: Any,
+    repeated: npt.NDArray[np.integer[Any]],
+    feature_length: int | None = None,
+) -> dict[str, Any]:
+    """Check the rows of an entities table, or of some of its rows.
+
+    Args:
+        checks: The list for the rows' table.
+        ids: Their ids.
+        repeated: Rows whose id an earlier row has.
+        feature_length: Length of the feature vectors (default: of the first one here).
+
+    Returns:
+        The columns, by name, in the order a graph keeps them.
+    """
+    check_plain(checks, ids, "column 'id'")
+    checks.check(
+        "missing_ids",
+        blank_rows(ids),
+        "must give every entity an id",
+        "missing ids",
+        "Fill them in",
+    )
+    checks.check(  # missing ids are missing, not repeated
+        "duplicate_ids",
+        repeated,
+        "must not repeat an id",
+        "repeated ids",
+        "Give every entity one row",
+        partial(shown, ids),
+    )
+    return {"id": ids, **_contents(checks.source, checks, ids, feature_length)}
 
 
 def require_columns(
@@ -144,7 +165,9 @@ def require_columns(
         raise GraphError(f"{source.name} must have a column {wanted}, got {there}. Rename yours.")
 
 
-def _contents(source: SourceTable, checks: Checklist, ids: Any) -> dict[str, Any]:
+def _contents(
+    source: SourceTable, checks: Checklist, ids: Any, feature_length: int | None
+) -> dict[str, Any]:
     """Return the columns besides the id, checked, in the order a graph keeps them."""
     table, columns = source.table, {}
     if "text" in table.column_names:
@@ -159,7 +182,7 @@ def _contents(source: SourceTable, checks: Checklist, ids: Any) -> dict[str, Any
             partial(shown, ids),
         )
     if "features" in table.column_names:
-        columns |= _features(source, checks, ids)
+        columns |= _features(source, checks, ids, feature_length)
     if "protected" in table.column_names:
         columns["protected"], unclear = protected_column(table.column("protected"), source.name)
         checks.refuse(
@@ -199,8 +222,11 @@ def _check_owners(source: SourceTable, table: Any, rows: npt.NDArray[np.intp]) -
     checks.finish()
 
 
-def _features(source: SourceTable, checks: Checklist, ids: Any) -> dict[str, Any]:
-    features, bad, ragged = features_column(source.table.column("features"), source.name)
+def _features(
+    source: SourceTable, checks: Checklist, ids: Any, length: int | None
+) -> dict[str, Any]:
+    column = source.table.column("features")
+    features, bad, ragged = features_column(column, source.name, length)
     checks.refuse(
         ragged,
         "must have features of one length",

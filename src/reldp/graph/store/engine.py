@@ -39,8 +39,9 @@ class Engine:
     def keep_ids(self, kind: Any, batches: Iterator[Any]) -> None:
         """Keep ids and their rows: Arrow batches with columns `id` (of type `kind`) and `row` (int64)."""
         schema = pa.schema([("id", kind), ("row", pa.int64())])
-        reader = pa.RecordBatchReader.from_batches(schema, batches)
-        self._run("CREATE TEMP TABLE ids AS SELECT id, row FROM given WHERE id IS NOT NULL", reader)
+        query = "CREATE TEMP TABLE ids AS SELECT id, row FROM given WHERE id IS NOT NULL"
+        with self._given(schema, batches):
+            self._connection.execute(query)
 
     def repeated_rows(self) -> npt.NDArray[np.int64]:
         """Return the rows whose id an earlier row has, ascending, and forget them."""
@@ -77,26 +78,35 @@ class Engine:
             Places whose id is known, in any order, and the row of each.
         """
         schema = pa.schema([("place", pa.int64()), ("id", kind)])
-        reader = pa.RecordBatchReader.from_batches(schema, batches)
-        for batch in self._stream("SELECT place, row FROM given JOIN ids USING (id)", reader):
-            yield batch.column("place").to_numpy(), batch.column("row").to_numpy()
+        with self._given(schema, batches):
+            for batch in self._stream("SELECT place, row FROM given JOIN ids USING (id)"):
+                yield batch.column("place").to_numpy(), batch.column("row").to_numpy()
 
-    def _run(self, query: str, given: Any) -> None:
-        self._connection.register("given", given)
+    @contextmanager
+    def _given(self, schema: Any, batches: Iterator[Any]) -> Iterator[None]:
+        """Name Arrow batches `given` in queries; an error in making them is raised as it is."""
+        errors: list[Exception] = []
+
+        def watched() -> Iterator[Any]:
+            try:
+                yield from batches
+            except Exception as error:  # the engine would turn it into one of its own
+                errors.append(error)
+                raise
+
+        self._connection.register("given", pa.RecordBatchReader.from_batches(schema, watched()))
         try:
-            self._connection.execute(query)
+            yield
+        except Exception:
+            if errors:
+                raise errors[0] from None
+            raise
         finally:
             self._connection.unregister("given")
 
-    def _stream(self, query: str, given: Any = None) -> Iterator[Any]:
+    def _stream(self, query: str) -> Iterator[Any]:
         """Yield Arrow batches of a result that never stands in memory as a whole."""
-        if given is not None:
-            self._connection.register("given", given)
-        try:
-            yield from self._connection.sql(query).to_arrow_reader(_BATCH)
-        finally:
-            if given is not None:
-                self._connection.unregister("given")
+        yield from self._connection.sql(query).to_arrow_reader(_BATCH)
 
 
 @contextmanager
@@ -130,7 +140,11 @@ def opened(settings: BuildSettings, folder: Path) -> Iterator[Engine]:
         ) from None
     except duckdb.IOException as error:
         full = "no space left" in str(error).lower()
-        reason = "the disk is full. Free some space" if full else "a temporary file failed. Check the disk"
+        reason = (
+            "the disk is full. Free some space"
+            if full
+            else "a temporary file failed. Check the disk"
+        )
         raise GraphError(f"The store could not be built: {reason} and build it again.") from None
     finally:
         connection.close()

@@ -71,9 +71,8 @@ class FileChunks(ABC):
         self.locate: Callable[[Sequence[int]], list[str]] = by_row
 
     def tables(self, columns: Sequence[str], num_rows: int) -> Iterator[Any]:
-        """Yield tables of at most so many rows with the columns asked for that the file has."""
-        wanted = [name for name in columns if name in self.schema.names]
-        for table in self._tables(wanted, num_rows):
+        """Yield tables of at most so many rows with the columns asked for, at least one."""
+        for table in self._tables(list(columns), num_rows):
             for start in range(0, table.num_rows, num_rows):
                 yield table.slice(start, num_rows)
 
@@ -206,6 +205,7 @@ class _Delimited(FileChunks):
         """Write the lines that have the right number of columns, and count the others."""
         separator, quoted = self._delimiter.encode(), self._delimiter == ","
         with open_bytes(self.path) as stream, spool.open("wb") as out:
+            out.write(b"\n")  # a blank line, which is skipped: a file must not be empty
             for _, record in islice(records(stream, quoted), int(has_header), None):
                 if field_count(record, separator, quoted) == len(self._names):
                     out.write(record + b"\n")

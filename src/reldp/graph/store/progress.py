@@ -64,7 +64,9 @@ class Progress:
         self._report = report or (lambda tick: None)
 
     @contextmanager
-    def phase(self, name: str, total: int = 0, unit: str = "rows") -> Iterator[Callable[[int], None]]:
+    def phase(
+        self, name: str, total: int = 0, unit: str = "rows"
+    ) -> Iterator[Callable[[int], None]]:
         """Run a phase; what is yielded is called with the number of units that got through."""
         start = last = time.monotonic()
         done = 0

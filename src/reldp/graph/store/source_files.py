@@ -72,19 +72,26 @@ class SourceFiles:
         self.column_names = list(self._schema.names)
         malformed = sum(part.file.num_malformed for part in parts)
         self.drops = (("malformed_lines", malformed),) if malformed else ()
-        self._starts: list[int] = []
+        self._starts = [0]  # first rows of the files that have been reached
 
     def chunks(self, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
         """Yield all rows in order; `columns` names the columns to read (default: all)."""
         schema = self._schema
         if columns is not None:
             schema = pa.schema([schema.field(name) for name in columns])
-        start, self._starts = 0, []
-        for part in self._parts:
-            self._starts.append(start)
-            for table in part.file.tables(schema.names, CHUNK_ROWS):
+        start = 0
+        for number, part in enumerate(self._parts):
+            if number == len(self._starts):
+                self._starts.append(start)
+            names = part.file.schema.names
+            wanted = [name for name in schema.names if name in names] or names[:1]
+            for table in part.file.tables(wanted, CHUNK_ROWS):
                 yield Chunk(start=start, table=_with_keys(table, part.keys, schema))
                 start += table.num_rows
+
+    def empty_table(self) -> Any:
+        """Return a table with all columns and no rows."""
+        return self._schema.empty_table()
 
     def locate(self, rows: Sequence[int]) -> list[str]:
         """Return where rows stand: "line 7", with the file's name if there are several."""
@@ -97,10 +104,10 @@ class SourceFiles:
         return places
 
     def value(self, row: int, column: str) -> Any:
-        """Return the Arrow scalar in one row, by reading up to it; for error messages only."""
+        """Return a column's value in one row, by reading up to it; for error messages only."""
         for chunk in self.chunks([column]):
             if row < chunk.start + chunk.table.num_rows:
-                return chunk.table.column(column)[row - chunk.start]
+                return chunk.table.column(column).slice(row - chunk.start, 1)
         raise GraphError(f"`row` must be a row of {self.name}, got {row}.")
 
     def _unified(self) -> Any:
@@ -112,7 +119,8 @@ class SourceFiles:
         for part, schema in zip(self._parts[1:], schemas[1:], strict=True):
             missing = sorted(set(first.names) ^ set(schema.names))
             if missing:
-                label = column_words(missing[0], [*first.names, *schema.names], show_ids=False)
+                there = first.names if missing[0] in first.names else schema.names
+                label = column_words(missing[0], there, show_ids=False)
                 raise GraphError(
                     f"{self.name} must have the same columns in every file, got {label} in some of "
                     f"them only ({self._parts[0].file.path.name}, {part.file.path.name}). Write all "

@@ -1,0 +1,229 @@
+r"""Builds a graph store from files of any size.
+
+    ids of entities -> engine      columns of entities -> entities.arrow
+    relations -> joined by the engine -> checked, merged -> relations.npy, degrees.npy, types.npy
+    everything -> fingerprint, hashes of blocks -> store.json -> renamed into place
+
+A build works in a hidden folder beside the store, `.NAME.partial`, which is renamed when it is complete and
+on the disk. Whatever ends a build earlier leaves the previous store as it was; what an interrupted build left
+behind is removed by the next one. The same source gives the same store, byte for byte.
+
+Public: `build_store`.
+
+>>> import tempfile
+>>> from reldp import EntityGraph
+>>> with tempfile.TemporaryDirectory() as folder:
+...     _ = (Path(folder) / "entities.csv").write_text("id,text\na,x\nb,y\n")
+...     _ = (Path(folder) / "relations.csv").write_text("source,target\na,b\n")
+...     build_store(folder, Path(folder) / "store").num_relations
+...     EntityGraph.read(Path(folder) / "store") == EntityGraph.read(folder)
+1
+True
+"""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+
+from reldp.errors import GraphError, RunError
+from reldp.graph.reading import read_record
+from reldp.graph.relation_types import declared_names
+from reldp.graph.size_store import FILE_NAME as SIZES
+from reldp.graph.sources import drop_kinds
+from reldp.graph.store.blocks import hash_blocks
+from reldp.graph.store.engine import opened
+from reldp.graph.store.entity_pass import ENTITIES, write_entities
+from reldp.graph.store.manifest import MANIFEST, Manifest, is_store
+from reldp.graph.store.progress import Progress, Tick
+from reldp.graph.store.relation_pass import write_relations
+from reldp.graph.store.settings import BuildSettings
+from reldp.graph.store.source_files import find_files
+from reldp.graph.store.stored_graph import StoredGraph, content_fingerprint
+from reldp.runs.durable import disk_errors, sync_folder, write_durably
+
+__all__ = ["build_store"]
+
+
+def build_store(
+    source: str | PathLike[str],
+    output: str | PathLike[str],
+    *,
+    entities: str | None = None,
+    relations: str | None = None,
+    drop: Iterable[str] = (),
+    settings: BuildSettings | None = None,
+    overwrite: bool = False,
+    show_ids: bool = False,
+    report: Callable[[Tick], None] | None = None,
+) -> StoredGraph:
+    """Build a graph store from a folder of files, larger than memory if need be.
+
+    Args:
+        source: Graph folder as `EntityGraph.read` takes it; `entities` and `relations` may also be
+            folders of files there.
+        output: Folder of the store.
+        entities: Pattern of the entities' files, relative to the source.
+        relations: Pattern of the relations' files, relative to the source.
+        drop: Kinds of damage to drop and count instead of refusing (`sources.DROPPABLE`).
+        settings: Memory, threads and the folder for temporary files.
+        overwrite: Replace a store that is already there, once the new one is complete.
+        show_ids: Whether errors may show ids; by default they give counts and places only.
+        report: Called with the progress.
+
+    Returns:
+        The store, opened.
+
+    Raises:
+        GraphError: A file is missing or damaged, the tables do not form a graph, or the store cannot be
+            written. The output is as it was before.
+    """
+    settings, kinds = settings or BuildSettings(), drop_kinds(drop)
+    target = Path(output)
+    _check_target(target, overwrite)
+    try:
+        with disk_errors(target), _partial(target) as folder, _scratch(folder, settings) as scratch:
+            _build(
+                Path(source),
+                (entities, relations),
+                folder,
+                scratch,
+                kinds,
+                settings,
+                Progress(report),
+                show_ids=show_ids,
+            )
+            _put(folder, target)
+    except RunError as error:
+        raise GraphError(str(error)) from error
+    return StoredGraph.open(target)
+
+
+def _build(
+    source: Path,
+    patterns: tuple[str | None, str | None],
+    folder: Path,
+    scratch: Path,
+    drop: frozenset[str],
+    settings: BuildSettings,
+    progress: Progress,
+    *,
+    show_ids: bool,
+) -> None:
+    """Write all files of a store and its manifest into a folder."""
+    options = {"drop": drop, "show_ids": show_ids, "scratch": scratch}
+    nodes = find_files(source, "entities", pattern=patterns[0], **options)
+    edges = find_files(source, "relations", pattern=patterns[1], **options)
+    record = read_record(source / "record.json", source.resolve().name)
+    declared = record.relation_types
+    if declared:
+        declared = declared_names(declared, "relation_types")
+    with opened(settings, scratch) as engine:
+        entities = write_entities(nodes, folder, drop, engine, progress, show_ids=show_ids)
+        relations = write_relations(
+            edges,
+            entities,
+            folder,
+            scratch,
+            drop,
+            engine,
+            progress,
+            declared=declared,
+            memory_bytes=settings.memory_bytes // 4,
+            show_ids=show_ids,
+        )
+    names = sorted(path.name for path in folder.iterdir() if path.is_file())
+    with progress.phase("hashing", len(names), "files") as advance:
+        files = {}
+        for name in names:
+            files[name] = hash_blocks(folder / name, entities.ends if name == ENTITIES else None)
+            advance(1)
+    manifest = Manifest(
+        num_entities=entities.num_entities,
+        num_relations=relations.num_relations,
+        columns=entities.columns,
+        feature_size=entities.feature_size,
+        type_names=relations.type_names,
+        fingerprint="",
+        record=record.with_drops(entities.drops).with_drops(relations.drops),
+        files=files,
+    )
+    with progress.phase("computing the fingerprint"):
+        manifest = content_fingerprint(folder, manifest)
+    sync_folder(folder)
+    write_durably(folder / MANIFEST, manifest.to_json().encode(), mode=0o600)
+
+
+def _check_target(target: Path, overwrite: bool) -> None:
+    """Refuse to write over anything but a store, and over that only on request."""
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise GraphError(f"A store must be written to a folder, got a file at {str(target)!r}.")
+    if is_store(target):
+        if not overwrite:
+            raise GraphError(
+                "The folder must not hold a store already, got one. Choose another folder or set "
+                "`overwrite`."
+            )
+    elif any(target.iterdir()):
+        raise GraphError("The folder of a store must be new or empty, got other files in it.")
+
+
+@contextmanager
+def _partial(target: Path) -> Iterator[Path]:
+    """Make the folder of a build, and remove it if the build ends early; one build at a time."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    folder = target.parent / f".{target.name}.partial"
+    lock = target.parent / f".{target.name}.lock"
+    with open(os.open(lock, os.O_CREAT | os.O_RDWR, 0o600), "wb") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise GraphError(
+                f"Another process must not build {target.name} at the same time, but one does. Wait for it."
+            ) from None
+        try:
+            shutil.rmtree(folder, ignore_errors=True)  # of a build that was interrupted
+            folder.mkdir(mode=0o700)
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            lock.unlink(missing_ok=True)
+
+
+@contextmanager
+def _scratch(folder: Path, settings: BuildSettings) -> Iterator[Path]:
+    """Make a folder for temporary files, which hold private data like the source."""
+    place = folder / "scratch"
+    if settings.temp_dir is not None:
+        place = Path(settings.temp_dir) / f"reldp-{os.getpid()}-{folder.name.strip('.')}"
+    place.mkdir(mode=0o700, parents=True)
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _put(folder: Path, target: Path) -> None:
+    """Rename a complete store into place; releases of private sizes stay with the graph."""
+    shutil.rmtree(folder / "scratch", ignore_errors=True)
+    if (target / SIZES).is_file():
+        shutil.copy2(target / SIZES, folder / SIZES)
+    old = target.parent / f".{target.name}.old"
+    shutil.rmtree(old, ignore_errors=True)
+    if target.exists():
+        os.rename(target, old)
+    try:
+        os.rename(folder, target)
+    except OSError:
+        if old.exists():
+            os.rename(old, target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+    handle = os.open(target.parent, os.O_RDONLY)
+    os.fsync(handle)
+    os.close(handle)
