@@ -40,9 +40,14 @@ def degrees(relations: npt.NDArray[np.int64], num_entities: int) -> npt.NDArray[
     Returns:
         (n,) int64.
     """
-    counts = np.bincount(relations[:, 0], minlength=num_entities)
-    counts += np.bincount(relations[:, 1], minlength=num_entities)
-    return counts.astype(np.int64, copy=False)
+    counts = np.zeros(num_entities, dtype=np.int64)
+    size = max(
+        1 << 20, num_entities
+    )  # relations at a time: each time costs a count of all entities
+    for start in range(0, len(relations), size):
+        endpoints = relations[start : start + size].reshape(-1)
+        counts += np.bincount(endpoints, minlength=num_entities)
+    return counts
 
 
 def unit_degrees(

@@ -10,7 +10,8 @@ Guarantees: deterministic across machines and versions; purposes never share dra
 digests is a strong mixer, not a cryptographic function: whoever lacks the seed cannot steer it,
 and nothing secret is at stake.
 
-Public: `entity_digests`, `relation_hashes`, `priority_order`, `unit_interval`. See theory.md 2.2.
+Public: `entity_digests`, `relation_hashes`, `priority_order`, `unit_interval`,
+`seed_words`. See theory.md 2.2.
 
 >>> import numpy as np, pyarrow as pa
 >>> digests = entity_digests(pa.array(["ann", "bob"]), seed=7, purpose="example")
@@ -27,7 +28,7 @@ import numpy.typing as npt
 
 from reldp.errors import GraphError
 
-__all__ = ["entity_digests", "priority_order", "relation_hashes", "unit_interval"]
+__all__ = ["entity_digests", "priority_order", "relation_hashes", "seed_words", "unit_interval"]
 
 _SLICE = 1 << 16  # ids hashed at a time: bounds the Python objects alive at once
 
@@ -96,6 +97,11 @@ def priority_order(
     return order
 
 
+def seed_words(seed: int | bytes) -> str:
+    """Return a seed as hexadecimal digits, different for different seeds."""
+    return _named(seed).hex()
+
+
 def unit_interval(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
     """Return hashes as numbers in [0, 1), from their top 53 bits."""
     return (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53
@@ -117,12 +123,15 @@ def _words(
 
 def _key(seed: int | bytes, purpose: str) -> bytes:
     """Return a 64-byte key for one seed and one purpose."""
+    purpose_key = hashlib.blake2b(b"reldp/graph/" + purpose.encode()).digest()
+    return hashlib.blake2b(_named(seed), key=purpose_key).digest()
+
+
+def _named(seed: int | bytes) -> bytes:
+    """Return a seed as bytes; the tag keeps the integer 49 and the bytes b"49" apart."""
     if isinstance(seed, bool) or not isinstance(seed, int | bytes):
         raise GraphError(f"`seed` must be an integer or bytes, got {type(seed).__name__}.")
-    # The tag keeps the integer 49 and the bytes b"49" apart.
-    named = b"int:" + str(seed).encode() if isinstance(seed, int) else b"bytes:" + seed
-    purpose_key = hashlib.blake2b(b"reldp/graph/" + purpose.encode()).digest()
-    return hashlib.blake2b(named, key=purpose_key).digest()
+    return b"int:" + str(seed).encode() if isinstance(seed, int) else b"bytes:" + seed
 
 
 def _mix(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -53,9 +53,7 @@ def test_damage_gives_what_reading_gives(tmp_path, name, kinds, show_ids, rows_p
     folder_of(source, **DAMAGE[name][0])
     store = tmp_path / "store"
     expected = outcome(lambda: EntityGraph.read(source, drop=kinds, show_ids=show_ids))
-    got = outcome(
-        lambda: build_store(source, store, drop=kinds, show_ids=show_ids, settings=SMALL)
-    )
+    got = outcome(lambda: build_store(source, store, drop=kinds, show_ids=show_ids, settings=SMALL))
     assert got == expected
     left = ["graph"] if isinstance(expected, str) else ["graph", "store"]
     assert sorted(os.listdir(tmp_path)) == left

@@ -98,7 +98,9 @@ class ColumnFile:
 
     def __init__(self, path: Path, blocks: FileBlocks) -> None:
         self._checker = BlockChecker(path, blocks)
-        self._checker.check(blocks.size - 1, blocks.size)  # the footer, which says where batches are
+        self._checker.check(
+            blocks.size - 1, blocks.size
+        )  # the footer, which says where batches are
         self._file = pa.ipc.open_file(pa.memory_map(str(path)))
         self.schema = self._file.schema
         self._batches: dict[int, Any] = {}

@@ -161,9 +161,7 @@ def _join(work: _Pass, engine: Engine, progress: Progress) -> None:
                     if len(blank):
                         work.flags.rows[chunk.start + blank] |= _BLANK[end]
                     places = np.arange(2 * chunk.start + end, 2 * (chunk.start + count), 2)
-                    yield pa.record_batch(
-                        [pa.array(places), ids.cast(kind)], names=["place", "id"]
-                    )
+                    yield pa.record_batch([pa.array(places), ids.cast(kind)], names=["place", "id"])
                 advance(count)
 
     for places, rows in engine.lookups(kind, batches()):
@@ -186,9 +184,7 @@ def _check_rows(
             found = work.pairs.rows[start:stop] - 1  # (rows, 2)
             codes = [np.ascontiguousarray(found[:, end]) for end in (0, 1)]
             flags = work.flags.rows[start:stop]
-            blank = [
-                np.flatnonzero((codes[end] < 0) & (flags & _BLANK[end] > 0)) for end in (0, 1)
-            ]
+            blank = [np.flatnonzero((codes[end] < 0) & (flags & _BLANK[end] > 0)) for end in (0, 1)]
             check_endpoints(checks, codes, _columns(work.files, start), blank)
             endpoints = codes if index is None else [index[code] for code in codes]
             drop_with_entities(checks, endpoints)

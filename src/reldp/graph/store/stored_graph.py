@@ -8,6 +8,7 @@ Public inside the package: `StoredGraph`, `content_fingerprint`.
 """
 
 import dataclasses
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,19 +17,28 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from reldp._validate import as_integer, check_integer
 from reldp.errors import GraphError
+from reldp.graph.capped import CappedGraph, CappingReport
 from reldp.graph.capping import read_only
 from reldp.graph.entity_graph import EntityGraph
 from reldp.graph.fingerprint import fingerprint
+from reldp.graph.keyed_hash import seed_words
 from reldp.graph.record import GraphRecord
-from reldp.graph.store.arrays import map_array
+from reldp.graph.store.arrays import GrowingArray, map_array, row_chunks
 from reldp.graph.store.blocks import BlockChecker
+from reldp.graph.store.cap import keep_mask, mask_file
 from reldp.graph.store.column_file import ColumnFile
+from reldp.graph.store.derived import derived
 from reldp.graph.store.entity_pass import ENTITIES, FEATURES
 from reldp.graph.store.manifest import Manifest
+from reldp.graph.store.progress import Progress, Tick
 from reldp.graph.store.relation_pass import DEGREES, RELATIONS, TYPES
+from reldp.graph.store.settings import BuildSettings
 
-__all__ = ["StoredGraph", "content_fingerprint"]
+__all__ = ["StoredGraph", "content_fingerprint", "write_selection"]
+
+_CHUNK = 1 << 20  # relations at a time
 
 
 class StoredGraph(EntityGraph):
@@ -50,13 +60,15 @@ class StoredGraph(EntityGraph):
             "record": manifest.record,
             "type_names": manifest.type_names,
             "_checkers": {
-                name: BlockChecker(folder / name, blocks)
-                for name, blocks in manifest.files.items()
+                name: BlockChecker(folder / name, blocks) for name, blocks in manifest.files.items()
             },
             "_columns": ColumnFile(folder / ENTITIES, manifest.files[ENTITIES]),
         }.items():
             object.__setattr__(self, name, value)
-        for name, shape in {RELATIONS: (self.num_relations, 2), DEGREES: (self.num_entities,)}.items():
+        for name, shape in {
+            RELATIONS: (self.num_relations, 2),
+            DEGREES: (self.num_entities,),
+        }.items():
             if map_array(folder / name).shape != shape:
                 raise GraphError(f"{name} must be as it was built. Build the store again.")
 
@@ -139,6 +151,62 @@ class StoredGraph(EntityGraph):
         """sha256 over the store's manifest, and through it over all files; sensitive."""
         return self.manifest.build_hash
 
+    def id_batches(self) -> Iterator[Any]:
+        """Yield all ids in order, as Arrow arrays."""
+        for batch in self._columns.batches():
+            yield batch.column("id")
+
+    def types_at(self, rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int32] | None:
+        """Return the types of some relations; None without types."""
+        types = self.relation_types
+        return None if types is None else types[rows]
+
+    def cap_degrees(
+        self,
+        max_degree: int,
+        seed: int | bytes,
+        *,
+        settings: BuildSettings | None = None,
+        report: Callable[[Tick], None] | None = None,
+    ) -> CappedGraph:
+        """Drop relations, in an order given by a keyed hash of their ids, until the bound holds.
+
+        The relations that are left are written beside the store, and used again by the next call.
+
+        Args:
+            max_degree: Largest number of relations that a protected entity may keep.
+            seed: Key of the hash: an integer or bytes. The same seed gives the same relations, and the
+                same as of the graph in memory.
+            settings: Memory for sorting.
+            report: Called with the progress.
+
+        Returns:
+            The capped graph, with `degree_bound="capped"`; its relations are mapped.
+        """
+        check_integer("max_degree", as_integer(max_degree), low=1, error=GraphError)
+        key = seed_words(seed)
+        depends_on = {"build_hash": self.build_hash, "max_degree": int(max_degree), "seed": key}
+        memory = (settings or BuildSettings()).memory_bytes // 4
+
+        def make(folder: Path) -> dict[str, Any]:
+            progress, scratch = Progress(report), folder / "scratch"
+            with mask_file(scratch, self.num_relations) as mask:
+                keep_mask(
+                    self, max_degree, seed, mask, scratch, memory_bytes=memory, progress=progress
+                )
+                write_selection(self, mask, folder, progress)
+            return {}
+
+        kept = derived(self.folder, "capped", depends_on, make)
+        return CappedGraph(
+            graph=self,
+            relations=kept.array(RELATIONS),
+            relation_types=kept.array(TYPES) if self.relation_types is not None else None,
+            max_degree=max_degree,
+            degree_bound="capped",
+            report=CappingReport.compare(self, len(kept.array(RELATIONS)), max_degree),
+        )
+
     def replace(
         self,
         *,
@@ -177,6 +245,28 @@ class StoredGraph(EntityGraph):
                 f"`indices` must lie in 0..{self.num_entities - 1}, got {rows.min()}..{rows.max()}."
             )
         return self._columns.take(name, rows)
+
+
+def write_selection(
+    graph: StoredGraph, mask: npt.NDArray[np.bool_], folder: Path, progress: Progress
+) -> None:
+    """Write the relations in a mask, (m,) bool, and their types, in their order."""
+    pairs = GrowingArray(folder / RELATIONS, np.int64, columns=2)
+    types = None if graph.relation_types is None else GrowingArray(folder / TYPES, np.int32)
+    kept = 0
+    with progress.phase("writing relations", graph.num_relations, "relations") as advance:
+        for start, stop in row_chunks(graph.num_relations, _CHUNK):
+            rows = start + np.flatnonzero(mask[start:stop])
+            pairs.grow(kept + len(rows))
+            pairs.rows[kept : kept + len(rows)] = graph.relations[rows]
+            if types is not None and graph.relation_types is not None:
+                types.grow(kept + len(rows))
+                types.rows[kept : kept + len(rows)] = graph.relation_types[rows]
+            kept += len(rows)
+            advance(stop - start)
+    pairs.close(kept)
+    if types is not None:
+        types.close(kept)
 
 
 def content_fingerprint(folder: Path, manifest: Manifest) -> Manifest:

@@ -1,0 +1,81 @@
+"""The sequential greedy choice of relations, most of it in numpy.
+
+Relations come in order of priority, a block at a time, and are accepted while both endpoints have room. Within
+a block, an endpoint with at least as much room as it has candidates never runs out; a relation between two such
+endpoints is accepted in any order. Only the others are looked at one after the other, so the result is that of
+the sequential algorithm.
+
+Inside the package: `Greedy`, `UNLIMITED`.
+
+>>> greedy = Greedy(np.array([2, 1, 1, 1], dtype=np.int32))
+>>> greedy.accept(np.array([0, 0, 0]), np.array([1, 2, 3])).tolist()
+[True, True, False]
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["UNLIMITED", "Greedy"]
+
+UNLIMITED = int(np.iinfo(np.int32).max)
+"""Room that never runs out: there are fewer relations."""
+
+_BLOCK = 1 << 17  # relations looked at together
+_Indices = npt.NDArray[np.integer[Any]]
+
+
+class Greedy:
+    """Room of every endpoint, and the choice that uses it up.
+
+    Args:
+        room: (n,) int32: how many relations each endpoint may have; changed in place.
+    """
+
+    def __init__(self, room: npt.NDArray[np.int32]) -> None:
+        self._room = room
+        self._candidates = np.zeros(len(room), dtype=np.int32)
+
+    def accept(self, ones: _Indices, others: _Indices) -> npt.NDArray[np.bool_]:
+        """Return which relations are accepted, the next ones in order of priority.
+
+        Args:
+            ones: (relations,) one endpoint of each.
+            others: (relations,) the other endpoint; if it is the same one, it takes one place.
+        """
+        accepted = np.zeros(len(ones), dtype=bool)
+        for start in range(0, len(ones), _BLOCK):
+            stop = start + _BLOCK
+            self._accept_block(ones[start:stop], others[start:stop], accepted[start:stop])
+        return accepted
+
+    def _accept_block(
+        self, ones: _Indices, others: _Indices, accepted: npt.NDArray[np.bool_]
+    ) -> None:
+        room, candidates = self._room, self._candidates
+        rows = np.flatnonzero((room[ones] > 0) & (room[others] > 0))
+        one, other = ones[rows], others[rows]
+        np.add.at(candidates, one, 1)
+        np.add.at(candidates, other, 1)
+        safe = (candidates[one] <= room[one]) & (candidates[other] <= room[other])
+        candidates[one] = 0
+        candidates[other] = 0
+        accepted[rows[safe]] = True
+        rest = rows[~safe]
+        accepted[self._one_by_one(rest, ones[rest], others[rest])] = True
+        one, other = one[safe], other[safe]
+        np.subtract.at(room, one, 1)
+        np.subtract.at(room, other[one != other], 1)
+
+    def _one_by_one(self, rows: _Indices, ones: _Indices, others: _Indices) -> list[int]:
+        """Return the rows that are accepted. Endpoints of safe relations have room for those too."""
+        left = memoryview(self._room)
+        chosen = []
+        for row, one, other in zip(rows.tolist(), ones.tolist(), others.tolist(), strict=True):
+            if left[one] and left[other]:
+                chosen.append(row)
+                left[one] -= 1
+                if one != other:
+                    left[other] -= 1
+        return chosen

@@ -1,0 +1,212 @@
+"""Degree capping of a store: the relations that capping in memory keeps, with memory for the entities alone.
+
+One pass hashes the relations that a cap can touch and distributes them over buckets by their hash; each bucket
+is sorted, and the greedy choice goes through them in order. What it decides is one bit per relation, in a
+mapped file. See `reldp.graph.capping` for the algorithm and theory.md 2.2 for what it means.
+
+Public inside the package: `keep_mask`, `mask_file`, `count_caps`, `CapCount`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from reldp.graph.greedy import UNLIMITED, Greedy
+from reldp.graph.keyed_hash import entity_digests, priority_order, relation_hashes
+from reldp.graph.store.arrays import GrowingArray, row_chunks
+from reldp.graph.store.buckets import Buckets
+from reldp.graph.store.progress import Progress
+
+if TYPE_CHECKING:
+    from reldp.graph.store.stored_graph import StoredGraph
+
+__all__ = ["CapCount", "count_caps", "keep_mask", "mask_file"]
+
+_CHUNK = 1 << 20
+_RECORD = np.dtype([("hash", "u8"), ("row", "i8"), ("one", "i8"), ("other", "i8")])
+_COMPACT = np.dtype([("hash", "u8"), ("row", "u4"), ("one", "u4"), ("other", "u4")])
+_PURPOSE = "cap_degrees"
+
+_Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapCount:
+    """What a cap keeps, counted.
+
+    Attributes:
+        num_relations: Relations kept.
+        num_left_alone: Entities that had relations and have none after capping.
+    """
+
+    num_relations: int
+    num_left_alone: int
+
+
+class _Priorities:
+    """Hashes of the relations of a store for one seed."""
+
+    def __init__(self, graph: "StoredGraph", seed: int | bytes, progress: Progress) -> None:
+        self.graph = graph
+        digests = np.empty((2, graph.num_entities), dtype=np.uint64)
+        start = 0
+        with progress.phase("hashing ids", graph.num_entities, "entities") as advance:
+            for ids in graph.id_batches():
+                digests[:, start : start + len(ids)] = entity_digests(ids, seed, _PURPOSE)
+                start += len(ids)
+                advance(len(ids))
+        self._digests = digests
+        names = pa.array(graph.type_names, pa.string())
+        self._types = entity_digests(names, seed, f"{_PURPOSE}/types") if graph.type_names else None
+
+    def of(self, pairs: npt.NDArray[np.int64], types: Any) -> npt.NDArray[np.uint64]:
+        """Return the hash of each relation, (m,)."""
+        return relation_hashes(self._digests, pairs, self._kinds(types))
+
+    def order(self, records: npt.NDArray[Any], types: Any) -> npt.NDArray[np.intp]:
+        """Return the order of the records of a bucket, the highest priority first."""
+        order = np.argsort(records["hash"])
+        ordered = records["hash"][order]
+        if not bool(np.any(ordered[1:] == ordered[:-1])):
+            return order
+        pairs = np.stack([records["one"], records["other"]], axis=1).astype(np.int64)
+        return priority_order(self._digests, pairs, self._kinds(types))
+
+    def _kinds(self, types: Any) -> Any:
+        return None if self._types is None or types is None else self._types[:, types]
+
+
+def keep_mask(
+    graph: "StoredGraph",
+    max_degree: int,
+    seed: int | bytes,
+    mask: _Mask,
+    scratch: Path,
+    *,
+    memory_bytes: int,
+    progress: Progress,
+) -> None:
+    """Say which relations a cap keeps.
+
+    Args:
+        graph: The store.
+        max_degree: The bound.
+        seed: Key of the hash that orders relations.
+        mask: (m,) to write to.
+        scratch: Folder for temporary files.
+        memory_bytes: Memory for sorting.
+        progress: Is told how far it is.
+    """
+    over = graph.protected & (graph.degrees > max_degree)
+    greedy = Greedy(np.where(over, max_degree, UNLIMITED).astype(np.int32))
+
+    def untouched(start: int, contested: _Mask) -> None:
+        mask[start : start + len(contested)] = ~contested
+
+    for records in _in_order(graph, over, seed, scratch, memory_bytes, progress, untouched):
+        mask[records["row"][greedy.accept(records["one"], records["other"])]] = True
+
+
+def count_caps(
+    graph: "StoredGraph",
+    bounds: Sequence[int],
+    seed: int | bytes,
+    scratch: Path,
+    *,
+    memory_bytes: int,
+    progress: Progress,
+) -> dict[int, CapCount]:
+    """Return what each of several caps keeps, from one pass over the sorted relations."""
+    protected, num_entities = graph.protected, graph.num_entities
+    overs = {bound: protected & (graph.degrees > bound) for bound in bounds}
+    greedies = {
+        bound: Greedy(np.where(over, bound, UNLIMITED).astype(np.int32))
+        for bound, over in overs.items()
+    }
+    kept = dict.fromkeys(bounds, 0)
+    touched = {bound: np.zeros(num_entities, dtype=bool) for bound in bounds}
+    widest = overs[min(bounds)]
+
+    def untouched(start: int, contested: _Mask) -> None:
+        pairs = graph.relations[start : start + len(contested)][~contested]
+        for bound in bounds:
+            kept[bound] += len(pairs)
+            touched[bound][pairs] = True
+
+    for records in _in_order(graph, widest, seed, scratch, memory_bytes, progress, untouched):
+        one, other = records["one"], records["other"]
+        for bound, greedy in greedies.items():
+            # A relation that this cap cannot touch has room at both endpoints.
+            accepted = greedy.accept(one, other)
+            kept[bound] += int(np.count_nonzero(accepted))
+            touched[bound][one[accepted]] = True
+            touched[bound][other[accepted]] = True
+    has_relations = graph.degrees > 0
+    return {
+        bound: CapCount(
+            num_relations=kept[bound],
+            num_left_alone=int(np.count_nonzero(has_relations & ~touched[bound])),
+        )
+        for bound in bounds
+    }
+
+
+def _in_order(
+    graph: "StoredGraph",
+    over: _Mask,
+    seed: int | bytes,
+    scratch: Path,
+    memory_bytes: int,
+    progress: Progress,
+    untouched: Callable[[int, _Mask], None],
+) -> Iterator[npt.NDArray[Any]]:
+    """Yield the relations with an endpoint above a bound, in order of priority, some at a time.
+
+    Args:
+        graph: The store.
+        over: (n,) which entities have more relations than the bound.
+        seed: Key of the hash.
+        scratch: Folder for temporary files.
+        memory_bytes: Memory for sorting.
+        progress: Is told how far it is.
+        untouched: Called for every chunk of relations with its first row and which of them are yielded.
+    """
+    priorities = _Priorities(graph, seed, progress)
+    compact = max(graph.num_relations, graph.num_entities) < 2**32
+    dtype = _COMPACT if compact else _RECORD
+    buckets = Buckets(scratch, dtype, num_records=graph.num_relations, memory_bytes=memory_bytes)
+    num_contested = 0
+    with progress.phase("ordering relations", graph.num_relations, "relations") as advance:
+        for start, stop in row_chunks(graph.num_relations, _CHUNK):
+            pairs = graph.relations[start:stop]
+            contested = over[pairs[:, 0]] | over[pairs[:, 1]]
+            untouched(start, contested)
+            rows = np.flatnonzero(contested)
+            pairs = pairs[rows]
+            hashes = priorities.of(pairs, graph.types_at(rows + start))
+            values = {"row": rows + start, "one": pairs[:, 0], "other": pairs[:, 1]}
+            buckets.add(hashes, {"hash": hashes, **values})
+            num_contested += len(rows)
+            advance(stop - start)
+    with progress.phase("choosing relations", num_contested, "relations") as advance:
+        for records in buckets.read():
+            yield records[priorities.order(records, graph.types_at(records["row"]))]
+            advance(len(records))
+
+
+@contextmanager
+def mask_file(scratch: Path, num_relations: int) -> Iterator[_Mask]:
+    """Make a mask of all relations, all False, in a file that is removed afterwards."""
+    array = GrowingArray(scratch / "mask.npy", np.bool_)
+    array.grow(max(num_relations, 1))
+    try:
+        yield array.rows[:num_relations]
+    finally:
+        array.close(0)
+        array.path.unlink()

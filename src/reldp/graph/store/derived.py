@@ -1,0 +1,151 @@
+"""What is computed from a store and kept beside it: capped relations, parts of splits, token tables.
+
+Each is a folder below the store, named by a hash of what it depends on, with a manifest of its own that names the
+store's build hash: a store that is built again does not meet what was derived from the old one. Where the store's
+folder cannot be written to, it goes to a temporary folder that ends with the process.
+
+Public inside the package: `Derived`, `derived_folder`.
+"""
+
+import atexit
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from reldp.errors import GraphError, RunError
+from reldp.graph.store.arrays import map_array
+from reldp.graph.store.blocks import BlockChecker, FileBlocks, hash_blocks
+from reldp.runs.durable import disk_errors, sync_folder, write_durably
+from reldp.runs.plain_files import read_plain
+from reldp.runs.strict_json import parse_json
+
+__all__ = ["Derived", "derived"]
+
+_MANIFEST = "derived.json"
+_LARGEST = 10**9  # bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Derived:
+    """A folder of arrays that were computed from a store.
+
+    Attributes:
+        folder: Where they are.
+        values: Plain values that were kept with them.
+        files: Blocks of each file, by name.
+    """
+
+    folder: Path
+    values: dict[str, Any]
+    files: dict[str, FileBlocks] = field(repr=False)
+
+    def array(self, name: str) -> npt.NDArray[Any]:
+        """Return an array, mapped, after checking the whole file."""
+        BlockChecker(self.folder / name, self.files[name]).check_all()
+        return map_array(self.folder / name)
+
+
+def derived(
+    store: Path,
+    kind: str,
+    depends_on: Mapping[str, Any],
+    make: Callable[[Path], dict[str, Any]],
+) -> Derived:
+    """Return what is kept for these settings, and make it first if there is none.
+
+    Args:
+        store: The store's folder.
+        kind: Name of the folder below it.
+        depends_on: Everything that the arrays depend on, as plain values, the store's build hash among
+            them.
+        make: Writes arrays into a folder and returns values to keep; files in a folder `scratch` there are
+            removed.
+
+    Raises:
+        GraphError: It cannot be written.
+    """
+    text = json.dumps(depends_on, sort_keys=True)
+    name = hashlib.sha256(text.encode()).hexdigest()[:24]
+    for base in (store, *_temporary(store, existing=True)):
+        found = _open(base / kind / name, text)
+        if found is not None:
+            return found
+    base = store if os.access(store, os.W_OK) else _temporary(store)[0]
+    place = base / kind / name
+    try:
+        with disk_errors(place):
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return _made(place, text, make)
+    except RunError as error:
+        raise GraphError(str(error)) from error
+
+
+def _made(place: Path, text: str, make: Callable[[Path], dict[str, Any]]) -> Derived:
+    """Make a folder under another name and rename it; another process that makes the same is waited for."""
+    with open(os.open(f"{place}.lock", os.O_CREAT | os.O_RDWR, 0o600), "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = _open(place, text)
+        if found is not None:
+            return found
+        partial = place.with_name(f".{place.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(place, ignore_errors=True)
+        try:
+            (partial / "scratch").mkdir(mode=0o700, parents=True)
+            values = make(partial)
+            shutil.rmtree(partial / "scratch")
+            names = sorted(path.name for path in partial.iterdir())
+            files = {name: hash_blocks(partial / name).to_json() for name in names}
+            sync_folder(partial)
+            content = {"depends_on": text, "values": values, "files": files}
+            data = json.dumps(content, sort_keys=True).encode()
+            write_durably(partial / _MANIFEST, data, mode=0o600)
+            os.rename(partial, place)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+            os.unlink(f"{place}.lock")
+    found = _open(place, text)
+    assert found is not None
+    return found
+
+
+def _open(place: Path, text: str) -> Derived | None:
+    """Return what is in a folder; None if there is nothing, or something else."""
+    if not (place / _MANIFEST).is_file():
+        return None
+    try:
+        content = parse_json(read_plain(place / _MANIFEST, limit=_LARGEST), _MANIFEST)
+        files = {name: FileBlocks.from_json(blocks) for name, blocks in content["files"].items()}
+        if content["depends_on"] != text:
+            return None
+        return Derived(folder=place, values=dict(content["values"]), files=files)
+    except (RunError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+@cache
+def _temporary_folder(store: Path) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="reldp-store-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+_IN_USE: set[Path] = set()
+
+
+def _temporary(store: Path, *, existing: bool = False) -> list[Path]:
+    """Return the temporary folder of a store that cannot be written to."""
+    if existing and store not in _IN_USE:
+        return []
+    _IN_USE.add(store)
+    return [_temporary_folder(store)]
