@@ -1,0 +1,349 @@
+"""Graph stores at growing sizes: build, inspect, cap, first training step; seconds, memory, cost per relation.
+
+Makes a source of Parquet files with text ids, texts and power-law degrees for each size, then runs every phase in a
+fresh process that samples its own anonymous memory (RssAnon: mapped pages do not count). The comparison joins ids and
+caps degrees with pandas, Polars and plain DuckDB SQL, as one would without reldp. One run:
+
+    python benchmarks/store.py --size 200000x2000000 --size 2000000x20000000 --size 20000000x200000000 \
+        --folder /data/bench -o benchmarks/results/store.json
+"""
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+EXPONENT = 0.6  # entity i is an endpoint with probability proportional to (i + 1)**-EXPONENT
+MAX_DEGREE = 5
+DROP = ("duplicate_relations", "self_relations")
+LIMITS = {"build": 20 * 60, "cap": 8 * 60, "first_step": 60}  # seconds at 200 million relations
+LIMIT_GB, LIMIT_RATIO, LIMIT_SAMPLE_MS = 6.0, 3.0, 1.0
+PHASES = ("build", "inspect", "cap", "first_step")
+RIVALS = ("pandas", "polars", "duckdb")
+
+
+# --- the source -------------------------------------------------------------------------------------
+
+
+def ids_of(indices: npt.NDArray[np.int64]) -> Any:
+    """Text ids of 13 characters that do not follow the entities' order."""
+    numbers = pa.array((indices * 7_368_787 + 11) % 9_999_999_967)
+    padded = pc.utf8_lpad(numbers.cast(pa.string()), 10, "0")
+    return pc.binary_join_element_wise("cu-", padded, "")
+
+
+def texts_of(count: int, words: Any, rng: np.random.Generator) -> Any:
+    """Texts whose numbers of words are log-normal (median 12) and whose words follow a power law."""
+    lengths = np.clip(np.exp(rng.normal(np.log(12), 0.5, count)), 2, 80).astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    draws = (rng.random(offsets[-1]) ** 3 * len(words)).astype(np.int64)
+    return pc.binary_join(pa.ListArray.from_arrays(offsets, words.take(pa.array(draws))), " ")
+
+
+def vocabulary(rng: np.random.Generator, count: int = 20_000) -> Any:
+    letters = np.array(list("etaoinshrdlucmfwypvbgk"))
+    sizes = rng.integers(2, 10, count)
+    return pa.array(["".join(rng.choice(letters, size)) for size in sizes])
+
+
+def write_source(folder: Path, num_entities: int, num_relations: int) -> None:
+    """Write `entities/part-*.parquet` and `relations/part-*.parquet`, a bounded number of rows at a time."""
+    rng = np.random.default_rng(0)
+    words = vocabulary(rng)
+    for role in ("entities", "relations"):
+        (folder / role).mkdir(parents=True)
+    for part, start in enumerate(range(0, num_entities, 2_000_000)):
+        with _writer(folder / "entities", part, ("id", "text")) as writer:
+            stop = min(start + 2_000_000, num_entities)
+            for begin in range(start, stop, 250_000):
+                count = min(250_000, stop - begin)
+                ids = ids_of(np.arange(begin, begin + count))
+                texts = texts_of(count, words, rng)
+                writer.write_table(pa.table({"id": ids, "text": texts}))
+    step = 982_451_653 % num_entities or 1  # hubs stand anywhere
+    while np.gcd(step, num_entities) != 1:
+        step += 1
+    for part, start in enumerate(range(0, num_relations, 10_000_000)):
+        with _writer(folder / "relations", part, ("source", "target")) as writer:
+            stop = min(start + 10_000_000, num_relations)
+            for begin in range(start, stop, 1_000_000):
+                count = min(1_000_000, stop - begin)
+                ranks = (rng.random((2, count)) ** (1 / (1 - EXPONENT)) * num_entities).astype(np.int64)
+                ends = [ids_of(rank * step % num_entities) for rank in ranks]
+                writer.write_table(pa.table({"source": ends[0], "target": ends[1]}))
+
+
+def _writer(folder: Path, part: int, names: tuple[str, str]) -> Any:
+    schema = pa.schema([(name, pa.string()) for name in names])
+    return pq.ParquetWriter(
+        folder / f"part-{part:04}.parquet", schema, compression="zstd", use_dictionary=False
+    )
+
+
+# --- phases, each in its own process ----------------------------------------------------------------
+
+
+class Memory:
+    """Sample this process's anonymous memory ten times a second."""
+
+    def __init__(self) -> None:
+        self.peak = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.1):
+            self.peak = max(self.peak, anonymous())
+
+    def finish(self) -> float:
+        self._stop.set()
+        self._thread.join()
+        return round(max(self.peak, anonymous()) / 1e9, 3)
+
+
+def anonymous() -> int:
+    """Bytes of anonymous memory of this process."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) * 1024
+
+
+def build(folder: Path, memory_limit: str | None) -> dict[str, Any]:
+    from reldp.graph.store import BuildSettings, build_store
+
+    seconds: dict[str, float] = {}
+
+    def note(tick: Any) -> None:
+        seconds[tick.phase] = round(tick.seconds, 1)
+
+    graph = build_store(
+        folder / "source",
+        folder / "store",
+        drop=DROP,
+        settings=BuildSettings(memory_limit=memory_limit),
+        report=note,
+    )
+    size = sum(path.stat().st_size for path in (folder / "store").iterdir())
+    return {
+        "num_entities": graph.num_entities,
+        "num_relations": graph.num_relations,
+        "drops": dict(graph.record.drops),
+        "store_gb": round(size / 1e9, 2),
+        "phases": seconds,
+        "fingerprint": graph.fingerprint[:16],
+    }
+
+
+def inspect(folder: Path, memory_limit: str | None) -> dict[str, Any]:
+    from reldp import EntityGraph
+    from reldp.graph.inspection import inspect_graph
+
+    report = inspect_graph(EntityGraph.read(folder / "store"))
+    return {"largest_degree": report.degrees.largest, "caps": [c.num_relations for c in report.caps]}
+
+
+def cap(folder: Path, memory_limit: str | None) -> dict[str, Any]:
+    from reldp import EntityGraph
+
+    seconds: dict[str, float] = {}
+
+    def note(tick: Any) -> None:
+        seconds[tick.phase] = round(tick.seconds, 1)
+
+    graph: Any = EntityGraph.read(folder / "store")
+    capped = graph.cap_degrees(MAX_DEGREE, seed=0, report=note)
+    return {"kept": capped.num_relations, "phases": seconds}
+
+
+def first_step(folder: Path, memory_limit: str | None) -> dict[str, Any]:
+    raise NotImplementedError
+
+
+def rival(folder: Path, name: str) -> dict[str, Any]:
+    """Join ids to row numbers and keep at most K relations per entity, as one would without reldp.
+
+    The usual way with a table: rank the relations of an entity in random order and keep those whose rank is at
+    most K at both endpoints. It bounds degrees but keeps fewer relations than the greedy choice.
+    """
+    work = {"pandas": _pandas, "polars": _polars, "duckdb": _duckdb}[name]
+    return {"kept": work(folder / "source")}
+
+
+def _pandas(source: Path) -> int:
+    import pandas as pd
+
+    ids = pd.read_parquet(source / "entities", columns=["id"])["id"]
+    index = pd.Series(np.arange(len(ids)), index=ids)
+    pairs = pd.read_parquet(source / "relations")
+    ends = np.stack([index.reindex(pairs[c]).to_numpy() for c in ("source", "target")], axis=1)
+    del pairs
+    ends.sort(axis=1)
+    table = pd.DataFrame(ends, columns=["one", "other"])
+    table = table[table.one != table.other].drop_duplicates()
+    table = table.sample(frac=1, random_state=0)
+    both = pd.Series(table.to_numpy().reshape(-1))  # row by row, in the order of the relations
+    rank = both.groupby(both, sort=False).cumcount().to_numpy().reshape(-1, 2)
+    return int(((rank < MAX_DEGREE).all(axis=1)).sum())
+
+
+def _polars(source: Path) -> int:
+    import polars as pl
+
+    ids = pl.scan_parquet(source / "entities" / "*.parquet").select("id").with_row_index("row")
+    pairs = pl.scan_parquet(source / "relations" / "*.parquet")
+    joined = pairs.join(ids, left_on="source", right_on="id").join(
+        ids, left_on="target", right_on="id", suffix="_2"
+    )
+    table = joined.select(
+        one=pl.min_horizontal("row", "row_2"), other=pl.max_horizontal("row", "row_2")
+    )
+    table = table.filter(pl.col("one") != pl.col("other")).unique()
+    table = table.with_columns(key=pl.struct("one", "other").hash(0)).sort("key")
+    table = table.with_row_index("order")
+    both = pl.concat(
+        [table.select("order", end="one"), table.select("order", end="other")]
+    ).with_columns(rank=pl.col("order").rank("ordinal").over("end"))
+    kept = both.filter(pl.col("rank") <= MAX_DEGREE).group_by("order").len().filter(pl.col("len") == 2)
+    return int(kept.select(pl.len()).collect(engine="streaming").item())
+
+
+def _duckdb(source: Path) -> int:
+    import duckdb
+
+    connection = duckdb.connect(
+        config={"memory_limit": "5GB", "temp_directory": str(source.parent / "rival")}
+    )
+    query = f"""
+        WITH ids AS (SELECT id, row_number() OVER () AS row FROM '{source}/entities/*.parquet'),
+        pairs AS (SELECT DISTINCT least(a.row, b.row) AS one, greatest(a.row, b.row) AS other
+                  FROM '{source}/relations/*.parquet' AS r JOIN ids AS a ON r.source = a.id
+                  JOIN ids AS b ON r.target = b.id WHERE a.row <> b.row),
+        keyed AS (SELECT *, hash(one, other) AS key FROM pairs),
+        ranked AS (SELECT row_number() OVER (PARTITION BY one_end ORDER BY key) AS rank, one, other FROM (
+                   SELECT one AS one_end, * FROM keyed UNION ALL SELECT other AS one_end, * FROM keyed))
+        SELECT count(*) FROM (SELECT one, other FROM ranked WHERE rank <= {MAX_DEGREE}
+                              GROUP BY one, other HAVING count(*) = 2)"""
+    row = connection.execute(query).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+WORK: dict[str, Callable[[Path, str | None], dict[str, Any]]] = {
+    "build": build,
+    "inspect": inspect,
+    "cap": cap,
+    "first_step": first_step,
+}
+
+
+def measured(phase: str, folder: Path, memory_limit: str | None) -> dict[str, Any]:
+    """Run one phase in this process."""
+    memory = Memory()
+    start, begun = time.perf_counter(), time.process_time()
+    if phase in WORK:
+        result = WORK[phase](folder, memory_limit)
+    else:
+        result = rival(folder, phase)
+    return {
+        "seconds": round(time.perf_counter() - start, 2),
+        "cpu_seconds": round(time.process_time() - begun, 2),
+        "peak_anonymous_gb": memory.finish(),
+        "load_average": round(os.getloadavg()[0], 1),
+        **result,
+    }
+
+
+def run_fresh(phase: str, folder: Path, memory_limit: str | None, timeout: float) -> dict[str, Any]:
+    """Run a phase in a process of its own; one that ends badly is a result too."""
+    command = [sys.executable, __file__, "--phase", phase, "--folder", str(folder)]
+    command += ["--memory-limit", memory_limit] if memory_limit else []
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired:
+        return {"failed": f"more than {timeout:.0f} seconds"}
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        return {"failed": last[0][:200]}
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def parse_size(text: str) -> tuple[int, int]:
+    entities, relations = text.split("x")
+    return int(entities), int(relations)
+
+
+def machine() -> dict[str, Any]:
+    def of(name: str) -> str | None:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            return None
+
+    names = ("numpy", "pyarrow", "duckdb", "pandas", "polars", "torch", "transformers")
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(total / 2**30, 1),
+        "python": platform.python_version(),
+        "versions": {name: of(name) for name in names},
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", action="append", type=parse_size, metavar="ENTITIESxRELATIONS")
+    parser.add_argument("--folder", type=Path, required=True, help="Folder for the data, removed.")
+    parser.add_argument("--memory-limit", help="Memory limit of the build (default: its own).")
+    parser.add_argument("--phases", nargs="*", default=[*PHASES], choices=[*PHASES, *RIVALS])
+    parser.add_argument("--timeout", type=float, default=3600, help="Seconds for a phase.")
+    parser.add_argument("--keep", action="store_true", help="Keep the data.")
+    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--phase", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.phase:
+        print(json.dumps(measured(options.phase, options.folder, options.memory_limit)))
+        return 0
+    rows = []
+    for entities, relations in options.size or [(200_000, 2_000_000)]:
+        folder = options.folder / f"{entities}x{relations}"
+        if not (folder / "source").exists():
+            write_source(folder / "source", entities, relations)
+        row: dict[str, Any] = {"entities": entities, "relations": relations}
+        for phase in options.phases:
+            row[phase] = run_fresh(phase, folder, options.memory_limit, options.timeout)
+            print(json.dumps({phase: row[phase]}), file=sys.stderr, flush=True)
+        rows.append(row)
+        if not options.keep:
+            shutil.rmtree(folder)
+    result = {
+        "command": "python benchmarks/store.py",
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": machine(),
+        "rows": rows,
+    }
+    text = json.dumps(result, indent=2) + "\n"
+    print(text, end="")
+    if options.output:
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        options.output.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
