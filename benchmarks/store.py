@@ -84,7 +84,9 @@ def write_source(folder: Path, num_entities: int, num_relations: int) -> None:
             stop = min(start + 10_000_000, num_relations)
             for begin in range(start, stop, 1_000_000):
                 count = min(1_000_000, stop - begin)
-                ranks = (rng.random((2, count)) ** (1 / (1 - EXPONENT)) * num_entities).astype(np.int64)
+                ranks = (rng.random((2, count)) ** (1 / (1 - EXPONENT)) * num_entities).astype(
+                    np.int64
+                )
                 ends = [ids_of(rank * step % num_entities) for rank in ranks]
                 writer.write_table(pa.table({"source": ends[0], "target": ends[1]}))
 
@@ -155,7 +157,10 @@ def inspect(folder: Path, memory_limit: str | None) -> dict[str, Any]:
     from reldp.graph.inspection import inspect_graph
 
     report = inspect_graph(EntityGraph.read(folder / "store"))
-    return {"largest_degree": report.degrees.largest, "caps": [c.num_relations for c in report.caps]}
+    return {
+        "largest_degree": report.degrees.largest,
+        "caps": [c.num_relations for c in report.caps],
+    }
 
 
 def cap(folder: Path, memory_limit: str | None) -> dict[str, Any]:
@@ -219,7 +224,9 @@ def _polars(source: Path) -> int:
     both = pl.concat(
         [table.select("order", end="one"), table.select("order", end="other")]
     ).with_columns(rank=pl.col("order").rank("ordinal").over("end"))
-    kept = both.filter(pl.col("rank") <= MAX_DEGREE).group_by("order").len().filter(pl.col("len") == 2)
+    kept = (
+        both.filter(pl.col("rank") <= MAX_DEGREE).group_by("order").len().filter(pl.col("len") == 2)
+    )
     return int(kept.select(pl.len()).collect(engine="streaming").item())
 
 

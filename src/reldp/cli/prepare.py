@@ -17,6 +17,7 @@ from rich.table import Table
 
 from reldp.cli.commands import Command, option
 from reldp.cli.options import Integer, json_option, show_ids_option
+from reldp.cli.prepare_store import command as store
 from reldp.errors import GraphError, InputError
 
 if TYPE_CHECKING:
@@ -30,9 +31,12 @@ _MAIN = "Main options"
 @click.group(invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
-    """Make a graph folder from WordNet, from Debian's package lists, or from pairs of texts."""
+    """Make a graph folder from WordNet, from Debian's package lists, or from pairs of texts; or a graph store."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
+
+
+command.add_command(store)
 
 
 def _common(function: Callable[..., None]) -> Callable[..., None]:

@@ -31,6 +31,7 @@ from reldp.graph.bounding import Bounding
 from reldp.graph.capping import read_only
 from reldp.graph.columns import single, values_at
 from reldp.graph.conversions import Conversions
+from reldp.graph.counting import Counting
 from reldp.graph.disclosure import guarded
 from reldp.graph.fingerprint import fingerprint
 from reldp.graph.reading import GraphFiles, read_files, read_folder
@@ -47,7 +48,7 @@ _ENDPOINTS = {0: "source", 1: "target"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class EntityGraph(Conversions, Bounding):
+class EntityGraph(Conversions, Bounding, Counting):
     """A graph of entities, made by `read` and the `from_...`, which check everything.
 
     Attributes:

@@ -18,10 +18,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.compute as pc
 
 from reldp.errors import GraphError
-from reldp.graph.capping import degrees
 from reldp.graph.derivation import DerivedFeatures, find_derived
 from reldp.graph.entity_graph import EntityGraph
 from reldp.graph.mentions import MentionSummary, find_mentions
@@ -180,16 +178,18 @@ def _degree_summary(graph: EntityGraph) -> DegreeSummary:
     )
 
 
-def _cap_preview(graph: EntityGraph, max_degree: int) -> CapPreview:
+def _cap_previews(graph: EntityGraph, bounds: Sequence[int]) -> tuple[CapPreview, ...]:
     # The seed moves the counts a little; a fixed one makes two inspections agree.
-    capped = graph.cap_degrees(max_degree, seed=0)
-    after = degrees(capped.relations, graph.num_entities)
-    return CapPreview(
-        max_degree=max_degree,
-        num_relations=capped.num_relations,
-        share=capped.report.kept_share,
-        num_over=capped.report.num_over,
-        num_left_alone=int(((graph.degrees > 0) & (after == 0)).sum()),
+    counts = graph.count_caps(bounds, seed=0)
+    return tuple(
+        CapPreview(
+            max_degree=bound,
+            num_relations=count.num_relations,
+            share=count.num_relations / max(graph.num_relations, 1),
+            num_over=int(np.count_nonzero(graph.protected & (graph.degrees > bound))),
+            num_left_alone=count.num_left_alone,
+        )
+        for bound, count in counts.items()
     )
 
 
@@ -202,15 +202,13 @@ def _type_counts(graph: EntityGraph) -> dict[str, int] | None:
 
 
 def _text_summary(graph: EntityGraph) -> TextSummary:
-    texts = graph.entities.column("text")
-    words = pc.list_value_length(pc.utf8_split_whitespace(texts)).to_numpy()
-    groups = pc.value_counts(texts.combine_chunks()).field("counts").to_numpy()
+    words, groups = graph.count_texts()
     return TextSummary(
         median_words=float(np.median(words)),
         longest_words=int(words.max()),
-        num_distinct=len(groups),
-        num_sharing=int(groups[groups > 1].sum()),
-        largest_group=int(groups.max()),
+        num_distinct=groups.num_distinct,
+        num_sharing=groups.num_sharing,
+        largest_group=groups.largest,
     )
 
 
@@ -278,7 +276,7 @@ def inspect_graph(
         num_protected=int(graph.protected.sum()),
         feature_size=None if graph.features is None else int(graph.features.shape[1]),
         degrees=_degree_summary(graph),
-        caps=tuple(_cap_preview(graph, max_degree) for max_degree in caps),
+        caps=_cap_previews(graph, caps),
         texts=_text_summary(graph) if graph.has_text else None,
         mentions=find_mentions(graph, show_ids=show_ids) if graph.has_text else None,
         derived=None if graph.features is None else find_derived(graph),

@@ -17,7 +17,7 @@ Public: `find_mentions`, `MentionSummary`.
 1
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,18 @@ import pyarrow.compute as pc
 
 from reldp.graph.entity_graph import EntityGraph
 
-__all__ = ["COMMON_SHARE", "MIN_DIGITS", "MIN_LETTERS", "MentionSummary", "find_mentions"]
+__all__ = [
+    "COMMON_SHARE",
+    "MIN_DIGITS",
+    "MIN_LETTERS",
+    "MentionSearch",
+    "MentionSummary",
+    "find_mentions",
+    "is_searched",
+    "normalized_words",
+    "num_words",
+    "text_runs",
+]
 
 MIN_LETTERS = 4
 MIN_DIGITS = 6
@@ -65,6 +76,27 @@ class MentionSummary:
     shown: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class MentionSearch:
+    """Ids found in texts, before any is left out. A name is an id as words; its code is a number.
+
+    Attributes:
+        found: (mentions, 2): a text and the code of a name in it; repeats are allowed.
+        name_codes: (n,) code of each entity's own name.
+        wanted: (codes,) which names were looked for.
+        num_names: Number of different names.
+        spelled: Returns the names of codes.
+        first_rows: Returns the first entity of each code.
+    """
+
+    found: _Rows
+    name_codes: _Rows
+    wanted: npt.NDArray[np.bool_]
+    num_names: int
+    spelled: Callable[[_Rows], Any]
+    first_rows: Callable[[_Rows], _Rows]
+
+
 def find_mentions(graph: EntityGraph, *, show_ids: bool = False) -> MentionSummary:
     """Count the texts of a graph that contain the id of another entity.
 
@@ -72,36 +104,33 @@ def find_mentions(graph: EntityGraph, *, show_ids: bool = False) -> MentionSumma
         graph: A graph with texts.
         show_ids: Whether to return a few of the ids.
     """
-    words = _words(graph.ids.cast(pa.large_string()))
-    name_codes, names, wanted = _searched(words)
-    mentions = np.concatenate(
-        [np.empty((0, 2), np.int64), *_matches(graph, names.filter(pa.array(wanted)))]
-    )  # (mentions, 2): text, place in the filtered names
-    place = np.flatnonzero(wanted)
-    mentions[:, 1] = place[mentions[:, 1]]
+    search: MentionSearch | None = graph.search_mentions()
+    if search is None:
+        search = _search(graph)
+    mentions = search.found
     mentions = np.unique(
-        mentions[mentions[:, 1] != name_codes[mentions[:, 0]]], axis=0
+        mentions[mentions[:, 1] != search.name_codes[mentions[:, 0]]], axis=0
     )  # an entity may name itself
     if graph.owners is not None:  # and others of its owner
-        by_owner = _owners_of_names(name_codes, graph.owners, len(names))
+        by_owner = _owners_of_names(search.name_codes, graph.owners, len(search.wanted))
         mentions = mentions[by_owner[mentions[:, 1]] != graph.owners[mentions[:, 0]]]
-    common = _common(mentions[:, 1], names, graph.num_entities)
+    common = _common(mentions[:, 1], search, graph.num_entities)
     mentions = mentions[~common[mentions[:, 1]]]
     texts = np.unique(mentions[:, 0])
     first = mentions[np.unique(mentions[:, 0], return_index=True)[1]][:_EXAMPLES]
-    by_name = _first_rows(name_codes, len(names))
+    shown: tuple[tuple[str, str], ...] = ()
+    if show_ids and len(first):
+        owners = graph.column("id", first[:, 0])
+        others = graph.column("id", search.first_rows(first[:, 1]))
+        shown = tuple((str(one), str(other)) for one, other in zip(owners, others, strict=True))
     return MentionSummary(
         num_texts=len(texts),
         num_ids=len(np.unique(mentions[:, 1])),
-        num_searched=int(wanted.sum() - common.sum()),
-        num_short=int(len(wanted) - wanted.sum()),
+        num_searched=int(search.wanted.sum() - common.sum()),
+        num_short=int(search.num_names - search.wanted.sum()),
         num_common=int(common.sum()),
         rows=tuple(int(row) + 1 for row in first[:, 0]),
-        shown=tuple(
-            (str(graph.ids[int(text)].as_py()), str(graph.ids[int(by_name[name])].as_py()))
-            for text, name in first
-            if show_ids
-        ),
+        shown=shown,
     )
 
 
@@ -116,35 +145,63 @@ def _owners_of_names(
     return np.where(low == high, high, -1)
 
 
-def _words(texts: Any) -> Any:
-    """Texts as lowered words with one space between them."""
+def _search(graph: EntityGraph) -> MentionSearch:
+    """Look for all names in all texts, with the names in memory."""
+    encoded = normalized_words(graph.ids.cast(pa.large_string())).dictionary_encode()
+    names = encoded.dictionary
+    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    wanted = is_searched(names)
+    found = np.concatenate(
+        [np.empty((0, 2), np.int64), *_matches(graph, names.filter(pa.array(wanted)))]
+    )
+    found[:, 1] = np.flatnonzero(wanted)[found[:, 1]]
+    by_name = _first_rows(codes, len(names))
+    return MentionSearch(
+        found=found,
+        name_codes=codes,
+        wanted=wanted,
+        num_names=len(names),
+        spelled=lambda some: names.take(pa.array(some)),
+        first_rows=lambda some: by_name[some],
+    )
+
+
+def normalized_words(texts: Any) -> Any:
+    """Return texts as lowered words with one space between them."""
     plain = pc.replace_substring_regex(pc.utf8_lower(texts), r"[^\pL\pN]+", " ")
     return pc.utf8_trim_whitespace(plain)
 
 
-def _searched(words: Any) -> tuple[_Rows, Any, npt.NDArray[np.bool_]]:
-    """Return the code of each entity's name, the distinct names, and which are looked for."""
-    encoded = words.dictionary_encode()
-    names = encoded.dictionary
+def is_searched(names: Any) -> npt.NDArray[np.bool_]:
+    """Return which names are looked for: neither too short nor too long."""
     size = pc.utf8_length(pc.replace_substring(names, " ", "")).to_numpy(zero_copy_only=False)
     digits = pc.match_substring_regex(names, r"^[\pN ]*$").to_numpy(zero_copy_only=False)
-    parts = 1 + pc.count_substring(names, " ").to_numpy(zero_copy_only=False)
-    wanted = (size >= np.where(digits, MIN_DIGITS, MIN_LETTERS)) & (parts <= _LONGEST)
-    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), names, wanted
+    wanted = size >= np.where(digits, MIN_DIGITS, MIN_LETTERS)
+    return np.asarray(wanted & (num_words(names) <= _LONGEST))
+
+
+def num_words(names: Any) -> npt.NDArray[np.int64]:
+    """Return the number of words of each name."""
+    return np.asarray(1 + pc.count_substring(names, " ").to_numpy(zero_copy_only=False))
+
+
+def text_runs(texts: Any, lengths: Sequence[int]) -> Iterator[tuple[Any, npt.NDArray[Any]]]:
+    """Yield all runs of each of some numbers of words inside texts, and the text of each run."""
+    split = pc.split_pattern(normalized_words(texts.cast(pa.large_string())), " ")
+    flat, parent = split.flatten(), pc.list_parent_indices(split).to_numpy()
+    for length in lengths:
+        yield _runs(flat, parent, int(length))
 
 
 def _matches(graph: EntityGraph, names: Any) -> Iterator[_Rows]:
     """Pairs of a text and a name that it contains, a bounded number of texts at a time."""
     if not len(names):
         return
-    parts = 1 + pc.count_substring(names, " ").to_numpy(zero_copy_only=False)
+    lengths = np.unique(num_words(names)).tolist()
     texts = graph.entities.column("text")
     for start in range(0, graph.num_entities, _AT_ONCE):
-        some = texts.slice(start, _AT_ONCE).combine_chunks().cast(pa.large_string())
-        split = pc.split_pattern(_words(some), " ")
-        flat, parent = split.flatten(), pc.list_parent_indices(split).to_numpy()
-        for length in np.unique(parts).tolist():
-            runs, rows = _runs(flat, parent, int(length))
+        some = texts.slice(start, _AT_ONCE).combine_chunks()
+        for runs, rows in text_runs(some, lengths):
             code = pc.fill_null(pc.index_in(runs, value_set=names), -1)
             hits = code.to_numpy(zero_copy_only=False)
             at = np.flatnonzero(hits >= 0)
@@ -162,11 +219,14 @@ def _runs(flat: Any, parent: npt.NDArray[Any], length: int) -> tuple[Any, npt.ND
     return runs.filter(pa.array(inside)), parent[:count][inside]
 
 
-def _common(mentioned: _Rows, names: Any, num_texts: int) -> npt.NDArray[np.bool_]:
+def _common(mentioned: _Rows, search: MentionSearch, num_texts: int) -> npt.NDArray[np.bool_]:
     """Which names are ordinary words: letters alone, and in many texts."""
-    letters = pc.match_substring_regex(names, r"^\pL+$").to_numpy(zero_copy_only=False)
-    count = np.bincount(mentioned, minlength=len(names))
-    return np.asarray(letters & (count > max(_COMMON_LEAST, COMMON_SHARE * num_texts)))
+    count = np.bincount(mentioned, minlength=len(search.wanted))
+    often = np.flatnonzero(count > max(_COMMON_LEAST, COMMON_SHARE * num_texts))
+    letters = pc.match_substring_regex(search.spelled(often), r"^\pL+$")
+    common = np.zeros(len(search.wanted), dtype=bool)
+    common[often[letters.to_numpy(zero_copy_only=False)]] = True
+    return common
 
 
 def _first_rows(codes: _Rows, num_names: int) -> _Rows:

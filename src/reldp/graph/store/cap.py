@@ -4,12 +4,11 @@ One pass hashes the relations that a cap can touch and distributes them over buc
 is sorted, and the greedy choice goes through them in order. What it decides is one bit per relation, in a
 mapped file. See `reldp.graph.capping` for the algorithm and theory.md 2.2 for what it means.
 
-Public inside the package: `keep_mask`, `mask_file`, `count_caps`, `CapCount`.
+Public inside the package: `keep_mask`, `mask_file`, `count_caps`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from reldp.graph.counting import CapCount
 from reldp.graph.greedy import UNLIMITED, Greedy
 from reldp.graph.keyed_hash import entity_digests, priority_order, relation_hashes
 from reldp.graph.store.arrays import GrowingArray, row_chunks
@@ -26,7 +26,7 @@ from reldp.graph.store.progress import Progress
 if TYPE_CHECKING:
     from reldp.graph.store.stored_graph import StoredGraph
 
-__all__ = ["CapCount", "count_caps", "keep_mask", "mask_file"]
+__all__ = ["count_caps", "keep_mask", "mask_file"]
 
 _CHUNK = 1 << 20
 _RECORD = np.dtype([("hash", "u8"), ("row", "i8"), ("one", "i8"), ("other", "i8")])
@@ -34,19 +34,6 @@ _COMPACT = np.dtype([("hash", "u8"), ("row", "u4"), ("one", "u4"), ("other", "u4
 _PURPOSE = "cap_degrees"
 
 _Mask = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CapCount:
-    """What a cap keeps, counted.
-
-    Attributes:
-        num_relations: Relations kept.
-        num_left_alone: Entities that had relations and have none after capping.
-    """
-
-    num_relations: int
-    num_left_alone: int
 
 
 class _Priorities:

@@ -58,6 +58,23 @@ class Engine:
         self._connection.execute("DROP TABLE repeated")
         return rows
 
+    def group_sizes(self, batches: Iterator[Any]) -> tuple[int, int, int]:
+        """Count groups of equal texts: how many, how many texts in groups of several, the largest.
+
+        Texts are compared by their MD5: chance does not make two different ones agree.
+
+        Args:
+            batches: Arrow batches with columns `id`, the texts, and `row`.
+        """
+        schema = pa.schema([("id", pa.large_string()), ("row", pa.int64())])
+        query = (
+            "SELECT count(*), coalesce(sum(size) FILTER (size > 1), 0), max(size) FROM "
+            "(SELECT count(*) AS size FROM given GROUP BY md5_number(id))"
+        )
+        with self._given(schema, batches):
+            [(count, sharing, largest)] = self._connection.sql(query).fetchall()
+        return int(count), int(sharing), int(largest)
+
     def ids_as_text(self) -> None:
         """Turn integer ids into their decimal text."""
         self._connection.execute(
@@ -101,8 +118,7 @@ class Engine:
             if errors:
                 raise errors[0] from None
             raise
-        finally:
-            self._connection.unregister("given")
+        self._connection.unregister("given")
 
     def _stream(self, query: str) -> Iterator[Any]:
         """Yield Arrow batches of a result that never stands in memory as a whole."""

@@ -8,7 +8,10 @@ Public inside the package: `StoredGraph`, `content_fingerprint`.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,22 +19,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from reldp._validate import as_integer, check_integer
 from reldp.errors import GraphError
 from reldp.graph.capped import CappedGraph, CappingReport
 from reldp.graph.capping import read_only
+from reldp.graph.counting import CapCount, TextGroups
 from reldp.graph.entity_graph import EntityGraph
 from reldp.graph.fingerprint import fingerprint
 from reldp.graph.keyed_hash import seed_words
 from reldp.graph.record import GraphRecord
 from reldp.graph.store.arrays import GrowingArray, map_array, row_chunks
 from reldp.graph.store.blocks import BlockChecker
-from reldp.graph.store.cap import keep_mask, mask_file
+from reldp.graph.store.cap import count_caps, keep_mask, mask_file
 from reldp.graph.store.column_file import ColumnFile
 from reldp.graph.store.derived import derived
 from reldp.graph.store.entity_pass import ENTITIES, FEATURES
 from reldp.graph.store.manifest import Manifest
+from reldp.graph.store.mention_search import search_mentions, text_groups
 from reldp.graph.store.progress import Progress, Tick
 from reldp.graph.store.relation_pass import DEGREES, RELATIONS, TYPES
 from reldp.graph.store.settings import BuildSettings
@@ -206,6 +212,40 @@ class StoredGraph(EntityGraph):
             degree_bound="capped",
             report=CappingReport.compare(self, len(kept.array(RELATIONS)), max_degree),
         )
+
+    def count_caps(
+        self,
+        bounds: Sequence[int],
+        seed: int | bytes,
+        *,
+        report: Callable[[Tick], None] | None = None,
+    ) -> dict[int, CapCount]:
+        """Return what capping at each of several bounds keeps, from one pass over the relations."""
+        memory, progress = BuildSettings().memory_bytes // 4, Progress(report)
+        with self._scratch() as scratch:
+            return count_caps(self, bounds, seed, scratch, memory_bytes=memory, progress=progress)
+
+    def count_texts(self) -> tuple[npt.NDArray[np.integer[Any]], TextGroups]:
+        """Return the number of words of every text, and how many texts are the same."""
+        words = [
+            pc.list_value_length(pc.utf8_split_whitespace(batch.column("text"))).to_numpy()
+            for batch in self._columns.batches()
+        ]
+        with self._scratch() as scratch:
+            groups = text_groups(self._columns, BuildSettings(), scratch)
+        return np.concatenate(words), groups
+
+    def search_mentions(self) -> Any:
+        """Return ids found in texts."""
+        with self._scratch() as scratch:
+            return search_mentions(self._columns, self.num_entities, BuildSettings(), scratch)
+
+    @contextmanager
+    def _scratch(self) -> Iterator[Path]:
+        """Make a folder for temporary files: in the store, where there is room for data of its size."""
+        place = self.folder if os.access(self.folder, os.W_OK) else None
+        with tempfile.TemporaryDirectory(prefix=".scratch-", dir=place) as folder:
+            yield Path(folder)
 
     def replace(
         self,
