@@ -270,6 +270,10 @@ class EntityGraph(Conversions, Bounding, Counting):
             self, relations=relations, record=record, relation_types=relation_types
         )
 
+    def with_record(self, record: GraphRecord) -> "EntityGraph":
+        """Return the same graph with another record."""
+        return dataclasses.replace(self, record=record)
+
     def keep_relations(self, mask: npt.NDArray[np.bool_], *, record: GraphRecord) -> "EntityGraph":
         """Return the same entities with the relations in a mask, (m,) bool, and their types."""
         types = self.relation_types

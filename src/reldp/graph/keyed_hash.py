@@ -37,7 +37,7 @@ def entity_digests(ids: Any, seed: int | bytes, purpose: str) -> npt.NDArray[np.
     """Return the keyed digest of every id.
 
     Args:
-        ids: Arrow array of strings or integers.
+        ids: Arrow array of strings or integers, in one piece or in chunks.
         seed: Any integer or any bytes.
         purpose: What the draws are for; different purposes give unrelated draws.
 

@@ -21,7 +21,6 @@ Public: `split_relations`, `split_entities`, `split_by_column`.
 99
 """
 
-import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -37,6 +36,8 @@ from reldp.graph.keyed_hash import entity_digests, relation_hashes, unit_interva
 
 __all__ = ["split_by_column", "split_entities", "split_relations"]
 
+_AT_ONCE = 1 << 20  # relations hashed at a time
+
 
 def split_relations(
     graph: EntityGraph, shares: Mapping[str, float], seed: int | bytes
@@ -50,7 +51,10 @@ def split_relations(
     """
     _check_shares(shares)
     digests = entity_digests(graph.ids, seed, "split_relations")
-    part = _assign(unit_interval(relation_hashes(digests, graph.relations)), shares)
+    part = np.empty(graph.num_relations, dtype=np.int16)
+    for start in range(0, len(part), _AT_ONCE):
+        rows = slice(start, start + _AT_ONCE)
+        part[rows] = _assign(unit_interval(relation_hashes(digests, graph.relations[rows])), shares)
     return {
         name: graph.keep_relations(
             part == index,
@@ -91,7 +95,7 @@ def split_entities(
             f"`together` must be 'owner' where entities have owners, got {column!r}. Leave it out."
         )
     values = pc.fill_null(graph.entities.column(column).cast(pa.large_string()), "")
-    digests = entity_digests(values.combine_chunks(), seed, "split_entities")
+    digests = entity_digests(values, seed, "split_entities")
     if column == "owner":  # an entity without a value is its own owner
         alone = graph.entities.column("owner").is_null().to_numpy()
         digests[:, alone] = entity_digests(graph.ids, seed, "split_entities/alone")[:, alone]
@@ -146,7 +150,7 @@ def _select(
         chosen = graph.select_entities(mask)
         record = chosen.record.with_note(f"Part {name!r} of {what}.")
         record = record.with_drops({"entities_of_no_part": left_out})
-        result[name] = dataclasses.replace(chosen, record=record)
+        result[name] = chosen.with_record(record)
     return result
 
 

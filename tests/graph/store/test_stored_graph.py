@@ -2,6 +2,7 @@
 
 import dataclasses
 import pickle
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,10 @@ from reldp.errors import GraphError
 from reldp.graph import EntityGraph
 from reldp.graph.bundled import load
 from reldp.graph.inspection import inspect_graph
+from reldp.graph.splits import split_by_column, split_entities, split_relations
 from reldp.graph.store import build_store
 from reldp.graph.store.stored_graph import StoredGraph
+from tests.graph.store.test_cap import random_graph
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +80,7 @@ def test_promises_are_checked(graph, folder):
 def test_a_store_is_pickled_by_its_place(folder):
     store = EntityGraph.read(folder)
     data = pickle.dumps(store)
-    assert len(data) < 1000
+    assert len(data) < 2000
     assert pickle.loads(data) == store  # noqa: S301
 
 
@@ -122,6 +125,48 @@ def test_files_that_are_missing_or_short_are_found_at_once(graph, tmp_path):
         manifest.write_text(text)
         with pytest.raises(GraphError, match=r"store\.json"):
             EntityGraph.read(tmp_path / "store")
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_parts_are_those_of_the_graph(tmp_path, typed):
+    made = random_graph(4, typed=typed, protected=False)
+    made.write(tmp_path / "graph")
+    store = build_store(tmp_path / "graph", tmp_path / "store")
+    shares = {"train": 0.7, "test": 0.3}
+    for split in (split_relations, split_entities, partial(split_entities, together="text")):
+        expected, got = split(made, shares, seed=3), split(store, shares, seed=3)
+        for name, part in expected.items():
+            stored = got[name]
+            assert isinstance(stored, StoredGraph)
+            assert stored == part
+            assert stored.record == part.record
+            assert np.array_equal(stored.degrees, part.degrees)
+            assert stored.fingerprint == EntityGraph.fingerprint.func(stored)
+            capped = stored.cap_degrees(2, 1)
+            assert capped.fingerprint == part.cap_degrees(2, 1).fingerprint
+            again = pickle.loads(pickle.dumps(stored))  # noqa: S301
+            assert again.relations.tolist() == part.relations.tolist()
+    domains = load("wordnet-verbs")
+    domains.write(tmp_path / "verbs")
+    store = build_store(tmp_path / "verbs", tmp_path / "verb store")
+    assert split_by_column(store, "domain") == split_by_column(domains, "domain")
+
+
+def test_declared_types_are_those_of_the_graph(tmp_path):
+    made = random_graph(4, typed=True)
+    made.write(tmp_path / "graph")
+    store = build_store(tmp_path / "graph", tmp_path / "store")
+    for names in (["a", "b", "c"], ["b", "0", "c", "a", "z"]):
+        expected, got = made.with_types(names), store.with_types(names)
+        assert got == expected
+        assert got.record == expected.record
+        assert np.array_equal(got.relation_types, expected.relation_types)
+    for names in (["a"], []):
+        with pytest.raises(GraphError) as expected:
+            made.with_types(names, show_names=True)
+        with pytest.raises(GraphError) as got:
+            store.with_types(names, show_names=True)
+        assert str(got.value) == str(expected.value)
 
 
 def test_relations_in_memory_replace_those_of_the_store(graph, folder):

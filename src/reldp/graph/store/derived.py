@@ -4,7 +4,7 @@ Each is a folder below the store, named by a hash of what it depends on, with a 
 store's build hash: a store that is built again does not meet what was derived from the old one. Where the store's
 folder cannot be written to, it goes to a temporary folder that ends with the process.
 
-Public inside the package: `Derived`, `derived_folder`.
+Public inside the package: `Derived`, `derived`.
 """
 
 import atexit
@@ -68,8 +68,8 @@ def derived(
         kind: Name of the folder below it.
         depends_on: Everything that the arrays depend on, as plain values, the store's build hash among
             them.
-        make: Writes arrays into a folder and returns values to keep; files in a folder `scratch` there are
-            removed.
+        make: Writes arrays into a folder and returns values to keep, with the `ends` of blocks by file
+            where they are not equal; files in a folder `scratch` there are removed.
 
     Raises:
         GraphError: It cannot be written.
@@ -103,9 +103,10 @@ def _made(place: Path, text: str, make: Callable[[Path], dict[str, Any]]) -> Der
         try:
             (partial / "scratch").mkdir(mode=0o700, parents=True)
             values = make(partial)
+            ends = values.pop("ends", {})
             shutil.rmtree(partial / "scratch")
             names = sorted(path.name for path in partial.iterdir())
-            files = {name: hash_blocks(partial / name).to_json() for name in names}
+            files = {name: hash_blocks(partial / name, ends.get(name)).to_json() for name in names}
             sync_folder(partial)
             content = {"depends_on": text, "values": values, "files": files}
             data = json.dumps(content, sort_keys=True).encode()

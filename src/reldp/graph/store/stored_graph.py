@@ -8,11 +8,12 @@ Public inside the package: `StoredGraph`, `content_fingerprint`.
 """
 
 import dataclasses
+import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ from reldp.graph.entity_graph import EntityGraph
 from reldp.graph.fingerprint import fingerprint
 from reldp.graph.keyed_hash import seed_words
 from reldp.graph.record import GraphRecord
-from reldp.graph.store.arrays import GrowingArray, map_array, row_chunks
+from reldp.graph.relation_types import declared_names
+from reldp.graph.store.arrays import map_array
 from reldp.graph.store.blocks import BlockChecker
 from reldp.graph.store.cap import count_caps, keep_mask, mask_file
 from reldp.graph.store.column_file import ColumnFile
@@ -40,11 +42,15 @@ from reldp.graph.store.manifest import Manifest
 from reldp.graph.store.mention_search import search_mentions, text_groups
 from reldp.graph.store.progress import Progress, Tick
 from reldp.graph.store.relation_pass import DEGREES, RELATIONS, TYPES
+from reldp.graph.store.selection import (
+    make_entities,
+    make_relations,
+    make_types,
+    write_selection,
+)
 from reldp.graph.store.settings import BuildSettings
 
-__all__ = ["StoredGraph", "content_fingerprint", "write_selection"]
-
-_CHUNK = 1 << 20  # relations at a time
+__all__ = ["StoredGraph", "content_fingerprint"]
 
 
 class StoredGraph(EntityGraph):
@@ -52,30 +58,36 @@ class StoredGraph(EntityGraph):
 
     Attributes:
         folder: The store's folder.
+        relation_folder: The folder of the relations, another one for a part of the store.
         manifest: What the store holds.
     """
 
     folder: Path
+    relation_folder: Path
     manifest: Manifest
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
+    def __init__(
+        self, folder: Path, manifest: Manifest, relation_folder: Path | None = None
+    ) -> None:
         """Open the files that a manifest names; use `open`."""
+        places = dict.fromkeys((RELATIONS, TYPES, DEGREES), relation_folder or folder)
+        checkers = {
+            name: BlockChecker(places.get(name, folder) / name, blocks)
+            for name, blocks in manifest.files.items()
+        }
         for name, value in {
             "folder": folder,
+            "relation_folder": relation_folder or folder,
             "manifest": manifest,
             "record": manifest.record,
             "type_names": manifest.type_names,
-            "_checkers": {
-                name: BlockChecker(folder / name, blocks) for name, blocks in manifest.files.items()
-            },
+            "_checkers": checkers,
             "_columns": ColumnFile(folder / ENTITIES, manifest.files[ENTITIES]),
         }.items():
             object.__setattr__(self, name, value)
-        for name, shape in {
-            RELATIONS: (self.num_relations, 2),
-            DEGREES: (self.num_entities,),
-        }.items():
-            if map_array(folder / name).shape != shape:
+        shapes = {RELATIONS: (self.num_relations, 2), DEGREES: (self.num_entities,)}
+        for name, shape in shapes.items():
+            if map_array(checkers[name].path).shape != shape:
                 raise GraphError(f"{name} must be as it was built. Build the store again.")
 
     @classmethod
@@ -89,7 +101,7 @@ class StoredGraph(EntityGraph):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle where the store is, not what it holds."""
-        return StoredGraph.open, (self.folder,)
+        return StoredGraph, (self.folder, self.manifest, self.relation_folder)
 
     @property
     def num_entities(self) -> int:
@@ -161,6 +173,10 @@ class StoredGraph(EntityGraph):
         """Yield all ids in order, as Arrow arrays."""
         for batch in self._columns.batches():
             yield batch.column("id")
+
+    def column_batches(self) -> Iterator[Any]:
+        """Yield all columns but features in order, as Arrow batches of equal size."""
+        return self._columns.batches()
 
     def types_at(self, rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int32] | None:
         """Return the types of some relations; None without types."""
@@ -267,10 +283,78 @@ class StoredGraph(EntityGraph):
             type_names=self.type_names,
         )
 
+    def with_record(self, record: GraphRecord) -> "StoredGraph":
+        """Return the same store with another record."""
+        manifest = dataclasses.replace(self.manifest, record=record)
+        return StoredGraph(self.folder, manifest, self.relation_folder)
+
+    def with_types(self, names: Iterable[str], *, show_names: bool = False) -> "StoredGraph":
+        """Declare the list of types, which is public and fixed without looking at the data.
+
+        See `EntityGraph.with_types`; the codes of types are written beside the store.
+        """
+        declared = declared_names(names)
+        record = dataclasses.replace(self.record, relation_types=declared)
+        if self.relation_types is None or declared == self.type_names:
+            kept = self if self.relation_types is not None else super().with_types(declared)
+            assert isinstance(kept, StoredGraph)
+            return kept.with_record(record)
+        depends_on = {"build_hash": self.build_hash, "types": list(declared)}
+        make = partial(make_types, self, declared, show_names=show_names)
+        part = derived(self.folder, "parts", depends_on, make)
+        manifest = dataclasses.replace(
+            self.manifest,
+            type_names=declared,
+            fingerprint=part.values["fingerprint"],
+            record=record,
+            files=self.manifest.files | part.files,
+        )
+        return StoredGraph(self.folder, manifest, part.folder)
+
+    def keep_relations(self, mask: npt.NDArray[np.bool_], *, record: GraphRecord) -> "StoredGraph":
+        """Return the same entities with the relations in a mask, (m,) bool, written beside the store."""
+        digest = hashlib.sha256(np.ascontiguousarray(mask).data).hexdigest()
+        depends_on = {"build_hash": self.build_hash, "relations": digest}
+        part = derived(self.folder, "parts", depends_on, partial(make_relations, self, mask))
+        manifest = dataclasses.replace(
+            self.manifest,
+            num_relations=part.values["num_relations"],
+            fingerprint=part.values["fingerprint"],
+            record=record,
+            files=self.manifest.files | part.files,
+        )
+        return StoredGraph(self.folder, manifest, part.folder)
+
+    def select_entities(self, mask: npt.NDArray[np.bool_]) -> "StoredGraph":
+        """Return the entities in a mask and the relations among them, written as a store of its own.
+
+        Args:
+            mask: (n,) bool.
+
+        Returns:
+            A graph whose record counts the relations that lost an endpoint as "relations_across_parts".
+        """
+        if mask.dtype != np.bool_ or mask.shape != (self.num_entities,):
+            raise GraphError(f"`mask` must be {self.num_entities} booleans, got {mask.shape}.")
+        if not mask.any():
+            raise GraphError("`mask` must select at least one entity, got none.")
+        digest = hashlib.sha256(np.ascontiguousarray(mask).data).hexdigest()
+        depends_on = {"build_hash": self.build_hash, "entities": digest}
+        part = derived(self.folder, "parts", depends_on, partial(make_entities, self, mask))
+        manifest = dataclasses.replace(
+            self.manifest,
+            num_entities=int(np.count_nonzero(mask)),
+            num_relations=part.values["num_relations"],
+            fingerprint="",
+            record=self.record.with_drops({"relations_across_parts": part.values["num_cut"]}),
+            files=part.files,
+        )
+        return StoredGraph(part.folder, content_fingerprint(part.folder, manifest))
+
     def _array_file(self, name: str) -> npt.NDArray[Any]:
         """Map an array after checking its blocks."""
         self._checkers[name].check_all()
-        return map_array(self.folder / name)
+        return map_array(self._checkers[name].path)
 
     def _array(self, name: str) -> Any:
         """Return a whole column, mapped, in chunks."""
@@ -285,28 +369,6 @@ class StoredGraph(EntityGraph):
                 f"`indices` must lie in 0..{self.num_entities - 1}, got {rows.min()}..{rows.max()}."
             )
         return self._columns.take(name, rows)
-
-
-def write_selection(
-    graph: StoredGraph, mask: npt.NDArray[np.bool_], folder: Path, progress: Progress
-) -> None:
-    """Write the relations in a mask, (m,) bool, and their types, in their order."""
-    pairs = GrowingArray(folder / RELATIONS, np.int64, columns=2)
-    types = None if graph.relation_types is None else GrowingArray(folder / TYPES, np.int32)
-    kept = 0
-    with progress.phase("writing relations", graph.num_relations, "relations") as advance:
-        for start, stop in row_chunks(graph.num_relations, _CHUNK):
-            rows = start + np.flatnonzero(mask[start:stop])
-            pairs.grow(kept + len(rows))
-            pairs.rows[kept : kept + len(rows)] = graph.relations[rows]
-            if types is not None and graph.relation_types is not None:
-                types.grow(kept + len(rows))
-                types.rows[kept : kept + len(rows)] = graph.relation_types[rows]
-            kept += len(rows)
-            advance(stop - start)
-    pairs.close(kept)
-    if types is not None:
-        types.close(kept)
 
 
 def content_fingerprint(folder: Path, manifest: Manifest) -> Manifest:
