@@ -103,6 +103,7 @@ class HeadEncoder(TextEncoder):
         *,
         pool: Any = None,
         keep_states: bool = False,
+        tokenize: str | None = None,
     ) -> FeatureTable:
         """Return what the frozen model says of every text, computed once and always kept.
 
@@ -110,8 +111,9 @@ class HeadEncoder(TextEncoder):
             graph: Graph of texts.
             pool: Public pool: another graph or a list of texts.
             keep_states: Without effect: the outputs of the whole frozen model are kept.
+            tokenize: Without effect: all texts are tokenized ahead.
         """
-        tokens = super().table(graph, pool=pool)
+        tokens = super().table(graph, pool=pool, tokenize="ahead")
         return FeatureTable(features=self._tabulate(super()._embed_tokens, tokens))
 
     def rows(self, table: Any, indices: Any) -> dict[str, Tensor]:

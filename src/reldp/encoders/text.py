@@ -223,16 +223,18 @@ class TextEncoder(Encoder):
         *,
         pool: Any = None,
         keep_states: bool = False,
+        tokenize: str | None = None,
     ) -> Any:
         """Return the token table of the graph's texts, then of a public pool.
 
         Args:
             graph: Graph of texts.
             pool: Public pool: another graph or a list of texts.
-            keep_states: Whether to run the frozen lower layers here, once, and keep their outputs:
-                4 bytes times tokens times hidden size. Without effect if all layers are trained.
+            keep_states: Whether to run the frozen lower layers here and keep their outputs: 4 bytes
+                times tokens times hidden size. Without effect if all layers are trained.
+            tokenize: For a store: ``"ahead"``, into files beside it, or ``"on the fly"`` (default: by size).
         """
-        table = self._tokenize_graph(graph)
+        table = self._tokenize_graph(graph, how="ahead" if keep_states else tokenize)
         if pool is not None:
             is_texts = isinstance(pool, Sequence) and not isinstance(pool, str)
             table = table.join(self.tokenize(pool) if is_texts else self._tokenize_graph(pool))
@@ -393,8 +395,6 @@ class TextEncoder(Encoder):
         pairs = zip(self._text.dense, self._text.activations, strict=True)
         return [DenseLayer(linear=cast(nn.Linear, a), activation=b) for a, b in pairs]
 
-    def _tokenize_graph(
-        self, graph: "EntityGraph | CappedGraph", indices: Any = None
-    ) -> TokenTable:
+    def _tokenize_graph(self, graph: Any, indices: Any = None, how: str | None = "ahead") -> Any:
         """Return the token table of a graph's texts, or of those at `indices`."""
-        return graph_tokens(self.tokenizer, graph, indices, self.max_length)
+        return graph_tokens(self.tokenizer, graph, indices, self.max_length, how)

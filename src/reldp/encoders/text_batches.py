@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from reldp.encoders.encoder import entities_of
+from reldp.encoders.lazy_tokens import JoinedTokens, LazyTokens
 from reldp.encoders.token_rows import TokenRows
 from reldp.encoders.tokens import (
     RowTable,
@@ -46,8 +47,12 @@ _Places = npt.NDArray[np.int64]
 
 
 def graph_tokens(
-    tokenizer: Any, graph: "EntityGraph | CappedGraph", indices: Any, max_length: int
-) -> TokenTable:
+    tokenizer: Any,
+    graph: "EntityGraph | CappedGraph",
+    indices: Any,
+    max_length: int,
+    tokenize_texts: str | None = "ahead",
+) -> Any:
     """Return the token table of a graph's texts, or of the entities at some indices.
 
     Args:
@@ -55,6 +60,8 @@ def graph_tokens(
         graph: Graph of texts.
         indices: Entities, in the order of the table; None for all.
         max_length: Longer texts are cut.
+        tokenize_texts: When the texts of a store are tokenized: "ahead", "on the fly", or None for
+            what its size suggests.
 
     Raises:
         EncoderError: The graph has no texts, or an index is outside of it.
@@ -69,6 +76,10 @@ def graph_tokens(
     batches = (entities.text(chosen[part]) for part in _slices(len(chosen)))
     if indices is not None:
         return tokenize(tokenizer, batches, max_length)
+    if hasattr(entities, "build_hash"):
+        from reldp.encoders.stored_tokens import store_tokens
+
+        return store_tokens(tokenizer, entities, max_length, tokenize_texts)
     return shared_table(entities.fingerprint, tokenizer, batches, max_length)
 
 
@@ -146,15 +157,14 @@ def random_tokens(
 
 def text_rows(table: Any, max_length: int) -> TokenRows:
     """Return the lengths of texts in a table of tokens or of states; a table of vectors has none."""
-    if not isinstance(table, RowTable):
+    if not isinstance(table, RowTable | LazyTokens | JoinedTokens):
         return TokenRows.without_tokens(len(table))
-    if isinstance(table, TokenTable):
+    if isinstance(table, TokenTable | LazyTokens | JoinedTokens):
         padding = {"input_ids": table.pad_id, "attention_mask": 0}
     else:
         padding = {"hidden": 0, "attention_mask": 0}
-    return TokenRows(
-        lengths=table.lengths, max_length=max_length, padding=padding, mask="attention_mask"
-    )
+    lengths: Any = table.lengths
+    return TokenRows(lengths=lengths, max_length=max_length, padding=padding, mask="attention_mask")
 
 
 def _slices(count: int) -> Iterator[slice]:

@@ -26,7 +26,16 @@ import numpy.typing as npt
 
 from reldp.errors import EncoderError
 
-__all__ = ["RowTable", "TokenTable", "shared_table", "tokenize"]
+__all__ = [
+    "RowTable",
+    "TokenTable",
+    "checked_indices",
+    "padded_rows",
+    "shared_table",
+    "tokenize",
+    "tokenize_batch",
+    "tokenizer_rules",
+]
 
 # Tables in use, by graph, rules of the tokenizer and length.
 _TABLES: "WeakValueDictionary[tuple[str, str, str, int], TokenTable]" = WeakValueDictionary()
@@ -92,6 +101,12 @@ class TokenTable(RowTable):
         ids = np.where(mask, self.ids[places], self.pad_id) if mask.size else places
         return ids.astype(np.int64), mask.astype(np.int64)
 
+    def content_hash(self) -> str:
+        """Return the SHA-256 of all token ids."""
+        digest = hashlib.sha256(np.ascontiguousarray(self.offsets, "<i8").data)
+        digest.update(np.ascontiguousarray(self.ids, "<i4").data)
+        return digest.hexdigest()
+
     def join(self, other: "TokenTable") -> "TokenTable":
         """Return this table with the texts of the other after it: a public pool after the graph."""
         if other.pad_id != self.pad_id:
@@ -117,7 +132,7 @@ def tokenize(tokenizer: Any, batches: Iterable[Sequence[str]], max_length: int) 
     ids: list[npt.NDArray[np.int32]] = []
     lengths: list[int] = []
     for texts in batches:
-        rows = _tokenize_batch(tokenizer, texts, len(lengths), max_length)
+        rows = tokenize_batch(tokenizer, texts, len(lengths), max_length)
         lengths += map(len, rows)
         ids.append(np.fromiter(chain.from_iterable(rows), dtype=np.int32))
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
@@ -141,17 +156,34 @@ def shared_table(
     """
     if not tokenizer.is_fast:  # its rules cannot be read
         return tokenize(tokenizer, batches, max_length)
-    rules = json.loads(tokenizer.backend_tokenizer.to_str())
-    # Every call sets these anew, from the length and from the side, which repr tells.
-    tokenizer_rules = {
-        name: value for name, value in rules.items() if name not in ("truncation", "padding")
-    }
-    digest = hashlib.sha256(json.dumps(tokenizer_rules).encode()).hexdigest()
-    key = (fingerprint, digest, repr(tokenizer), max_length)
+    key = (fingerprint, *tokenizer_rules(tokenizer), max_length)
     table = _TABLES.get(key)
     if table is None:
         table = _TABLES[key] = tokenize(tokenizer, batches, max_length)
     return table
+
+
+def tokenizer_rules(tokenizer: Any) -> tuple[str, str]:
+    """Return what a tokenizer does to a text: a hash of its rules, and its settings in words."""
+    if not tokenizer.is_fast:
+        rules = {"vocabulary": sorted(tokenizer.get_vocab().items())}
+    else:
+        rules = json.loads(tokenizer.backend_tokenizer.to_str())
+        # Every call sets these anew, from the length and from the side, which repr tells.
+        rules = {k: value for k, value in rules.items() if k not in ("truncation", "padding")}
+    return hashlib.sha256(json.dumps(rules).encode()).hexdigest(), repr(tokenizer)
+
+
+def padded_rows(
+    rows: Sequence[npt.NDArray[np.integer[Any]]], pad_id: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return token ids and attention mask, both (rows, longest), of rows of different lengths."""
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
+    ids = np.full(mask.shape, pad_id, dtype=np.int64)
+    if mask.size:
+        ids[mask] = np.concatenate(rows)
+    return ids, mask.astype(np.int64)
 
 
 def checked_indices(indices: _Indices, count: int) -> npt.NDArray[np.int64]:
@@ -166,10 +198,10 @@ def checked_indices(indices: _Indices, count: int) -> npt.NDArray[np.int64]:
     return chosen
 
 
-def _tokenize_batch(
+def tokenize_batch(
     tokenizer: Any, texts: Sequence[Any], first: int, max_length: int
 ) -> list[list[int]]:
-    """Token ids of one batch; a text without a single token becomes one neutral token."""
+    """Return the token ids of one batch; a text without a single token becomes one neutral token."""
     for position, text in enumerate(texts):
         if not isinstance(text, str):
             kind = type(text).__name__

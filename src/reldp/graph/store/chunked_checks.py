@@ -1,4 +1,4 @@
-"""The list of what is wrong with a table, for tables that are checked some rows at a time.
+r"""The list of what is wrong with a table, for tables that are checked some rows at a time.
 
 The same checks in the same order for every chunk give the same error as one check of all rows: counts are
 added up, the first offenders are those of the first chunks that have some, and problems stand in the order
@@ -9,7 +9,7 @@ Public: `ChunkedChecklist`, `LazyColumn`.
 >>> import numpy as np, pyarrow as pa, tempfile, pathlib
 >>> from reldp.graph.store.source_files import find_files
 >>> with tempfile.TemporaryDirectory() as folder:
-...     _ = (pathlib.Path(folder) / "entities.csv").write_text("id,text\\na,x\\na,y\\n")
+...     _ = (pathlib.Path(folder) / "entities.csv").write_text("id,text\na,x\na,y\n")
 ...     files = find_files(folder, "entities")
 ...     checks = ChunkedChecklist(files, frozenset(), np.ones(2, dtype=bool))
 ...     checks.begin(1, pa.table({"id": ["a"]}))

@@ -4,7 +4,7 @@ Each is a folder below the store, named by a hash of what it depends on, with a 
 store's build hash: a store that is built again does not meet what was derived from the old one. Where the store's
 folder cannot be written to, it goes to a temporary folder that ends with the process.
 
-Public inside the package: `Derived`, `derived`.
+Public inside the package: `Derived`, `derived`, `is_derived`.
 """
 
 import atexit
@@ -29,7 +29,7 @@ from reldp.runs.durable import disk_errors, sync_folder, write_durably
 from reldp.runs.plain_files import read_plain
 from reldp.runs.strict_json import parse_json
 
-__all__ = ["Derived", "derived"]
+__all__ = ["Derived", "derived", "is_derived"]
 
 _MANIFEST = "derived.json"
 _LARGEST = 10**9  # bytes
@@ -88,6 +88,14 @@ def derived(
             return _made(place, text, make)
     except RunError as error:
         raise GraphError(str(error)) from error
+
+
+def is_derived(store: Path, kind: str, depends_on: Mapping[str, Any]) -> bool:
+    """Return whether something is kept for these settings."""
+    text = json.dumps(depends_on, sort_keys=True)
+    name = hashlib.sha256(text.encode()).hexdigest()[:24]
+    bases = (store, *_temporary(store, existing=True))
+    return any(_open(base / kind / name, text) is not None for base in bases)
 
 
 def _made(place: Path, text: str, make: Callable[[Path], dict[str, Any]]) -> Derived:

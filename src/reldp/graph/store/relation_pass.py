@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from reldp.graph.columns import id_column, is_text
 from reldp.graph.disclosure import guarded
-from reldp.graph.relation_types import recoded
 from reldp.graph.relation_validation import (
     check_endpoints,
     check_relation_columns,
@@ -26,7 +25,6 @@ from reldp.graph.relation_validation import (
     check_self_relations,
     common_type,
     drop_with_entities,
-    names_in_use,
     repeated_rows,
     repeats,
     types_of_rows,

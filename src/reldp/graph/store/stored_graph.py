@@ -9,6 +9,7 @@ Public inside the package: `StoredGraph`, `content_fingerprint`.
 
 import dataclasses
 import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -168,6 +169,12 @@ class StoredGraph(EntityGraph):
     def build_hash(self) -> str:
         """sha256 over the store's manifest, and through it over all files; sensitive."""
         return self.manifest.build_hash
+
+    @property
+    def text_hash(self) -> str:
+        """sha256 over the hashes of the entities' columns, the same for all parts by relation; sensitive."""
+        blocks = json.dumps(self.manifest.files[ENTITIES].to_json())
+        return hashlib.sha256(blocks.encode()).hexdigest()
 
     def id_batches(self) -> Iterator[Any]:
         """Yield all ids in order, as Arrow arrays."""
