@@ -115,6 +115,7 @@ class Memory:
             self.peak = max(self.peak, anonymous())
 
     def finish(self) -> float:
+        """Stop, and return the most that was seen, in GB."""
         self._stop.set()
         self._thread.join()
         return round(max(self.peak, anonymous()) / 1e9, 3)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reldp.graph import EntityGraph, bundled, capping
+from reldp.graph import EntityGraph, bundled, greedy
 from reldp.graph.capping import degrees, kept_relations
 from reldp.graph.keyed_hash import entity_digests, relation_hashes
 
@@ -51,7 +51,7 @@ def test_the_result_is_that_of_the_sequential_greedy(
 ) -> None:
     num, relations, protected = graph
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(capping, "_BLOCK", block)
+        patch.setattr(greedy, "_BLOCK", block)
         kept = kept_relations(names(num), relations, protected, max_degree, seed)
     assert np.array_equal(kept, plain_greedy(names(num), relations, protected, max_degree, seed))
 

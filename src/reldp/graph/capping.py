@@ -6,8 +6,8 @@ whatever else is in the graph and in whatever order rows come, and the result is
 relation could be put back. Unprotected entities always have room. Where entities have owners, it is
 owners that have room, and a relation between two entities of one owner takes one place.
 
-The loop below *is* the sequential greedy algorithm. It is fast because numpy removes beforehand the
-relations that no cap can touch, and block by block those with an endpoint that is already full.
+`Greedy` *is* the sequential greedy algorithm. It is fast because numpy removes beforehand the relations
+that no cap can touch, and decides block by block on those whose order does not matter.
 
 Public: `kept_relations`, `degrees`, `unit_degrees`, `read_only`. See theory.md 2.2.
 
@@ -22,12 +22,12 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from reldp.graph.greedy import Greedy, room_of
 from reldp.graph.keyed_hash import entity_digests, priority_order
 
 __all__ = ["degrees", "kept_relations", "read_only", "unit_degrees"]
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
-_BLOCK = 1 << 17  # relations per block: bounds the Python integers alive at once
 
 
 def degrees(relations: npt.NDArray[np.int64], num_entities: int) -> npt.NDArray[np.int64]:
@@ -108,10 +108,10 @@ def kept_relations(
     kinds = None if types is None else _type_digests(type_names, types[contested], seed)
     order = priority_order(_digests_of(ids, pairs, seed), pairs, kinds)
     # A unit at or below the bound never runs out of room, so only the others are counted.
-    room = np.where(over, max_degree, np.iinfo(np.int64).max)
+    rows = contested[order]
+    ends = units[rows]
     mask = np.ones(len(relations), dtype=bool)
-    mask[contested] = False
-    mask[contested[order[_fill(units[contested][order], room)]]] = True
+    mask[rows[~Greedy(room_of(over, max_degree)).accept(ends[:, 0], ends[:, 1])]] = False
     return mask
 
 
@@ -137,27 +137,3 @@ def _type_digests(
 
     digests = entity_digests(pa.array(names, pa.string()), seed, "cap_degrees/types")
     return digests[:, types]
-
-
-def _fill(relations: npt.NDArray[np.int64], room: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-    """Return the rows of relations, in order of priority, whose endpoints both have room."""
-    left = room.tolist()
-    full = bytearray(len(left))
-    is_full = np.frombuffer(full, dtype=np.bool_)  # (n,) a view: sees what the loop writes
-    accepted_blocks: list[npt.NDArray[np.intp]] = [np.empty(0, dtype=np.intp)]
-    for start in range(0, len(relations), _BLOCK):
-        block = relations[start : start + _BLOCK]
-        block_rows = start + np.flatnonzero(~(is_full[block[:, 0]] | is_full[block[:, 1]]))
-        endpoints = relations[block_rows].T.tolist()
-        accepted = []
-        for row, one, other in zip(block_rows.tolist(), *endpoints, strict=True):
-            if full[one] or full[other]:
-                continue
-            accepted.append(row)
-            left[one] -= 1
-            full[one] = left[one] == 0
-            if one != other:
-                left[other] -= 1
-                full[other] = left[other] == 0
-        accepted_blocks.append(np.array(accepted, dtype=np.intp))
-    return np.concatenate(accepted_blocks)

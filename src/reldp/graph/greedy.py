@@ -5,7 +5,7 @@ a block, an endpoint with at least as much room as it has candidates never runs 
 endpoints is accepted in any order. Only the others are looked at one after the other, so the result is that of
 the sequential algorithm.
 
-Inside the package: `Greedy`, `UNLIMITED`.
+Inside the package: `Greedy`, `room_of`.
 
 >>> greedy = Greedy(np.array([2, 1, 1, 1], dtype=np.int32))
 >>> greedy.accept(np.array([0, 0, 0]), np.array([1, 2, 3])).tolist()
@@ -17,13 +17,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["UNLIMITED", "Greedy"]
+__all__ = ["Greedy", "room_of"]
 
-UNLIMITED = int(np.iinfo(np.int32).max)
-"""Room that never runs out: there are fewer relations."""
-
+UNLIMITED = int(np.iinfo(np.int32).max)  # room that never runs out: there are fewer relations
 _BLOCK = 1 << 17  # relations looked at together
 _Indices = npt.NDArray[np.integer[Any]]
+
+
+def room_of(over: npt.NDArray[np.bool_], max_degree: int) -> npt.NDArray[np.int32]:
+    """Return the room of every endpoint: the bound for those above it, and all for the others."""
+    return np.where(over, min(max_degree, UNLIMITED), UNLIMITED).astype(np.int32)
 
 
 class Greedy:

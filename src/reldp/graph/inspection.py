@@ -186,7 +186,7 @@ def _cap_previews(graph: EntityGraph, bounds: Sequence[int]) -> tuple[CapPreview
             max_degree=bound,
             num_relations=count.num_relations,
             share=count.num_relations / max(graph.num_relations, 1),
-            num_over=int(np.count_nonzero(graph.protected & (graph.degrees > bound))),
+            num_over=int(np.count_nonzero(graph.protected_owners & (graph.owner_degrees > bound))),
             num_left_alone=count.num_left_alone,
         )
         for bound, count in counts.items()

@@ -43,7 +43,7 @@ def test_reading_opens_the_store(graph, folder):
     assert store.ids.to_pylist() == graph.ids.to_pylist()
     assert list(store.text_batches(1000)) == list(graph.text_batches(1000))
     assert not store.relations.flags.writeable
-    with pytest.raises(GraphError, match="`indices` must lie in 0..13638, got"):
+    with pytest.raises(GraphError, match=r"`indices` must lie in 0\.\.13638, got"):
         store.text([13639])
 
 

@@ -63,8 +63,9 @@ class FileBlocks:
         """
         ends, hashes = values["ends"], values["sha256"]
         whole = all(type(end) is int for end in ends) and all(type(h) is str for h in hashes)
-        rising = all(one < other for one, other in pairwise([0, *ends]))
-        if not whole or not rising or not ends or len(ends) != len(hashes):
+        if not whole or not ends or len(ends) != len(hashes):
+            raise ValueError("blocks")
+        if not all(one < other for one, other in pairwise([0, *ends])):
             raise ValueError("blocks")
         return cls(ends=tuple(ends), sha256=tuple(hashes))
 

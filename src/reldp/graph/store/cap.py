@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from reldp.graph.counting import CapCount
-from reldp.graph.greedy import UNLIMITED, Greedy
+from reldp.graph.greedy import Greedy, room_of
 from reldp.graph.keyed_hash import entity_digests, priority_order, relation_hashes
 from reldp.graph.store.arrays import GrowingArray, row_chunks
 from reldp.graph.store.buckets import Buckets
@@ -91,7 +91,7 @@ def keep_mask(
         progress: Is told how far it is.
     """
     over = graph.protected & (graph.degrees > max_degree)
-    greedy = Greedy(np.where(over, max_degree, UNLIMITED).astype(np.int32))
+    greedy = Greedy(room_of(over, max_degree))
 
     def untouched(start: int, contested: _Mask) -> None:
         mask[start : start + len(contested)] = ~contested
@@ -112,10 +112,7 @@ def count_caps(
     """Return what each of several caps keeps, from one pass over the sorted relations."""
     protected, num_entities = graph.protected, graph.num_entities
     overs = {bound: protected & (graph.degrees > bound) for bound in bounds}
-    greedies = {
-        bound: Greedy(np.where(over, bound, UNLIMITED).astype(np.int32))
-        for bound, over in overs.items()
-    }
+    greedies = {bound: Greedy(room_of(over, bound)) for bound, over in overs.items()}
     kept = dict.fromkeys(bounds, 0)
     touched = {bound: np.zeros(num_entities, dtype=bool) for bound in bounds}
     widest = overs[min(bounds)]

@@ -1,0 +1,47 @@
+"""Arrays in files."""
+
+import errno
+import os
+
+import numpy as np
+import pytest
+
+from reldp.graph.store.arrays import GrowingArray, map_array, row_chunks
+
+
+def test_rows_survive_growing_and_the_file_is_what_numpy_writes(tmp_path):
+    array = GrowingArray(tmp_path / "a.npy", np.int64, columns=2)
+    array.grow(10)
+    array.rows[3] = [7, 8]
+    array.grow(3_000_000)
+    array.rows[2_999_999] = [1, 2]
+    assert array.rows[3].tolist() == [7, 8]
+    array.close(5)
+    np.save(tmp_path / "b.npy", np.array([[0, 0], [0, 0], [0, 0], [7, 8], [0, 0]]))
+    assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes()
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_a_column_of_any_length_is_mapped_read_only(tmp_path, count):
+    array = GrowingArray(tmp_path / "a.npy", np.float32)
+    array.grow(4)
+    array.rows[:4] = 2.5
+    array.close(count)
+    mapped = map_array(tmp_path / "a.npy")
+    assert mapped.tolist() == [2.5] * count
+    assert not mapped.flags.writeable
+
+
+def test_a_full_disk_is_an_error_before_anything_is_written(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    array = GrowingArray(tmp_path / "a.npy", np.int64)
+    with pytest.raises(OSError, match="No space"):
+        array.grow(1)
+
+
+def test_chunks_cover_all_rows():
+    assert list(row_chunks(7, 3)) == [(0, 3), (3, 6), (6, 7)]
+    assert list(row_chunks(0, 3)) == []

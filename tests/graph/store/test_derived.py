@@ -1,0 +1,65 @@
+"""What is computed from a store is kept beside it, whole or not at all."""
+
+import errno
+import os
+
+import numpy as np
+import pytest
+
+from reldp.errors import GraphError
+from reldp.graph.store import derived as module
+from reldp.graph.store.derived import derived, is_derived
+
+ON = {"build_hash": "x", "number": 3}
+
+
+def make(folder):
+    (folder / "scratch" / "temporary").write_text("")
+    np.save(folder / "numbers.npy", np.arange(4))
+    return {"sum": 6}
+
+
+def refuse(folder):
+    raise AssertionError("made again")
+
+
+def test_it_is_made_once_for_the_same_settings(tmp_path):
+    assert not is_derived(tmp_path, "kind", ON)
+    one = derived(tmp_path, "kind", ON, make)
+    assert one.values == {"sum": 6}
+    assert one.array("numbers.npy").tolist() == [0, 1, 2, 3]
+    assert is_derived(tmp_path, "kind", ON)
+    assert derived(tmp_path, "kind", ON, refuse) == one
+    assert not is_derived(tmp_path, "kind", ON | {"number": 4})
+    assert sorted(p.name for p in one.folder.iterdir()) == ["derived.json", "numbers.npy"]
+    assert len(list((tmp_path / "kind").iterdir())) == 1
+
+
+def test_a_failure_leaves_nothing(tmp_path):
+    def full(folder):
+        make(folder)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(GraphError, match="the disk is full"):
+        derived(tmp_path, "kind", ON, full)
+    assert list((tmp_path / "kind").iterdir()) == []
+
+
+def test_damage_is_found(tmp_path):
+    one = derived(tmp_path, "kind", ON, make)
+    path = one.folder / "numbers.npy"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(GraphError, match=r"numbers\.npy must be as it was built"):
+        derived(tmp_path, "kind", ON, refuse).array("numbers.npy")
+    (one.folder / "derived.json").write_text("{")
+    assert derived(tmp_path, "kind", ON, make).array("numbers.npy").sum() == 6
+
+
+def test_a_store_that_cannot_be_written_to_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    one = derived(tmp_path, "kind", ON, make)
+    assert list(tmp_path.iterdir()) == []
+    assert derived(tmp_path, "kind", ON, refuse) == one
+    assert module._temporary_folder(tmp_path) in one.folder.parents
