@@ -28,7 +28,14 @@ import numpy.typing as npt
 
 from reldp.errors import GraphError
 
-__all__ = ["entity_digests", "priority_order", "relation_hashes", "seed_words", "unit_interval"]
+__all__ = [
+    "entity_digests",
+    "priority_order",
+    "relation_hashes",
+    "relation_words",
+    "seed_words",
+    "unit_interval",
+]
 
 _SLICE = 1 << 16  # ids hashed at a time: bounds the Python objects alive at once
 
@@ -74,7 +81,7 @@ def relation_hashes(
         (m,) uint64.
     """
     state = np.zeros(len(relations), dtype=np.uint64)
-    for word in _words(digests, relations, types):
+    for word in relation_words(digests, relations, types):
         state = _mix(state ^ word)
     return state
 
@@ -93,7 +100,7 @@ def priority_order(
     order = np.argsort(hashes)
     ordered = hashes[order]
     if bool(np.any(ordered[1:] == ordered[:-1])):
-        order = np.lexsort((*_words(digests, relations, types), hashes))
+        order = np.lexsort((*relation_words(digests, relations, types), hashes))
     return order
 
 
@@ -107,12 +114,12 @@ def unit_interval(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
     return (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def _words(
+def relation_words(
     digests: npt.NDArray[np.uint64],
     relations: npt.NDArray[np.int64],
-    types: npt.NDArray[np.uint64] | None,
+    types: npt.NDArray[np.uint64] | None = None,
 ) -> tuple[npt.NDArray[np.uint64], ...]:
-    """Words per relation, (m,) each: without a type the order of the endpoints does not matter."""
+    """Return words per relation, (m,) each: without a type the order of the endpoints does not matter."""
     one, other = relations[:, 0], relations[:, 1]
     head, tail = digests
     if types is not None:

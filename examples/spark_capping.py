@@ -1,0 +1,122 @@
+"""Cap degrees on a Spark cluster: the relations that `cap_degrees` keeps, for graphs that no one machine can sort.
+
+The greedy choice takes relations in the order of a keyed hash and keeps one while both endpoints have room. Rounds give
+the same result: among the relations that are still open, keep every one whose rank is below the room at both
+endpoints, because even if all relations before it were kept, it would fit; drop those with a full endpoint;
+repeat until nothing is open. The relation of highest priority is decided in every round, and few rounds are enough.
+
+    spark-submit examples/spark_capping.py s3://shop/graph s3://shop/capped --max-degree 5 --seed 0
+
+Then `reldp prepare store` turns the output into a store, whose record says that it was capped (docs/large-graphs.md).
+"""
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from reldp.graph.keyed_hash import entity_digests, relation_hashes, relation_words
+
+ORDER = ["priority", "tie_2", "tie_1", "tie_0"]  # equal hashes are ordered as in memory
+SIGN = np.uint64(
+    1 << 63
+)  # Spark has no unsigned numbers: with this bit turned, the order is the same
+
+
+def signed(words: Any) -> Any:
+    """Return unsigned words as signed ones in the same order."""
+    return pa.array((words ^ SIGN).view(np.int64))
+
+
+def with_priorities(batches: Iterator[Any], seed: int) -> Iterator[Any]:
+    """Add the keyed hash of every relation; runs on the workers, on Arrow batches."""
+    for batch in batches:
+        count = batch.num_rows
+        ids = pa.concat_arrays([batch.column("source"), batch.column("target")])
+        digests = entity_digests(ids, seed, "cap_degrees")
+        pairs = np.stack([np.arange(count), np.arange(count, 2 * count)], axis=1)
+        hashes = relation_hashes(digests, pairs)
+        words = relation_words(digests, pairs)
+        columns = [*batch.columns, signed(hashes), *(signed(word) for word in words)]
+        yield pa.RecordBatch.from_arrays(
+            columns, [*batch.schema.names, "priority", "tie_0", "tie_1", "tie_2"]
+        )
+
+
+def cap(relations: Any, max_degree: int, seed: int, unprotected: Any = None) -> Any:
+    """Return the relations that stay, and how many rounds it took.
+
+    Args:
+        relations: DataFrame with text columns `source` and `target`, each pair once.
+        max_degree: The bound.
+        seed: Key of the hash.
+        unprotected: DataFrame with a column `id`: entities without a bound.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    schema = "source string, target string, priority long, tie_0 long, tie_1 long, tie_2 long"
+    still_open = relations.select("source", "target").mapInArrow(
+        lambda batches: with_priorities(batches, seed), schema
+    )
+    still_open = still_open.localCheckpoint()
+    kept, rounds = None, 0
+    while not still_open.isEmpty():
+        rounds += 1
+        used = None if kept is None else _ends(kept).groupBy("end").agg(F.count("*").alias("used"))
+        ends = _ends(still_open).withColumn(
+            "rank", F.row_number().over(Window.partitionBy("end").orderBy(*ORDER))
+        )
+        if used is None:
+            ends = ends.withColumn("used", F.lit(0))
+        else:
+            ends = ends.join(used, "end", "left").fillna(0, "used")
+        if unprotected is not None:
+            free = unprotected.select(F.col("id").alias("end"), F.lit(True).alias("free"))
+            ends = ends.join(free, "end", "left")
+            ends = ends.withColumn("used", F.when(F.col("free"), -(2**62)).otherwise(F.col("used")))
+        key = ["source", "target", *ORDER]
+        room = F.lit(max_degree) - F.col("used")
+        judged = ends.groupBy(*key).agg(
+            F.min(F.col("rank") <= room).alias("fits"), F.min(room > 0).alias("has_room")
+        )
+        judged = judged.localCheckpoint()
+        chosen = judged.where("fits").select(*key)
+        kept = chosen if kept is None else kept.unionByName(chosen)
+        kept = kept.localCheckpoint()
+        still_open = judged.where("NOT fits AND has_room").select(*key).localCheckpoint()
+    result = relations.select("source", "target").limit(0) if kept is None else kept
+    return result.select("source", "target"), rounds
+
+
+def _ends(relations: Any) -> Any:
+    """Return every relation twice, once for each endpoint."""
+    from pyspark.sql import functions as F
+
+    both = F.explode(F.array("source", "target")).alias("end")
+    return relations.select("*", both)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("source", help="Folder with relations/ in Parquet (source, target).")
+    parser.add_argument("output", help="Folder for relations/ of the capped graph and its record.")
+    parser.add_argument("--max-degree", type=int, required=True)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.appName("reldp capping").getOrCreate()
+    relations = spark.read.parquet(f"{options.source}/relations")
+    kept, rounds = cap(relations, options.max_degree, options.seed)
+    kept.write.parquet(f"{options.output}/relations")
+    record = json.dumps({"source": "", "capped_at": options.max_degree})
+    spark.createDataFrame([(record,)], ["value"]).coalesce(1).write.text(f"{options.output}/record")
+    print(f"kept {kept.count():,} relations in {rounds} rounds")
+
+
+if __name__ == "__main__":
+    main()
