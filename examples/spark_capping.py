@@ -13,6 +13,7 @@ Then `reldp prepare store` turns the output into a store, whose record says that
 import argparse
 import json
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -26,24 +27,20 @@ SIGN = np.uint64(
 )  # Spark has no unsigned numbers: with this bit turned, the order is the same
 
 
-def signed(words: Any) -> Any:
+def signed(words: Any) -> list[int]:
     """Return unsigned words as signed ones in the same order."""
-    return pa.array((words ^ SIGN).view(np.int64))
+    return (words ^ SIGN).view(np.int64).tolist()
 
 
-def with_priorities(batches: Iterator[Any], seed: int) -> Iterator[Any]:
-    """Add the keyed hash of every relation; runs on the workers, on Arrow batches."""
-    for batch in batches:
-        count = batch.num_rows
-        ids = pa.concat_arrays([batch.column("source"), batch.column("target")])
-        digests = entity_digests(ids, seed, "cap_degrees")
+def with_priorities(rows: Iterator[Any], seed: int) -> Iterator[tuple[Any, ...]]:
+    """Yield source, target and the keyed hash of every relation; runs on the workers."""
+    while part := list(islice(rows, 10_000)):
+        sources, targets = [row[0] for row in part], [row[1] for row in part]
+        digests = entity_digests(pa.array(sources + targets, pa.string()), seed, "cap_degrees")
+        count = len(part)
         pairs = np.stack([np.arange(count), np.arange(count, 2 * count)], axis=1)
-        hashes = relation_hashes(digests, pairs)
-        words = relation_words(digests, pairs)
-        columns = [*batch.columns, signed(hashes), *(signed(word) for word in words)]
-        yield pa.RecordBatch.from_arrays(
-            columns, [*batch.schema.names, "priority", "tie_0", "tie_1", "tie_2"]
-        )
+        words = [relation_hashes(digests, pairs), *relation_words(digests, pairs)]
+        yield from zip(sources, targets, *map(signed, words), strict=True)
 
 
 def cap(relations: Any, max_degree: int, seed: int, unprotected: Any = None) -> Any:
@@ -59,10 +56,10 @@ def cap(relations: Any, max_degree: int, seed: int, unprotected: Any = None) -> 
     from pyspark.sql import functions as F
 
     schema = "source string, target string, priority long, tie_0 long, tie_1 long, tie_2 long"
-    still_open = relations.select("source", "target").mapInArrow(
-        lambda batches: with_priorities(batches, seed), schema
-    )
-    still_open = still_open.localCheckpoint()
+    pairs = relations.select("source", "target")
+    # Plain rows: Arrow, which would be faster, does not work in Spark 3.5 on Java 21.
+    hashed = pairs.rdd.mapPartitions(lambda rows: with_priorities(rows, seed))
+    still_open = hashed.toDF(schema).localCheckpoint()
     kept, rounds = None, 0
     while not still_open.isEmpty():
         rounds += 1

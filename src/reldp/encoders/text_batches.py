@@ -76,7 +76,9 @@ def graph_tokens(
     batches = (entities.text(chosen[part]) for part in _slices(len(chosen)))
     if indices is not None:
         return tokenize(tokenizer, batches, max_length)
-    if hasattr(entities, "build_hash"):
+    from reldp.graph.store.stored_graph import StoredGraph
+
+    if isinstance(entities, StoredGraph):
         from reldp.encoders.stored_tokens import store_tokens
 
         return store_tokens(tokenizer, entities, max_length, tokenize_texts)

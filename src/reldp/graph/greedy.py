@@ -73,7 +73,7 @@ class Greedy:
 
     def _one_by_one(self, rows: _Indices, ones: _Indices, others: _Indices) -> list[int]:
         """Return the rows that are accepted. Endpoints of safe relations have room for those too."""
-        left = memoryview(self._room)
+        left: Any = self._room.data  # a memory view: faster than the array, one number at a time
         chosen = []
         for row, one, other in zip(rows.tolist(), ones.tolist(), others.tolist(), strict=True):
             if left[one] and left[other]:

@@ -87,7 +87,7 @@ def _header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
     """Return the header of a `.npy` file, of the size that was left for it."""
     out = io.BytesIO()
     values = {"descr": dtype.str, "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(out, values)  # type: ignore[arg-type]
+    np.lib.format.write_array_header_1_0(out, values)
     header = out.getvalue()
     assert len(header) == _HEADER
     return header

@@ -114,9 +114,10 @@ def _build(
     show_ids: bool,
 ) -> None:
     """Write all files of a store and its manifest into a folder."""
-    options = {"drop": drop, "show_ids": show_ids, "scratch": scratch}
-    nodes = find_files(source, "entities", pattern=patterns[0], **options)
-    edges = find_files(source, "relations", pattern=patterns[1], **options)
+    nodes, edges = (
+        find_files(source, role, pattern=pattern, drop=drop, show_ids=show_ids, scratch=scratch)
+        for role, pattern in zip(("entities", "relations"), patterns, strict=True)
+    )
     record = read_record(source / "record.json", source.resolve().name)
     declared = record.relation_types
     if declared:

@@ -66,6 +66,8 @@ class StoredGraph(EntityGraph):
     folder: Path
     relation_folder: Path
     manifest: Manifest
+    _checkers: dict[str, BlockChecker]
+    _columns: ColumnFile
 
     def __init__(
         self, folder: Path, manifest: Manifest, relation_folder: Path | None = None
@@ -120,7 +122,7 @@ class StoredGraph(EntityGraph):
         return list(self.manifest.columns)
 
     @cached_property
-    def entities(self) -> Any:  # type: ignore[override]
+    def entities(self) -> Any:
         """Arrow table of all columns, mapped."""
         table = self._columns.table()
         if self.features is not None:
@@ -130,12 +132,12 @@ class StoredGraph(EntityGraph):
         return table.select(self.columns)
 
     @cached_property
-    def relations(self) -> npt.NDArray[np.int64]:  # type: ignore[override]
+    def relations(self) -> npt.NDArray[np.int64]:
         """(m, 2) int64, mapped and read-only."""
         return self._array_file(RELATIONS)
 
     @cached_property
-    def relation_types(self) -> npt.NDArray[np.int32] | None:  # type: ignore[override]
+    def relation_types(self) -> npt.NDArray[np.int32] | None:
         """(m,) int32, mapped and read-only; None without types."""
         return self._array_file(TYPES) if TYPES in self.manifest.files else None
 
@@ -161,7 +163,7 @@ class StoredGraph(EntityGraph):
         return read_only(np.concatenate(parts))
 
     @property
-    def fingerprint(self) -> str:  # type: ignore[override]
+    def fingerprint(self) -> str:
         """sha256 over the content, as of the same graph in memory; sensitive."""
         return self.manifest.fingerprint
 
