@@ -72,6 +72,24 @@ def test_the_code_of_the_page_about_graphs_runs(tmp_path, monkeypatch):
     assert set(names["parts"]) >= {"train", "test"}
 
 
+def test_the_code_of_the_page_about_large_graphs_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "entities.csv").write_text("id,text\na,x\nb,y\nc,z\n")
+    (tmp_path / "shop" / "relations.csv").write_text("source,target\na,b\nb,c\n")
+    first, second = python_blocks(DOCS / "large-graphs.md")
+    asked = []
+
+    class Encoder:
+        def table(self, graph, *, tokenize):
+            asked.append((graph.num_relations, tokenize))
+
+    names = {"__name__": "page", "encoder": Encoder()}
+    exec(compile(first + second, "large-graphs.md", "exec"), names)
+    assert asked == [(2, "ahead")]
+    assert names["graph"].folder.name == "shop-store"
+
+
 def test_the_code_about_tables_of_other_libraries_runs():
     text = (DOCS / "graphs.md").read_text()
     section = text.partition("## Tables and graphs of other libraries\n")[2].partition("\n## ")[0]
