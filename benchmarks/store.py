@@ -87,8 +87,8 @@ def write_source(folder: Path, num_entities: int, num_relations: int) -> None:
                 ranks = (rng.random((2, count)) ** (1 / (1 - EXPONENT)) * num_entities).astype(
                     np.int64
                 )
-                ends = [ids_of(rank * step % num_entities) for rank in ranks]
-                writer.write_table(pa.table({"source": ends[0], "target": ends[1]}))
+                endpoints = [ids_of(rank * step % num_entities) for rank in ranks]
+                writer.write_table(pa.table({"source": endpoints[0], "target": endpoints[1]}))
 
 
 def _writer(folder: Path, part: int, names: tuple[str, str]) -> Any:
@@ -246,10 +246,10 @@ def _pandas(source: Path) -> int:
     ids = pd.read_parquet(source / "entities", columns=["id"])["id"]
     index = pd.Series(np.arange(len(ids)), index=ids)
     pairs = pd.read_parquet(source / "relations")
-    ends = np.stack([index.reindex(pairs[c]).to_numpy() for c in ("source", "target")], axis=1)
+    endpoints = np.stack([index.reindex(pairs[c]).to_numpy() for c in ("source", "target")], axis=1)
     del pairs
-    ends.sort(axis=1)
-    table = pd.DataFrame(ends, columns=["one", "other"])
+    endpoints.sort(axis=1)
+    table = pd.DataFrame(endpoints, columns=["one", "other"])
     table = table[table.one != table.other].drop_duplicates()
     table = table.sample(frac=1, random_state=0)
     both = pd.Series(table.to_numpy().reshape(-1))  # row by row, in the order of the relations
@@ -274,10 +274,10 @@ def _polars(source: Path) -> int:
     both = pl.concat(
         [table.select("order", end="one"), table.select("order", end="other")]
     ).with_columns(rank=pl.col("order").rank("ordinal").over("end"))
-    kept = (
+    selected = (
         both.filter(pl.col("rank") <= MAX_DEGREE).group_by("order").len().filter(pl.col("len") == 2)
     )
-    return int(kept.select(pl.len()).collect(engine="streaming").item())
+    return int(selected.select(pl.len()).collect(engine="streaming").item())
 
 
 def _duckdb(source: Path) -> int:
@@ -327,7 +327,7 @@ def measured(phase: str, folder: Path, memory_limit: str | None) -> dict[str, An
 
 
 def run_fresh(phase: str, folder: Path, memory_limit: str | None, timeout: float) -> dict[str, Any]:
-    """Run a phase in a process of its own; one that ends badly is a result too."""
+    """Run a phase in a process of its own; one that endpoints badly is a result too."""
     command = [sys.executable, __file__, "--phase", phase, "--folder", str(folder)]
     command += ["--memory-limit", memory_limit] if memory_limit else []
     try:

@@ -60,36 +60,42 @@ def cap(relations: Any, max_degree: int, seed: int, unprotected: Any = None) -> 
     # Plain rows: Arrow, which would be faster, does not work in Spark 3.5 on Java 21.
     hashed = pairs.rdd.mapPartitions(lambda rows: with_priorities(rows, seed))
     still_open = hashed.toDF(schema).localCheckpoint()
-    kept, rounds = None, 0
+    selected, rounds = None, 0
     while not still_open.isEmpty():
         rounds += 1
-        used = None if kept is None else _ends(kept).groupBy("end").agg(F.count("*").alias("used"))
-        ends = _ends(still_open).withColumn(
+        used = (
+            None
+            if selected is None
+            else _endpoints(selected).groupBy("end").agg(F.count("*").alias("used"))
+        )
+        endpoints = _endpoints(still_open).withColumn(
             "rank", F.row_number().over(Window.partitionBy("end").orderBy(*ORDER))
         )
         if used is None:
-            ends = ends.withColumn("used", F.lit(0))
+            endpoints = endpoints.withColumn("used", F.lit(0))
         else:
-            ends = ends.join(used, "end", "left").fillna(0, "used")
+            endpoints = endpoints.join(used, "end", "left").fillna(0, "used")
         if unprotected is not None:
             free = unprotected.select(F.col("id").alias("end"), F.lit(True).alias("free"))
-            ends = ends.join(free, "end", "left")
-            ends = ends.withColumn("used", F.when(F.col("free"), -(2**62)).otherwise(F.col("used")))
+            endpoints = endpoints.join(free, "end", "left")
+            endpoints = endpoints.withColumn(
+                "used", F.when(F.col("free"), -(2**62)).otherwise(F.col("used"))
+            )
         key = ["source", "target", *ORDER]
         room = F.lit(max_degree) - F.col("used")
-        judged = ends.groupBy(*key).agg(
+        judged = endpoints.groupBy(*key).agg(
             F.min(F.col("rank") <= room).alias("fits"), F.min(room > 0).alias("has_room")
         )
         judged = judged.localCheckpoint()
         chosen = judged.where("fits").select(*key)
-        kept = chosen if kept is None else kept.unionByName(chosen)
-        kept = kept.localCheckpoint()
+        selected = chosen if selected is None else selected.unionByName(chosen)
+        selected = selected.localCheckpoint()
         still_open = judged.where("NOT fits AND has_room").select(*key).localCheckpoint()
-    result = relations.select("source", "target").limit(0) if kept is None else kept
+    result = relations.select("source", "target").limit(0) if selected is None else selected
     return result.select("source", "target"), rounds
 
 
-def _ends(relations: Any) -> Any:
+def _endpoints(relations: Any) -> Any:
     """Return every relation twice, once for each endpoint."""
     from pyspark.sql import functions as F
 
@@ -108,11 +114,11 @@ def main() -> None:
 
     spark = SparkSession.builder.appName("reldp capping").getOrCreate()
     relations = spark.read.parquet(f"{options.source}/relations")
-    kept, rounds = cap(relations, options.max_degree, options.seed)
-    kept.write.parquet(f"{options.output}/relations")
+    selected, rounds = cap(relations, options.max_degree, options.seed)
+    selected.write.parquet(f"{options.output}/relations")
     record = json.dumps({"source": "", "capped_at": options.max_degree})
     spark.createDataFrame([(record,)], ["value"]).coalesce(1).write.text(f"{options.output}/record")
-    print(f"kept {kept.count():,} relations in {rounds} rounds")
+    print(f"kept {selected.count():,} relations in {rounds} rounds")
 
 
 if __name__ == "__main__":

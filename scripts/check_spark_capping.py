@@ -35,8 +35,8 @@ def main(name: str = "wordnet-verbs") -> int:
         relations = spark.read.parquet(f"{folder}/r.parquet")
         some = spark.createDataFrame([(value,) for value in ids.to_pylist()[::7]], "id string")
         for max_degree, seed, unprotected in ((5, 0, None), (1, 7, None), (2, 3, some)):
-            kept, rounds = cap(relations, max_degree, seed, unprotected)
-            got = {(row.source, row.target) for row in kept.collect()}
+            selected, rounds = cap(relations, max_degree, seed, unprotected)
+            got = {(row.source, row.target) for row in selected.collect()}
             expected = expected_pairs(graph, max_degree, seed, unprotected is not None)
             agrees = got == expected
             wrong += not agrees

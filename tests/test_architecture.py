@@ -307,6 +307,7 @@ MEASURED = {
     "noise.py": {"noise"},
     "paper_figures.py": {"reporting"},
     "sampler.py": {"sampling"},
+    "store.py": {"graph"},
     "step_variants.py": {"gradients"},
 }
 

@@ -64,6 +64,6 @@ def test_a_wrong_setting_is_one_line_and_leaves_nothing(tmp_path, capsys, option
 
 def test_progress_has_a_rate_and_an_estimate():
     tick = Tick(phase="joining", done=50, total=200, unit="rows", seconds=2.0)
-    assert prepare_store._told(tick) == "50 rows, 25/s, 6 s left"
+    assert prepare_store._state_words(tick) == "50 rows, 25/s, 6 s left"
     tick = Tick(phase="joining", done=50, total=0, unit="rows", seconds=2.0)
-    assert prepare_store._told(tick) == "50 rows, 25/s"
+    assert prepare_store._state_words(tick) == "50 rows, 25/s"

@@ -41,7 +41,7 @@ def test_a_text_is_tokenized_once_while_it_is_kept(monkeypatch):
     table.lengths[np.array([[0, 3], [3, 0]])]
     table.rows([3, 0, 3])
     assert tokenizer.num_texts == 2
-    monkeypatch.setattr(module, "_MOST", 3)
+    monkeypatch.setattr(module, "_MAX_KNOWN", 3)
     table.rows([3, 4, 5])
     assert set(table._known) == {3, 4, 5}
 

@@ -125,7 +125,7 @@ def command(
 def shown_progress() -> Iterator["Callable[[Tick], None]"]:
     """Show phases with their rate and the time left, on a terminal only."""
     tasks: dict[str, TaskID] = {}
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"))
     console = Console(stderr=True)
     with Progress(
         *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal
@@ -133,15 +133,18 @@ def shown_progress() -> Iterator["Callable[[Tick], None]"]:
 
         def report(tick: "Tick") -> None:
             if tick.phase not in tasks:
-                tasks[tick.phase] = progress.add_task(tick.phase, total=None, told="")
+                tasks[tick.phase] = progress.add_task(tick.phase, total=None, state="")
             progress.update(
-                tasks[tick.phase], completed=tick.done, total=tick.total or None, told=_told(tick)
+                tasks[tick.phase],
+                completed=tick.done,
+                total=tick.total or None,
+                state=_state_words(tick),
             )
 
         yield report
 
 
-def _told(tick: "Tick") -> str:
+def _state_words(tick: "Tick") -> str:
     """Return how far a phase is, in words."""
     words = f"{tick.done:,} {tick.unit}, {tick.rate:,.0f}/s"
     left = tick.seconds_left

@@ -24,7 +24,7 @@ from reldp.encoders.tokens import TokenTable, checked_indices, padded_rows, toke
 
 __all__ = ["JoinedTokens", "LazyLengths", "LazyTokens"]
 
-_MOST = 1 << 18  # texts whose tokens are kept
+_MAX_KNOWN = 1 << 18  # texts whose tokens are kept
 _Rows = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
@@ -109,7 +109,7 @@ class LazyTokens(_RowsOnRequest):
             sorted({row for row in indices.tolist() if row not in self._known}), dtype=np.int64
         )
         if len(missing):
-            if len(self._known) + len(missing) > _MOST:
+            if len(self._known) + len(missing) > _MAX_KNOWN:
                 self._known = {
                     row: self._known[row] for row in indices.tolist() if row in self._known
                 }
@@ -140,10 +140,10 @@ class JoinedTokens(_RowsOnRequest):
     def token_lists(self, indices: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int32]]:
         """Return the token ids of some texts."""
         inside = indices < len(self._first)
-        found = iter(self._first.token_lists(indices[inside]))
+        first_lists = iter(self._first.token_lists(indices[inside]))
         table, start = self._second, len(self._first)
         return [
-            next(found)
+            next(first_lists)
             if is_first
             else table.ids[table.offsets[row - start] : table.offsets[row - start + 1]]
             for row, is_first in zip(indices.tolist(), inside.tolist(), strict=True)

@@ -104,10 +104,10 @@ def store_tokens(
         _write(folder, tokenizer, graph, max_length, processes, Progress(report))
         return {}
 
-    kept = derived(graph.folder, "tokens", depends_on, make)
+    files = derived(graph.folder, "tokens", depends_on, make)
     return StoredTokens(
-        ids=kept.array(_IDS),
-        offsets=kept.array(_OFFSETS),
+        ids=files.array(_IDS),
+        offsets=files.array(_OFFSETS),
         pad_id=int(tokenizer.pad_token_id),
         content_sha256=content,
         max_length=max_length,
@@ -131,8 +131,8 @@ def _write(
         for tokens, lengths in _tokenized(tokenizer, graph, max_length, processes):
             ids.grow(total + len(tokens))
             ids.rows[total : total + len(tokens)] = tokens
-            ends = total + np.cumsum(lengths)
-            offsets.rows[done + 1 : done + 1 + len(lengths)] = ends
+            stops = total + np.cumsum(lengths)
+            offsets.rows[done + 1 : done + 1 + len(lengths)] = stops
             total, done = total + len(tokens), done + len(lengths)
             advance(len(lengths))
     ids.close(total)

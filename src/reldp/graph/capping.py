@@ -109,9 +109,9 @@ def kept_relations(
     order = priority_order(_digests_of(ids, pairs, seed), pairs, kinds)
     # A unit at or below the bound never runs out of room, so only the others are counted.
     rows = contested[order]
-    ends = units[rows]
+    endpoints = units[rows]
     mask = np.ones(len(relations), dtype=bool)
-    mask[rows[~Greedy(room_of(over, max_degree)).accept(ends[:, 0], ends[:, 1])]] = False
+    mask[rows[~Greedy(room_of(over, max_degree)).accept(endpoints[:, 0], endpoints[:, 1])]] = False
     return mask
 
 

@@ -25,7 +25,7 @@ _Indices = npt.NDArray[np.integer[Any]]
 
 
 def room_of(over: npt.NDArray[np.bool_], max_degree: int) -> npt.NDArray[np.int32]:
-    """Return the room of every endpoint: the bound for those above it, and all for the others."""
+    """Return the room of every endpoint: the bound for those above it, and all for the right."""
     return np.where(over, min(max_degree, UNLIMITED), UNLIMITED).astype(np.int32)
 
 
@@ -40,25 +40,25 @@ class Greedy:
         self._room = room
         self._candidates = np.zeros(len(room), dtype=np.int32)
 
-    def accept(self, ones: _Indices, others: _Indices) -> npt.NDArray[np.bool_]:
+    def accept(self, left: _Indices, right: _Indices) -> npt.NDArray[np.bool_]:
         """Return which relations are accepted, the next ones in order of priority.
 
         Args:
-            ones: (relations,) one endpoint of each.
-            others: (relations,) the other endpoint; if it is the same one, it takes one place.
+            left: (relations,) one endpoint of each.
+            right: (relations,) the other endpoint; if it is the same one, it takes one place.
         """
-        accepted = np.zeros(len(ones), dtype=bool)
-        for start in range(0, len(ones), _BLOCK):
+        accepted = np.zeros(len(left), dtype=bool)
+        for start in range(0, len(left), _BLOCK):
             stop = start + _BLOCK
-            self._accept_block(ones[start:stop], others[start:stop], accepted[start:stop])
+            self._accept_block(left[start:stop], right[start:stop], accepted[start:stop])
         return accepted
 
     def _accept_block(
-        self, ones: _Indices, others: _Indices, accepted: npt.NDArray[np.bool_]
+        self, left: _Indices, right: _Indices, accepted: npt.NDArray[np.bool_]
     ) -> None:
         room, candidates = self._room, self._candidates
-        rows = np.flatnonzero((room[ones] > 0) & (room[others] > 0))
-        one, other = ones[rows], others[rows]
+        rows = np.flatnonzero((room[left] > 0) & (room[right] > 0))
+        one, other = left[rows], right[rows]
         np.add.at(candidates, one, 1)
         np.add.at(candidates, other, 1)
         safe = (candidates[one] <= room[one]) & (candidates[other] <= room[other])
@@ -66,19 +66,19 @@ class Greedy:
         candidates[other] = 0
         accepted[rows[safe]] = True
         rest = rows[~safe]
-        accepted[self._one_by_one(rest, ones[rest], others[rest])] = True
+        accepted[self._one_by_one(rest, left[rest], right[rest])] = True
         one, other = one[safe], other[safe]
         np.subtract.at(room, one, 1)
         np.subtract.at(room, other[one != other], 1)
 
-    def _one_by_one(self, rows: _Indices, ones: _Indices, others: _Indices) -> list[int]:
+    def _one_by_one(self, rows: _Indices, left: _Indices, right: _Indices) -> list[int]:
         """Return the rows that are accepted. Endpoints of safe relations have room for those too."""
-        left: Any = self._room.data  # a memory view: faster than the array, one number at a time
+        room: Any = self._room.data  # a memory view: faster than the array, one number at a time
         chosen = []
-        for row, one, other in zip(rows.tolist(), ones.tolist(), others.tolist(), strict=True):
-            if left[one] and left[other]:
+        for row, one, other in zip(rows.tolist(), left.tolist(), right.tolist(), strict=True):
+            if room[one] and room[other]:
                 chosen.append(row)
-                left[one] -= 1
+                room[one] -= 1
                 if one != other:
-                    left[other] -= 1
+                    room[other] -= 1
         return chosen

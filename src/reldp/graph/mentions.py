@@ -89,7 +89,7 @@ class MentionSearch:
         first_rows: Returns the first entity of each code.
     """
 
-    found: _Rows
+    matches: _Rows
     name_codes: _Rows
     wanted: npt.NDArray[np.bool_]
     num_names: int
@@ -107,7 +107,7 @@ def find_mentions(graph: EntityGraph, *, show_ids: bool = False) -> MentionSumma
     search: MentionSearch | None = graph.search_mentions()
     if search is None:
         search = _search(graph)
-    mentions = search.found
+    mentions = search.matches
     mentions = np.unique(
         mentions[mentions[:, 1] != search.name_codes[mentions[:, 0]]], axis=0
     )  # an entity may name itself
@@ -121,8 +121,8 @@ def find_mentions(graph: EntityGraph, *, show_ids: bool = False) -> MentionSumma
     shown: tuple[tuple[str, str], ...] = ()
     if show_ids and len(first):
         owners = graph.column("id", first[:, 0])
-        others = graph.column("id", search.first_rows(first[:, 1]))
-        shown = tuple((str(one), str(other)) for one, other in zip(owners, others, strict=True))
+        mentioned = graph.column("id", search.first_rows(first[:, 1]))
+        shown = tuple((str(one), str(other)) for one, other in zip(owners, mentioned, strict=True))
     return MentionSummary(
         num_texts=len(texts),
         num_ids=len(np.unique(mentions[:, 1])),
@@ -151,13 +151,13 @@ def _search(graph: EntityGraph) -> MentionSearch:
     names = encoded.dictionary
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     wanted = is_searched(names)
-    found = np.concatenate(
+    matches = np.concatenate(
         [np.empty((0, 2), np.int64), *_matches(graph, names.filter(pa.array(wanted)))]
     )
-    found[:, 1] = np.flatnonzero(wanted)[found[:, 1]]
+    matches[:, 1] = np.flatnonzero(wanted)[matches[:, 1]]
     by_name = _first_rows(codes, len(names))
     return MentionSearch(
-        found=found,
+        matches=matches,
         name_codes=codes,
         wanted=wanted,
         num_names=len(names),

@@ -160,7 +160,7 @@ class Checklist:
         limit: int | None = None,
     ) -> list[str]:
         """Return where the first few offenders stand, and what they are where that may be shown."""
-        first = [int(row) for row in rows[: self.most_examples if limit is None else limit]]
+        first = [int(row) for row in rows[: self.max_examples if limit is None else limit]]
         places = self.source.locate(first)
         if describe is not None and not self.source.show_ids:
             self._hidden = True
@@ -169,7 +169,7 @@ class Checklist:
         return places
 
     @property
-    def most_examples(self) -> int:
+    def max_examples(self) -> int:
         """How many offenders an error shows."""
         return _WITH_IDS if self.source.show_ids else _PLACES
 

@@ -22,7 +22,7 @@ def damage(path, place):
 
 def test_blocks_end_at_equal_distances_and_at_the_end(path):
     blocks = hash_blocks(path)
-    assert blocks.ends == (10, 20, 30, 35)
+    assert blocks.boundaries == (10, 20, 30, 35)
     assert blocks.size == 35
     assert FileBlocks.from_json(blocks.to_json()) == blocks
 
@@ -58,11 +58,11 @@ def test_a_block_is_hashed_once(path, monkeypatch):
 @pytest.mark.parametrize(
     "values",
     [
-        {"ends": [], "sha256": []},
-        {"ends": [5, 5], "sha256": ["a", "b"]},
-        {"ends": [5], "sha256": ["a", "b"]},
-        {"ends": ["5"], "sha256": ["a"]},
-        {"ends": [0], "sha256": ["a"]},
+        {"boundaries": [], "sha256": []},
+        {"boundaries": [5, 5], "sha256": ["a", "b"]},
+        {"boundaries": [5], "sha256": ["a", "b"]},
+        {"boundaries": ["5"], "sha256": ["a"]},
+        {"boundaries": [0], "sha256": ["a"]},
     ],
 )
 def test_values_that_describe_no_blocks_are_refused(values):

@@ -36,7 +36,7 @@ def written(path, whole, sizes):
             size = sizes[start % len(sizes)]
             writer.add(whole.slice(start, size))
             start += size
-    return ColumnFile(path, hash_blocks(path, writer.ends))
+    return ColumnFile(path, hash_blocks(path, writer.boundaries))
 
 
 @pytest.mark.parametrize("rows", [1, 63, 64, 65, 300])
@@ -61,9 +61,9 @@ def test_values_at_any_rows(tmp_path):
 def test_a_batch_is_checked_when_one_of_its_rows_is_read(tmp_path):
     columns = written(tmp_path / "one", table(300), [70])
     blocks = columns._checker.blocks
-    assert len(blocks.ends) == 5
+    assert len(blocks.boundaries) == 5
     data = bytearray((tmp_path / "one").read_bytes())
-    data[blocks.ends[1] + 700] ^= 1
+    data[blocks.boundaries[1] + 700] ^= 1
     (tmp_path / "one").write_bytes(data)
     columns = ColumnFile(tmp_path / "one", blocks)
     assert columns.take("id", np.array([0, 127, 192])) == ["e0", "e127", "e192"]

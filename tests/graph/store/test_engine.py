@@ -107,6 +107,16 @@ def test_what_does_not_fit_into_memory_goes_to_files(tmp_path):
     assert any(spilled)
 
 
+def test_a_join_keeps_the_ids_in_memory_and_never_the_stream(engine):
+    """The optimizer takes a stream for one row."""
+    engine.keep_ids(pa.large_string(), iter([batch(["a"] * 1, [0])]))
+    schema = pa.schema([("place", pa.int64()), ("id", pa.large_string())])
+    with engine._given(schema, iter([])):
+        query = "EXPLAIN SELECT place, row FROM given JOIN ids USING (id)"
+        [(_, plan)] = engine._connection.sql(query).fetchall()
+    assert plan.lower().index("arrow") < plan.index("main.ids")
+
+
 def test_without_duckdb_the_error_says_what_to_install(tmp_path, monkeypatch):
     real = builtins.__import__
 

@@ -21,8 +21,8 @@ def manifest():
         fingerprint="f",
         record=GraphRecord(source="a shop", drops={"self_relations": 1, "empty_text": 2}),
         files={
-            "b": FileBlocks(ends=(3,), sha256=("x",)),
-            "a": FileBlocks(ends=(4,), sha256=("y",)),
+            "b": FileBlocks(boundaries=(3,), sha256=("x",)),
+            "a": FileBlocks(boundaries=(4,), sha256=("y",)),
         },
     )
 
@@ -51,7 +51,7 @@ def test_the_order_of_drops_and_files_does_not_matter(manifest):
     [
         ('"num_entities":2', '"num_entities":-2'),
         ('"num_entities":2', '"num_entities":true'),
-        ('"ends":[3]', '"ends":[]'),
+        ('"boundaries":[3]', '"boundaries":[]'),
         ('"files":', '"file":'),
         ('{"columns"', '{"num_entities":2,"columns"'),
         ("}", ""),

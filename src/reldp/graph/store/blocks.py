@@ -28,7 +28,7 @@ from typing import Any
 
 from reldp.errors import GraphError
 
-__all__ = ["BLOCK_BYTES", "BlockChecker", "FileBlocks", "block_ends", "hash_blocks"]
+__all__ = ["BLOCK_BYTES", "BlockChecker", "FileBlocks", "block_boundaries", "hash_blocks"]
 
 BLOCK_BYTES = 1 << 22
 
@@ -38,21 +38,21 @@ class FileBlocks:
     """Where the blocks of a file end, and their hashes.
 
     Attributes:
-        ends: Offset of the end of each block; the last is the size of the file.
+        boundaries: Offset of the end of each block; the last is the size of the file.
         sha256: Hash of each block, as hexadecimal digits.
     """
 
-    ends: tuple[int, ...] = field(repr=False)
+    boundaries: tuple[int, ...] = field(repr=False)
     sha256: tuple[str, ...] = field(repr=False)
 
     @property
     def size(self) -> int:
         """Size of the file in bytes."""
-        return self.ends[-1]
+        return self.boundaries[-1]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for `json.dumps`."""
-        return {"ends": list(self.ends), "sha256": list(self.sha256)}
+        return {"boundaries": list(self.boundaries), "sha256": list(self.sha256)}
 
     @classmethod
     def from_json(cls, values: Any) -> "FileBlocks":
@@ -61,31 +61,31 @@ class FileBlocks:
         Raises:
             ValueError: The values describe no blocks.
         """
-        ends, hashes = values["ends"], values["sha256"]
-        whole = all(type(end) is int for end in ends) and all(type(h) is str for h in hashes)
-        if not whole or not ends or len(ends) != len(hashes):
+        boundaries, hashes = values["boundaries"], values["sha256"]
+        whole = all(type(end) is int for end in boundaries) and all(type(h) is str for h in hashes)
+        if not whole or not boundaries or len(boundaries) != len(hashes):
             raise ValueError("blocks")
-        if not all(one < other for one, other in pairwise([0, *ends])):
+        if not all(one < other for one, other in pairwise([0, *boundaries])):
             raise ValueError("blocks")
-        return cls(ends=tuple(ends), sha256=tuple(hashes))
+        return cls(boundaries=tuple(boundaries), sha256=tuple(hashes))
 
 
-def block_ends(size: int) -> list[int]:
-    """Return the ends of blocks of equal size."""
+def block_boundaries(size: int) -> list[int]:
+    """Return the boundaries of blocks of equal size."""
     return [*range(BLOCK_BYTES, size, BLOCK_BYTES), size]
 
 
-def hash_blocks(path: Path, ends: Sequence[int] | None = None) -> FileBlocks:
+def hash_blocks(path: Path, boundaries: Sequence[int] | None = None) -> FileBlocks:
     """Return the blocks of a file.
 
     Args:
         path: The file.
-        ends: Where blocks end (default: every `BLOCK_BYTES`).
+        boundaries: Where blocks end (default: every `BLOCK_BYTES`).
     """
-    ends = block_ends(path.stat().st_size) if ends is None else list(ends)
+    boundaries = block_boundaries(path.stat().st_size) if boundaries is None else list(boundaries)
     with path.open("rb", buffering=0) as file:
-        hashes = [_digest(file.fileno(), *span) for span in pairwise([0, *ends])]
-    return FileBlocks(ends=tuple(ends), sha256=tuple(hashes))
+        hashes = [_digest(file.fileno(), *span) for span in pairwise([0, *boundaries])]
+    return FileBlocks(boundaries=tuple(boundaries), sha256=tuple(hashes))
 
 
 class BlockChecker:
@@ -99,8 +99,8 @@ class BlockChecker:
         """
         self.path = path
         self.blocks = blocks
-        self._checked = bytearray(len(blocks.ends))
-        self._num_unchecked = len(blocks.ends)
+        self._checked = bytearray(len(blocks.boundaries))
+        self._num_unchecked = len(blocks.boundaries)
         size = path.stat().st_size if path.is_file() else -1
         if size != blocks.size:
             got = "none" if size < 0 else f"{size:,}"
@@ -117,18 +117,18 @@ class BlockChecker:
         """
         if not self._num_unchecked or start >= stop:
             return
-        ends = self.blocks.ends
-        first, last = bisect_right(ends, start), bisect_right(ends, stop - 1)
+        boundaries = self.blocks.boundaries
+        first, last = bisect_right(boundaries, start), bisect_right(boundaries, stop - 1)
         wanted = [block for block in range(first, last + 1) if not self._checked[block]]
         if not wanted:
             return
         with self.path.open("rb", buffering=0) as file:
             for block in wanted:
-                begin = ends[block - 1] if block else 0
-                if _digest(file.fileno(), begin, ends[block]) != self.blocks.sha256[block]:
+                begin = boundaries[block - 1] if block else 0
+                if _digest(file.fileno(), begin, boundaries[block]) != self.blocks.sha256[block]:
                     raise GraphError(
                         f"{self.path.name} must be as it was built, but block {block + 1} of "
-                        f"{len(ends)} differs. Build the store again."
+                        f"{len(boundaries)} differs. Build the store again."
                     )
                 self._checked[block] = 1
                 self._num_unchecked -= 1

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 __all__ = ["Buckets"]
 
-_MOST = 1024  # files
+_MAX_FILES = 1024  # files
 _MULTIPLE = 6  # memory that sorting a bucket takes, in multiples of its size
 
 
@@ -42,7 +42,7 @@ class Buckets:
     ) -> None:
         self._dtype = dtype
         wanted = num_records * dtype.itemsize * _MULTIPLE // max(memory_bytes, 1)
-        self._bits = min(max(wanted, 1).bit_length(), _MOST.bit_length() - 1)
+        self._bits = min(max(wanted, 1).bit_length(), _MAX_FILES.bit_length() - 1)
         self._paths = [folder / f"bucket{number:04}" for number in range(1 << self._bits)]
         self._buffers: list[list[bytes]] = [[] for _ in self._paths]
         self._held = 0
@@ -62,9 +62,9 @@ class Buckets:
         records = np.empty(len(keys), self._dtype)
         for name, values in fields.items():
             records[name] = values[order]
-        ends = np.cumsum(np.bincount(places, minlength=len(self._paths))).tolist()
+        stops = np.cumsum(np.bincount(places, minlength=len(self._paths))).tolist()
         start = 0
-        for number, end in enumerate(ends):
+        for number, end in enumerate(stops):
             if end > start:
                 self._buffers[number].append(records[start:end].tobytes())
             start = end

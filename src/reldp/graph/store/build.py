@@ -140,7 +140,9 @@ def _build(
     with progress.phase("hashing", len(names), "files") as advance:
         files = {}
         for name in names:
-            files[name] = hash_blocks(folder / name, entities.ends if name == ENTITIES else None)
+            files[name] = hash_blocks(
+                folder / name, entities.boundaries if name == ENTITIES else None
+            )
             advance(1)
     manifest = Manifest(
         num_entities=entities.num_entities,

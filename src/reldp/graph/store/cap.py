@@ -88,7 +88,7 @@ def keep_mask(
         mask: (m,) to write to.
         scratch: Folder for temporary files.
         memory_bytes: Memory for sorting.
-        progress: Is told how far it is.
+        progress: Receives how far the work is.
     """
     over = graph.protected & (graph.degrees > max_degree)
     greedy = Greedy(room_of(over, max_degree))
@@ -113,14 +113,14 @@ def count_caps(
     protected, num_entities = graph.protected, graph.num_entities
     overs = {bound: protected & (graph.degrees > bound) for bound in bounds}
     greedies = {bound: Greedy(room_of(over, bound)) for bound, over in overs.items()}
-    kept = dict.fromkeys(bounds, 0)
+    num_relations = dict.fromkeys(bounds, 0)
     touched = {bound: np.zeros(num_entities, dtype=bool) for bound in bounds}
     widest = overs[min(bounds)]
 
     def untouched(start: int, contested: _Mask) -> None:
         pairs = graph.relations[start : start + len(contested)][~contested]
         for bound in bounds:
-            kept[bound] += len(pairs)
+            num_relations[bound] += len(pairs)
             touched[bound][pairs] = True
 
     for records in _in_order(graph, widest, seed, scratch, memory_bytes, progress, untouched):
@@ -128,13 +128,13 @@ def count_caps(
         for bound, greedy in greedies.items():
             # A relation that this cap cannot touch has room at both endpoints.
             accepted = greedy.accept(one, other)
-            kept[bound] += int(np.count_nonzero(accepted))
+            num_relations[bound] += int(np.count_nonzero(accepted))
             touched[bound][one[accepted]] = True
             touched[bound][other[accepted]] = True
     has_relations = graph.degrees > 0
     return {
         bound: CapCount(
-            num_relations=kept[bound],
+            num_relations=num_relations[bound],
             num_left_alone=int(np.count_nonzero(has_relations & ~touched[bound])),
         )
         for bound in bounds
@@ -158,7 +158,7 @@ def _in_order(
         seed: Key of the hash.
         scratch: Folder for temporary files.
         memory_bytes: Memory for sorting.
-        progress: Is told how far it is.
+        progress: Receives how far the work is.
         untouched: Called for every chunk of relations with its first row and which of them are yielded.
     """
     priorities = _Priorities(graph, seed, progress)

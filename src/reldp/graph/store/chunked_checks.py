@@ -149,7 +149,7 @@ class ChunkedChecklist(Checklist):
             self._number, _Problem(rule=rule, offenders=offenders, fix=fix)
         )
         problem.count += len(rows)
-        wanted = self.most_examples - len(problem.examples)
+        wanted = self.max_examples - len(problem.examples)
         problem.examples += self.examples(rows, describe, wanted)
 
     def finish(self) -> None:

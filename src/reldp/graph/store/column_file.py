@@ -10,7 +10,7 @@ Public: `ColumnWriter`, `ColumnFile`, `BATCH_ROWS`.
 ...     with ColumnWriter(Path(folder) / "entities.arrow") as writer:
 ...         writer.add(pa.table({"id": ["a", "b"]}))
 ...         writer.add(pa.table({"id": ["c"]}))
-...     blocks = hash_blocks(Path(folder) / "entities.arrow", writer.ends)
+...     blocks = hash_blocks(Path(folder) / "entities.arrow", writer.boundaries)
 ...     ColumnFile(Path(folder) / "entities.arrow", blocks).take("id", np.array([2, 0]))
 ['c', 'a']
 """
@@ -36,13 +36,13 @@ class ColumnWriter:
     """Write tables one after the other as batches of `BATCH_ROWS` rows.
 
     Attributes:
-        ends: After closing: where each block of the file ends.
+        boundaries: After closing: where each block of the file ends.
         num_rows: Rows written.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.ends: list[int] = []
+        self.boundaries: list[int] = []
         self.num_rows = 0
         self._held: list[Any] = []
         self._num_held = 0
@@ -79,13 +79,16 @@ class ColumnWriter:
                 self._write(pa.concat_tables(self._held))
             self._writer.close()
             end = self._sink.tell()
-            self.ends = [*self.ends[:-1], end]  # the last block holds the file's footer too
+            self.boundaries = [
+                *self.boundaries[:-1],
+                end,
+            ]  # the last block holds the file's footer too
         self._sink.close()
 
     def _write(self, table: Any) -> None:
         arrays = [_plain_copy(column) for column in table.columns]
         self._writer.write_batch(pa.record_batch(arrays, schema=table.schema))
-        self.ends.append(self._sink.tell())
+        self.boundaries.append(self._sink.tell())
 
 
 class ColumnFile:
@@ -114,8 +117,8 @@ class ColumnFile:
         """Return one batch, mapped, after checking its block."""
         batch = self._batches.get(number)
         if batch is None:
-            ends = self._checker.blocks.ends
-            self._checker.check(ends[number - 1] if number else 0, ends[number])
+            boundaries = self._checker.blocks.boundaries
+            self._checker.check(boundaries[number - 1] if number else 0, boundaries[number])
             batch = self._batches[number] = self._file.get_batch(number)
         return batch
 
@@ -136,8 +139,8 @@ class ColumnFile:
         values: list[Any] = [None] * len(rows)
         for part in np.split(order, starts[1:]) if len(rows) else []:
             column = self.batch(int(numbers[part[0]])).column(name)
-            found = column.take(pa.array(places[part])).to_pylist()
-            for place, value in zip(part.tolist(), found, strict=True):
+            taken = column.take(pa.array(places[part])).to_pylist()
+            for place, value in zip(part.tolist(), taken, strict=True):
                 values[place] = value
         return values
 

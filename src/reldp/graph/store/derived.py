@@ -68,7 +68,7 @@ def derived(
         kind: Name of the folder below it.
         depends_on: Everything that the arrays depend on, as plain values, the store's build hash among
             them.
-        make: Writes arrays into a folder and returns values to keep, with the `ends` of blocks by file
+        make: Writes arrays into a folder and returns values to keep, with the `boundaries` of blocks by file
             where they are not equal; files in a folder `scratch` there are removed.
 
     Raises:
@@ -77,9 +77,9 @@ def derived(
     text = json.dumps(depends_on, sort_keys=True)
     name = hashlib.sha256(text.encode()).hexdigest()[:24]
     for base in (store, *_temporary(store, existing=True)):
-        found = _open(base / kind / name, text)
-        if found is not None:
-            return found
+        existing = _open(base / kind / name, text)
+        if existing is not None:
+            return existing
     base = store if os.access(store, os.W_OK) else _temporary(store)[0]
     place = base / kind / name
     try:
@@ -102,19 +102,21 @@ def _made(place: Path, text: str, make: Callable[[Path], dict[str, Any]]) -> Der
     """Make a folder under another name and rename it; another process that makes the same is waited for."""
     with open(os.open(f"{place}.lock", os.O_CREAT | os.O_RDWR, 0o600), "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        found = _open(place, text)
-        if found is not None:
-            return found
+        existing = _open(place, text)
+        if existing is not None:
+            return existing
         partial = place.with_name(f".{place.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         shutil.rmtree(place, ignore_errors=True)
         try:
             (partial / "scratch").mkdir(mode=0o700, parents=True)
             values = make(partial)
-            ends = values.pop("ends", {})
+            boundaries = values.pop("boundaries", {})
             shutil.rmtree(partial / "scratch")
             names = sorted(path.name for path in partial.iterdir())
-            files = {name: hash_blocks(partial / name, ends.get(name)).to_json() for name in names}
+            files = {
+                name: hash_blocks(partial / name, boundaries.get(name)).to_json() for name in names
+            }
             sync_folder(partial)
             content = {"depends_on": text, "values": values, "files": files}
             data = json.dumps(content, sort_keys=True).encode()
@@ -123,9 +125,9 @@ def _made(place: Path, text: str, make: Callable[[Path], dict[str, Any]]) -> Der
         finally:
             shutil.rmtree(partial, ignore_errors=True)
             os.unlink(f"{place}.lock")
-    found = _open(place, text)
-    assert found is not None
-    return found
+    existing = _open(place, text)
+    assert existing is not None
+    return existing
 
 
 def _open(place: Path, text: str) -> Derived | None:

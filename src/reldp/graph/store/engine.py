@@ -143,6 +143,9 @@ def opened(settings: BuildSettings, folder: Path) -> Iterator[Engine]:
         "threads": settings.num_threads,
         "temp_directory": str(folder),
         "preserve_insertion_order": False,
+        # A stream looks like one row to the optimizer, which would then keep all of it in memory: the table of
+        # ids, on the right of a join, is to be what is kept.
+        "disabled_optimizers": "join_order,build_side_probe_side",
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
     }

@@ -44,7 +44,7 @@ class StoredEntities:
         columns: Names of the columns, in a graph's order.
         feature_size: Length of the feature vectors, 0 without features.
         drops: Count by kind of what was dropped on request.
-        ends: Where the blocks of the file of columns end.
+        boundaries: Where the blocks of the file of columns end.
     """
 
     num_entities: int
@@ -54,7 +54,7 @@ class StoredEntities:
     columns: tuple[str, ...]
     feature_size: int
     drops: dict[str, int]
-    ends: list[int] = field(repr=False)
+    boundaries: list[int] = field(repr=False)
 
 
 def write_entities(
@@ -73,7 +73,7 @@ def write_entities(
         folder: Folder for the columns and features.
         drop: Kinds of damage to drop and count.
         engine: Keeps the ids, with the row of each, for the relations.
-        progress: Is told how far it is.
+        progress: Receives how far the work is.
         show_ids: Whether errors may show ids.
 
     Raises:
@@ -105,7 +105,7 @@ def write_entities(
         columns=columns,
         feature_size=feature_size,
         drops=checks.drops,
-        ends=writer.ends,
+        boundaries=writer.boundaries,
     )
 
 

@@ -61,15 +61,15 @@ def search_mentions(
         again = engine.repeated_rows()
         wanted[again] = False
         if len(again):
-            for places, codes in engine.lookups(pa.large_string(), _own_names(columns)):
+            for places, codes in engine.lookups(pa.large_string(), _names_by_entity(columns)):
                 name_codes[places] = codes
         hits = [np.empty((0, 2), np.int64)]
         runs = _runs(columns, sorted(lengths), np.array(sorted(sizes)))
         for places, codes in engine.lookups(pa.large_string(), runs):
-            kept = wanted[codes]
-            hits.append(np.stack([places[kept], codes[kept]], axis=1))
+            is_wanted = wanted[codes]
+            hits.append(np.stack([places[is_wanted], codes[is_wanted]], axis=1))
     return MentionSearch(
-        found=np.concatenate(hits),
+        matches=np.concatenate(hits),
         name_codes=name_codes,
         wanted=wanted,
         num_names=num_entities - len(again),
@@ -102,7 +102,7 @@ def _words(columns: ColumnFile) -> Iterator[tuple[int, Any]]:
         yield number * BATCH_ROWS, words
 
 
-def _own_names(columns: ColumnFile) -> Iterator[Any]:
+def _names_by_entity(columns: ColumnFile) -> Iterator[Any]:
     for start, words in _words(columns):
         yield pa.record_batch([_rows(start, len(words)), words], names=["place", "id"])
 

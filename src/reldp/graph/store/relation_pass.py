@@ -102,7 +102,7 @@ def write_relations(
         scratch: Folder for temporary files.
         drop: Kinds of damage to drop and count.
         engine: Looks ids up.
-        progress: Is told how far it is.
+        progress: Receives how far the work is.
         declared: Names of types that the graph's record declares.
         memory_bytes: Memory for sorting.
         show_ids: Whether errors may show ids.
@@ -179,8 +179,8 @@ def _check_rows(
     with progress.phase("checking relations", work.num_rows) as advance:
         for start, stop, table in _type_chunks(work):
             checks.begin(start, table, stop - start)
-            found = work.pairs.rows[start:stop] - 1  # (rows, 2)
-            codes = [np.ascontiguousarray(found[:, end]) for end in (0, 1)]
+            codes_by_row = work.pairs.rows[start:stop] - 1  # (rows, 2)
+            codes = [np.ascontiguousarray(codes_by_row[:, end]) for end in (0, 1)]
             flags = work.flags.rows[start:stop]
             blank = [np.flatnonzero((codes[end] < 0) & (flags & _BLANK[end] > 0)) for end in (0, 1)]
             check_endpoints(checks, codes, _columns(work.files, start), blank)
@@ -256,7 +256,7 @@ def _compact(
     progress: Progress,
 ) -> StoredRelations:
     """Move the rows that are left together, in order, and count degrees."""
-    num_entities, kept = work.entities.num_entities, 0
+    num_entities, num_kept = work.entities.num_entities, 0
     degrees = GrowingArray(folder / DEGREES, np.int64)
     degrees.grow(num_entities)
     counts = degrees.rows[:num_entities]
@@ -266,21 +266,21 @@ def _compact(
         for start, stop in row_chunks(work.num_rows, size):
             mask = alive[start:stop]
             pairs = work.pairs.rows[start:stop][mask]
-            work.pairs.rows[kept : kept + len(pairs)] = pairs
+            work.pairs.rows[num_kept : num_kept + len(pairs)] = pairs
             counts += np.bincount(pairs.reshape(-1), minlength=num_entities)
             if work.types is not None:
                 types = work.types.rows[start:stop][mask]
-                work.types.rows[kept : kept + len(types)] = types
+                work.types.rows[num_kept : num_kept + len(types)] = types
                 used[np.unique(types)] = True
-            kept += len(pairs)
+            num_kept += len(pairs)
             advance(stop - start)
-    work.pairs.close(kept)
+    work.pairs.close(num_kept)
     degrees.close(num_entities)
     if work.types is None:
-        return StoredRelations(num_relations=kept, drops=drops)
+        return StoredRelations(num_relations=num_kept, drops=drops)
     final = declared or tuple(sorted(name for name, code in zip(names, used, strict=True) if code))
     place = np.array([final.index(n) if n in final else -1 for n in names] or [0], dtype=np.int32)
-    for start, stop in row_chunks(kept, size):
+    for start, stop in row_chunks(num_kept, size):
         work.types.rows[start:stop] = place[work.types.rows[start:stop]]
-    work.types.close(kept)
-    return StoredRelations(num_relations=kept, type_names=final, drops=drops)
+    work.types.close(num_kept)
+    return StoredRelations(num_relations=num_kept, type_names=final, drops=drops)

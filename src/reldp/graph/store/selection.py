@@ -135,5 +135,5 @@ def make_entities(graph: "StoredGraph", mask: _Mask, folder: Path) -> dict[str, 
     return {
         "num_relations": writer.num_relations,
         "num_cut": num_cut,
-        "ends": {ENTITIES: columns.ends},
+        "boundaries": {ENTITIES: columns.boundaries},
     }

@@ -228,14 +228,14 @@ class StoredGraph(EntityGraph):
                 write_selection(self, mask, folder, progress)
             return {}
 
-        kept = derived(self.folder, "capped", depends_on, make)
+        selected = derived(self.folder, "capped", depends_on, make)
         return CappedGraph(
             graph=self,
-            relations=kept.array(RELATIONS),
-            relation_types=kept.array(TYPES) if self.relation_types is not None else None,
+            relations=selected.array(RELATIONS),
+            relation_types=selected.array(TYPES) if self.relation_types is not None else None,
             max_degree=max_degree,
             degree_bound="capped",
-            report=CappingReport.compare(self, len(kept.array(RELATIONS)), max_degree),
+            report=CappingReport.compare(self, len(selected.array(RELATIONS)), max_degree),
         )
 
     def count_caps(
@@ -305,9 +305,9 @@ class StoredGraph(EntityGraph):
         declared = declared_names(names)
         record = dataclasses.replace(self.record, relation_types=declared)
         if self.relation_types is None or declared == self.type_names:
-            kept = self if self.relation_types is not None else super().with_types(declared)
-            assert isinstance(kept, StoredGraph)
-            return kept.with_record(record)
+            selected = self if self.relation_types is not None else super().with_types(declared)
+            assert isinstance(selected, StoredGraph)
+            return selected.with_record(record)
         depends_on = {"build_hash": self.build_hash, "types": list(declared)}
         make = partial(make_types, self, declared, show_names=show_names)
         part = derived(self.folder, "parts", depends_on, make)
