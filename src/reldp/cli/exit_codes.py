@@ -4,7 +4,7 @@
 |---|---|
 | 0 | success |
 | 2 | bad input, or a machine that cannot do what was asked (disk full, no permission, a package missing) |
-| 3 | refuted (`audit`) or not verified (`verify`, `report`) |
+| 3 | refuted (`audit`) or not verified (`verify`, `report`, `publish`, `sign`) |
 | 70 | internal error: a bug in reldp |
 | 130 | stopped by Ctrl-C (SIGINT) |
 | 141 | the reader of the output closed the pipe (SIGPIPE), as in ``reldp ... | head -1`` |

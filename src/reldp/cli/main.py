@@ -36,6 +36,8 @@ COMMANDS = {
     "encode": "Write the embeddings of a graph's entities to a file.",
     "verify": "Check a run's certificate against its ledger.",
     "report": "Write an HTML report about a run.",
+    "publish": "Write what may be published of a run into a folder.",
+    "sign": "Sign a published folder with an Ed25519 key.",
     "audit": "Try to refute the epsilon of a plan or a run.",
     "demo": "Train, evaluate and certify MiniLM on bundled graphs.",
     "theory": "Show the definitions and proofs that certificates cite.",

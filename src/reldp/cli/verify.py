@@ -4,24 +4,44 @@ from pathlib import Path
 
 import click
 
-from reldp.cli.commands import Command
+from reldp.cli.commands import Command, option
 from reldp.cli.options import json_option
 from reldp.cli.output import print_json
 
 __all__ = ["command"]
 
+_MAIN = "Main options"
 
-@click.command(cls=Command, examples=["reldp verify RUN"])
+
+@click.command(
+    cls=Command,
+    examples=["reldp verify RUN", "reldp verify BUNDLE --head HASH --key publisher.pub"],
+)
 @click.argument("run", type=click.Path(path_type=Path))
+@option(
+    "--head",
+    group=_MAIN,
+    metavar="HASH",
+    help="Head of the ledger as it was noted elsewhere, 64 hexadecimal digits. Another head fails.",
+)
+@option(
+    "--key",
+    group=_MAIN,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Ed25519 public key in PEM or OpenSSH format that must have signed the bundle.",
+)
 @json_option
-def command(run: Path, as_json: bool) -> None:
+def command(run: Path, head: str | None, key: Path | None, as_json: bool) -> None:
     """Recompute the certificate of RUN from its plan and its ledger, and compare all files.
+
+    RUN is a run folder or a bundle that reldp publish made.
 
     Exit code 3 means that a file was changed or does not follow from the ledger; the message names each difference.
     """
     from reldp.reporting import verify
 
-    verification = verify(run)
+    verification = verify(run, head=head, key=key)
     certificate = verification.certificate
     if as_json:
         print_json(

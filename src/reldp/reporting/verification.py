@@ -6,10 +6,11 @@ ledger.jsonl; the model's files and the checkpoint with the hashes in the ledger
 the commitment there. It takes nothing from the certificate itself, follows no link, waits for no pipe,
 and names every file that does not belong to a run.
 
-It cannot detect somebody who rewrites plan, ledger, model and certificate together, hashes included.
-Keep the ledger's head (it is in the certificate) in another place to guard against that.
+By itself it cannot detect somebody who rewrites plan, ledger, model and certificate together, hashes
+included. Two things guard against that: the ledger's head, noted in another place when the run was published, and a
+signature by a key that the reader knows. Both can be given.
 
-Public: `verify`, `Verification`. Public inside the package: `verify_files`.
+Public: `verify`, `Verification`. Public inside the package: `verify_files`, `verify_unsigned`.
 
 >>> verify("nowhere")
 Traceback (most recent call last):
@@ -17,15 +18,18 @@ reldp.errors.RunError: The run folder must exist, got 'nowhere'.
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from reldp.errors import LedgerError, ReldpError, VerificationError
+from reldp.errors import ConfigError, LedgerError, ReldpError, VerificationError
 from reldp.plan import PrivacyPlan
 from reldp.reporting.comparison import agreed_certificate
 from reldp.reporting.owner_files import checkpoint_differences, sensitive_differences
 from reldp.reporting.report import report_page
+from reldp.reporting.signature import check_signature, read_public_key
 from reldp.runs.certificate import Certificate
 from reldp.runs.ledger import LedgerRecord, parse_ledger
 from reldp.runs.model_card import model_card
@@ -33,7 +37,7 @@ from reldp.runs.plain_files import hash_plain, list_plain, read_plain
 from reldp.runs.run_folder import CARD, FILE_LIMIT, LEDGER_LIMIT, RunFolder, read_plan
 from reldp.runs.strict_json import parse_json
 
-__all__ = ["Verification", "verify", "verify_files"]
+__all__ = ["Verification", "verify", "verify_files", "verify_unsigned"]
 
 _MAX_NAMED = 8
 
@@ -51,18 +55,52 @@ class Verification:
     certificate: Certificate
 
 
-def verify(folder: str | Path) -> Verification:
+def verify(
+    folder: str | Path, *, head: str | None = None, key: str | Path | None = None
+) -> Verification:
     """Recompute a complete run's certificate from its plan and ledger.
 
     Args:
-        folder: The run folder. A published copy may lack sensitive.json, checkpoints, report.html and
-            the sensitive files; those that it has must be right.
+        folder: The run folder, or a published bundle. It may lack sensitive.json, checkpoints, report.html,
+            signature.json and the sensitive files; those that it has must be right.
+        head: Hash of the ledger's last line, as it was noted when the run was published.
+        key: File of the Ed25519 public key that must have signed the bundle.
 
     Raises:
+        ConfigError: The head is no hash, or the file holds no such key.
         RunError: There is no run in the folder.
         VerificationError: Anything differs; the message lists all differences.
     """
+    if head is not None and re.fullmatch(r"[0-9a-f]{64}", head) is None:
+        raise ConfigError(f"`head` must be 64 hexadecimal digits, got {head[:80]!r}.")
+    public_key = None if key is None else read_public_key(key)
     run = RunFolder(folder)
+    verified = verify_unsigned(run)
+    inspector = _Inspector(run, verified)
+    if head is not None:
+        inspector.check(
+            "the ledger's head is the one that was noted", partial(inspector.head, head)
+        )
+    if public_key is not None or os.path.lexists(run.signature):
+        words = "signature.json is a valid signature of all other files by " + (
+            "the key that its own text names (give --key to check whose it is)"
+            if public_key is None
+            else "the given key"
+        )
+        inspector.check(words, partial(inspector.signature, public_key))
+    inspector.refuse_failures()
+    return Verification(
+        checks=verified.checks + tuple(inspector.passed), certificate=verified.certificate
+    )
+
+
+def verify_unsigned(run: RunFolder) -> Verification:
+    """Verify everything except for a signature.
+
+    Raises:
+        RunError: There is no run in the folder.
+        VerificationError: Anything differs.
+    """
     verified = verify_files(run)
     page = _Inspector(run, verified)
     page.check("report.html is the page that follows from the run", page.report)
@@ -227,6 +265,19 @@ class _Inspector:
             if page == made.encode():
                 return
         yield "report.html is not the page that follows from the run. Rewrite it with reldp report."
+
+    def head(self, noted: str) -> Iterator[str]:
+        if self._verified is not None:
+            head = self._verified.certificate.values["ledger"]["head"]
+            if head != noted:
+                yield (
+                    f"The ledger's head is {head}, not the one that was noted. The ledger is another, or "
+                    "results of an audit were added after it was noted."
+                )
+
+    def signature(self, key: str | None) -> Iterator[str]:
+        check_signature(self._run, key)
+        yield from ()
 
     @property
     def _made(self) -> Certificate:

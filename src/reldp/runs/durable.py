@@ -58,10 +58,11 @@ def disk_errors(path: Path, action: str = "written") -> Iterator[None]:
 
 
 def write_durably(path: Path, data: bytes, *, mode: int = 0o644) -> None:
-    """Write a whole file; its permissions are `mode` from the first byte on."""
+    """Write a whole file; its permissions are `mode` from the first byte on, whatever the umask."""
 
     def write(partial: Path) -> None:
         with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            os.fchmod(file.fileno(), mode)
             file.write(data)
 
     write_with(path, write)

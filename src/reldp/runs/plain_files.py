@@ -4,7 +4,7 @@ A link can point anywhere, a named pipe blocks forever, a device never ends. So 
 without following a link and without blocking, must be a regular file, and has a size limit. A folder
 is listed entry by entry, and everything in it that is neither a folder nor a regular file is reported.
 
-Public inside the package: `Listing`, `list_plain`, `read_plain`, `hash_plain`.
+Public inside the package: `Listing`, `list_plain`, `read_plain`, `hash_plain`, `open_plain`.
 
 >>> read_plain(Path("no-such-file"), limit=10)
 Traceback (most recent call last):
@@ -23,7 +23,7 @@ from pathlib import Path
 
 from reldp.errors import RunError
 
-__all__ = ["Listing", "hash_plain", "list_plain", "read_plain"]
+__all__ = ["Listing", "hash_plain", "list_plain", "open_plain", "read_plain"]
 
 _FLAGS = (
     os.O_RDONLY
@@ -84,7 +84,7 @@ def read_plain(path: Path, *, limit: int) -> bytes:
     Raises:
         RunError: It is not there, no regular file, or too large.
     """
-    with _opened(path) as file:
+    with open_plain(path) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
         raise RunError(f"{path.name} must have at most {limit:,} bytes, got more.")
@@ -97,7 +97,7 @@ def hash_plain(path: Path) -> str:
     Raises:
         RunError: It is not there, or no regular file.
     """
-    with _opened(path) as file:
+    with open_plain(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -121,8 +121,12 @@ def _entries(folder: str, before: str) -> Iterator[tuple[str, int | None]]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BufferedReader]:
-    """Open a regular file for reading."""
+def open_plain(path: Path) -> Iterator[BufferedReader]:
+    """Open a regular file for reading.
+
+    Raises:
+        RunError: It is not there, or no regular file.
+    """
     try:
         descriptor = os.open(path, _FLAGS)
     except OSError as error:

@@ -10,6 +10,7 @@
     evaluations.jsonl  results of `reldp evaluate`: *sensitive* (mode 0600)
     tensorboard/       the same metrics for TensorBoard, if enabled: *sensitive*
     certificate.json, certificate.md, report.html
+    signature.json     in a published bundle: a signature over all other files (public)
 
 Public inside the package: `RunFolder`, `file_hashes`, `read_json`, `read_plan`, `plan_bytes`.
 
@@ -40,7 +41,7 @@ FILE_LIMIT = 2**26
 _FOLDERS = ("model", "checkpoints", "tensorboard")
 _FILES = (
     *("plan.json", "ledger.jsonl", "sensitive.json", "metrics.jsonl", "evaluations.jsonl"),
-    *("certificate.json", "certificate.md", "report.html"),
+    *("certificate.json", "certificate.md", "report.html", "signature.json"),
 )
 
 
@@ -62,6 +63,7 @@ class RunFolder:
         self.certificate = self.path / "certificate.json"
         self.certificate_text = self.path / "certificate.md"
         self.report = self.path / "report.html"
+        self.signature = self.path / "signature.json"
 
     def __repr__(self) -> str:
         return f"RunFolder({self.path.name!r})"
