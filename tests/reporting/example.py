@@ -63,6 +63,8 @@ def ledger(plan=PLAN, *, counted=100, graph=None, noise="secure"):
         "model": {"files": {"model.safetensors": "ab" * 32}},
         "date": "2025-01-02",
     }
+    if counted < plan.num_steps:
+        end |= {"stopped_at": counted, "stop_decided_by": "schedule"}
     steps = {"kind": "reserve", "branch": 0, "first": 0, "stop": counted}
     return LedgerRecord.check([start, steps, end], "f" * 64)
 

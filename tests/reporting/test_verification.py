@@ -72,13 +72,17 @@ def remove_last_line(run):
     (run / "ledger.jsonl").write_text("\n".join(lines(run)[:-1]) + "\n")
 
 
-def forge_fewer_steps(run):
+def forge_fewer_steps(run, **end):
     entries = [json.loads(line) for line in lines(run)]
     blocks = ["reserve", "checkpoint"] * 3
     assert [e["kind"] for e in entries] == ["start", *blocks, "complete"]
     del entries[5:7]
-    entries[-1]["num_counted"] = 10
+    entries[-1] |= {"num_counted": 10, **end}
     rewrite(run, entries)
+
+
+def forge_an_early_end(run):
+    forge_fewer_steps(run, stopped_at=10, stop_decided_by="schedule")
 
 
 def edit_plan(run):
@@ -225,7 +229,8 @@ def bring_back_a_key(run):
         (edit_ledger, "changed, removed or added"),
         (remove_line, "changed, removed or added"),
         (remove_last_line, "ledger.jsonl has no end"),
-        (forge_fewer_steps, "certificate.json: guarantee.epsilon.pld is"),
+        (forge_fewer_steps, "complete.stopped_at must be there, since 2 planned steps"),
+        (forge_an_early_end, "certificate.json: guarantee.epsilon.pld is"),
         (link_the_ledger, "ledger.jsonl must be there to be read: it is a link"),
         (remove_a_page("ledger.jsonl"), "has no ledger.jsonl"),
         (edit_plan, "plan.json is not the plan"),

@@ -32,6 +32,8 @@ COMMANDS = {
     "inspect": "Show sizes and degrees of a graph, and suggest a plan.",
     "prepare": "Make a graph folder from WordNet, Debian or pairs of texts.",
     "train": "Train an encoder on a private graph, and certify the result.",
+    "finish": "Certify the steps of a run so far, and end it.",
+    "abandon": "End a run without a model; its steps stay spent.",
     "evaluate": "Evaluate how well an encoder predicts relations.",
     "encode": "Write the embeddings of a graph's entities to a file.",
     "verify": "Check a run's certificate against its ledger.",

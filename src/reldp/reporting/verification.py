@@ -216,7 +216,9 @@ class _Inspector:
             yield "plan.json is not the plan that the run was started with."
 
     def completion(self) -> Iterator[str]:
-        if self._record is not None and self._record.completion is None:
+        if self._record is not None and self._record.is_abandoned:
+            yield "The run was abandoned: it has no model and no certificate."
+        elif self._record is not None and self._record.completion is None:
             yield "ledger.jsonl has no end: the run is not complete, or its last lines are gone."
         if os.path.lexists(self._run.key):
             yield "The file key is still there: whoever has it can subtract the noise."

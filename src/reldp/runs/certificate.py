@@ -63,6 +63,11 @@ class Certificate:
         if record.start["plan_hash"] != plan.hash:
             raise LedgerError("The plan must be the one that the ledger names, got another.")
         _check_facts(plan, record.start)
+        if record.num_left and "stopped_at" not in completion:
+            raise LedgerError(
+                f"ledger.jsonl: complete.stopped_at must be there, since {record.num_left} planned steps are "
+                "not counted, got none."
+            )
         return cls(
             {
                 "format": FORMAT,
@@ -79,7 +84,8 @@ class Certificate:
                 "training": record.start["training"],
                 "model": completion["model"],
                 "ledger": {"entries": len(record.entries), "head": record.head},
-                "assumptions": wording.assumptions(plan, record.start),
+                "assumptions": wording.assumptions(plan, record.start)
+                + wording.early_end(plan, record.num_counted, completion),
                 "not_guaranteed": wording.not_guaranteed(plan, record.start),
                 "versions": record.start["versions"],
                 "audits": [dict(audit) for audit in record.audits],
@@ -205,6 +211,7 @@ def _guarantee(plan: "PrivacyPlan", record: "LedgerRecord") -> dict[str, Any]:
 
 
 def _steps(plan: "PrivacyPlan", record: "LedgerRecord") -> dict[str, Any]:
+    completion = record.completion or {}
     return {
         "planned": plan.num_steps,
         "counted": record.num_counted,
@@ -212,4 +219,9 @@ def _steps(plan: "PrivacyPlan", record: "LedgerRecord") -> dict[str, Any]:
         "branches": len(record.branches),
         "resumes": record.num_resumes,
         "overflowed_batches": len(record.overflows),
+        **{
+            name: completion[name]
+            for name in ("stopped_at", "stop_decided_by")
+            if name in completion
+        },
     }

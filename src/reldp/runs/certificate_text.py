@@ -97,7 +97,18 @@ def _steps(values: _Values) -> list[tuple[str, object]]:
         ("steps counted", steps["counted"]),
         ("counted steps that were abandoned (run again from an earlier state)", steps["abandoned"]),
         ("times resumed", steps["resumes"]),
+        *_early(steps),
         ("empty batches for lack of negatives (theory.md 1)", steps["overflowed_batches"]),
+    ]
+
+
+def _early(steps: _Values) -> list[tuple[str, object]]:
+    """Return the row of a run that was ended before its planned steps."""
+    if "stopped_at" not in steps:
+        return []
+    how = "a result" if steps.get("stop_decided_by") == "result" else "a schedule"
+    return [
+        ("ended early", f"the model is that before step {steps['stopped_at']}; decided by {how}")
     ]
 
 

@@ -12,6 +12,7 @@ quotes it, which reveals missing lines at the end. Kinds of entries:
 | ``checkpoint`` | SHA-256 of the checkpoint file before a step: the only one to resume from |
 | ``resume`` | the run resumes: in the same branch (the same bits again) or in a new one |
 | ``complete`` | the run is complete: steps counted, hashes of model and weights, key destroyed, day |
+| ``abandon`` | the run ended without a model: steps counted, key destroyed, day |
 | ``audit`` | the results of an audit of the complete run |
 
 Guarantees (theory.md 6): a step of a branch counts once, however often it is executed again;
@@ -161,6 +162,12 @@ class Ledger:
         """Record that the run is complete, with the hashes of its results."""
         counted = self.record.num_counted
         self._append({"kind": "complete", "num_counted": counted, **facts, "date": _today()})
+
+    def abandon(self) -> None:
+        """Record that the run ended without a model, after its key was destroyed."""
+        counted = self.record.num_counted
+        entry = {"kind": "abandon", "num_counted": counted, "key": "destroyed", "date": _today()}
+        self._append(entry)
 
     def append_audit(self, facts: Mapping[str, Any]) -> None:
         """Append the results of an audit; the run must be complete.

@@ -5,7 +5,8 @@ before it is written and again whenever it is read; `LedgerRecord` is a checked 
 
 Rules (theory.md 6): a step of a branch counts once, however often it is executed again; an
 abandoned branch stays counted; a run resumes from its newest checkpoint only; more steps than
-planned are refused; nothing but audits may follow the completion.
+planned are refused; nothing but audits may follow the completion, and nothing at all the end of an
+abandoned run.
 
 Public inside the package: `LedgerRecord`, `LedgerState`, `Branch`, `FORMAT`.
 
@@ -78,6 +79,11 @@ class LedgerRecord:
         return next((entry for entry in self.entries if entry["kind"] == "complete"), None)
 
     @property
+    def is_abandoned(self) -> bool:
+        """Whether the run ended without a model; its steps stay counted."""
+        return self.entries[-1]["kind"] == "abandon"
+
+    @property
     def audits(self) -> tuple[_Entry, ...]:
         """The results of audits of the complete run, the oldest first."""
         return tuple(entry["audit"] for entry in self.entries if entry["kind"] == "audit")
@@ -120,6 +126,7 @@ class LedgerState:
         self._limit = 0
         self._length = 0
         self._complete = False
+        self._abandoned = False
 
     def apply(self, entries: Iterable[_Entry]) -> "LedgerState":
         """Return the state after some more entries; this one stays as it is.
@@ -147,6 +154,7 @@ class LedgerState:
         try:
             kind = entry["kind"]
             _require((kind == "start") == (position == 1), "start once and first")
+            _require(not self._abandoned, "end with the entry that abandons the run")
             after = self._complete == (kind == "audit")
             _require(after, "have audits after its completion, and nothing else there")
             _RULES[kind](self, entry)
@@ -202,6 +210,13 @@ class LedgerState:
         )
         self._complete = True
 
+    def _abandon(self, entry: _Entry) -> None:
+        _require(
+            _count(entry["num_counted"]) == self._counted,
+            "be abandoned with the number of steps that it counted",
+        )
+        self._abandoned = True
+
     def _audit(self, entry: _Entry) -> None:
         _require(isinstance(entry["audit"], Mapping), "hold the results of an audit")
 
@@ -221,6 +236,7 @@ _RULES = {
     "checkpoint": LedgerState._checkpointed,
     "resume": LedgerState._resume,
     "complete": LedgerState._completed,
+    "abandon": LedgerState._abandon,
     "audit": LedgerState._audit,
 }
 

@@ -33,5 +33,12 @@ def privacy_cost(plan: "PrivacyPlan", accountant: str, num_steps: int) -> "Priva
 
 
 def cost_of_run(plan: "PrivacyPlan", accountant: str, record: "LedgerRecord") -> "PrivacyCost":
-    """Return epsilon of a run: of every step of every branch that its ledger counts."""
-    return privacy_cost(plan, accountant, record.num_counted)
+    """Return epsilon of a run: of every step of every branch that its ledger counts.
+
+    A run that was ended early by a decision that saw its results has the epsilon of all planned steps: the
+    number of steps is then an output, and smaller numbers have no claim to a smaller epsilon
+    (theory.md 6).
+    """
+    completion = record.completion
+    by_result = completion is not None and completion.get("stop_decided_by") == "result"
+    return privacy_cost(plan, accountant, plan.num_steps if by_result else record.num_counted)

@@ -117,7 +117,10 @@ START = {
     OPEN: True,
 }
 
-COMPLETION = {"key": _one_of("destroyed"), "model": _MODEL, "date": DATE, OPEN: True}
+# Of a run that ended before its planned steps.
+_EARLY = {"stopped_at?": COUNT, "stop_decided_by?": _one_of("schedule", "result")}
+
+COMPLETION = {"key": _one_of("destroyed"), "model": _MODEL, "date": DATE, **_EARLY, OPEN: True}
 
 CERTIFICATE = {
     "format": SIZE,
@@ -150,7 +153,8 @@ CERTIFICATE = {
     "plan_hash": HASH,
     "steps": dict.fromkeys(
         ("planned", "counted", "abandoned", "branches", "resumes", "overflowed_batches"), COUNT
-    ),
+    )
+    | _EARLY,
     "noise": _NOISE,
     "key": TEXT,
     "data": _DATA,

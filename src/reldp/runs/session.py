@@ -7,12 +7,13 @@ The content of the folder decides what `Session.open` does:
 * a ledger without completion: the run resumes from its newest checkpoint, in the same branch if
   re-executed steps have the same bits, in a new one otherwise (theory.md 6). Different data or a
   different objective is refused, with all differences (`reldp.runs.changes`);
-* a ledger with completion: no step is left.
+* a ledger with completion: no step is left;
+* a ledger of an abandoned run: refused.
 
 At completion the model is written first, then the key is destroyed, then the completion is recorded
 in the ledger; each of these can be executed again.
 
-Public inside the package: `Session`, `RunFacts`, `threads_of`.
+Public inside the package: `Session`, `RunFacts`, `complete_run`, `threads_of`.
 
 >>> threads_of(RunFolder("nowhere"))
 Traceback (most recent call last):
@@ -36,7 +37,7 @@ from reldp.runs.ledger import Ledger
 from reldp.runs.run_folder import RunFolder, file_hashes, plan_bytes
 from reldp.runs.sensitive_file import SensitiveRecord
 
-__all__ = ["RunFacts", "Session", "threads_of"]
+__all__ = ["RunFacts", "Session", "complete_run", "threads_of"]
 
 # The files that an interrupted start may leave: the ledger is written last, so it may be partial.
 _FILES_OF_A_START = ("plan.json", "key", "sensitive.json", "checkpoints", "ledger.jsonl")
@@ -139,6 +140,11 @@ class Session:
 
     @classmethod
     def _resume(cls, run: RunFolder, facts: RunFacts, ledger: Ledger) -> "Session":
+        if ledger.record.is_abandoned:
+            raise ResumeError(
+                f"The run in {run.path.name!r} must be resumable, got one that was abandoned: its key is "
+                "destroyed. Start a new run in another folder."
+            )
         sensitive = refuse_changes(run, facts, ledger.record)
         session = cls(run, facts, ledger, sensitive, None)
         session.read_checkpoint()
@@ -209,19 +215,7 @@ class Session:
             save_model: Writes the trained encoder into a folder, replacing what is there.
             weights_sha256: Hash of the released weights.
         """
-        with disk_errors(self.run.model):
-            for half_written in self.run.path.glob(".model.*"):
-                shutil.rmtree(half_written)
-            save_model(self.run.model)
-        sync_folder(self.run.model)
-        destroy_key(self.run.key)
-        self.ledger.complete(
-            {
-                "key": "destroyed",
-                "model": {"files": file_hashes(self.run.model)},
-                "weights_sha256": weights_sha256,
-            }
-        )
+        complete_run(self.run, self.ledger, save_model, weights_sha256)
 
     def close(self) -> None:
         """Let another process open the folder."""
@@ -232,6 +226,38 @@ class Session:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def complete_run(
+    run: RunFolder,
+    ledger: Ledger,
+    save_model: Callable[[Path], None],
+    weights_sha256: str,
+    facts: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the model, destroy the key and record the completion, in an order that can be executed again.
+
+    Args:
+        run: The folder.
+        ledger: Its ledger, open.
+        save_model: Writes the trained encoder into a folder, replacing what is there.
+        weights_sha256: Hash of the released weights.
+        facts: Further public values of the completion.
+    """
+    with disk_errors(run.model):
+        for half_written in run.path.glob(".model.*"):
+            shutil.rmtree(half_written)
+        save_model(run.model)
+    sync_folder(run.model)
+    destroy_key(run.key)
+    ledger.complete(
+        {
+            "key": "destroyed",
+            "model": {"files": file_hashes(run.model)},
+            "weights_sha256": weights_sha256,
+            **(facts or {}),
+        }
+    )
 
 
 def threads_of(run: RunFolder) -> int:

@@ -3,7 +3,7 @@
 They are in one place, so that the certificate, the model card and the report say the same, and so that
 a reader can compare each sentence with the section of theory.md that it cites.
 
-Private to the package: `adjacency`, `assumptions`, `not_guaranteed`, `sizes`, `summary`, `shown`.
+Private to the package: `adjacency`, `assumptions`, `early_end`, `not_guaranteed`, `sizes`, `summary`, `shown`.
 
 >>> shown(0.123412), shown(4.0), shown("Infinity")
 ('0.1235', '4', 'infinite')
@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from reldp.plan import PrivacyPlan
 
-__all__ = ["adjacency", "assumptions", "not_guaranteed", "shown", "sizes", "summary"]
+__all__ = [
+    "adjacency",
+    "assumptions",
+    "early_end",
+    "not_guaranteed",
+    "shown",
+    "sizes",
+    "summary",
+]
 
 _Values = Mapping[str, Any]
 
@@ -218,6 +226,24 @@ def _types(plan: "PrivacyPlan", graph: _Values) -> str:
         f"{words}. The list of types was taken from the data and is assumed to be public, although a "
         "neighboring graph may have fewer of them."
     )
+
+
+def early_end(plan: "PrivacyPlan", num_counted: int, completion: _Values) -> list[str]:
+    """Return the assumption about the decision to end a run early (theory.md 6); none if it was not."""
+    if "stopped_at" not in completion or plan.noise_multiplier == 0:
+        return []
+    ended = f"Training was ended after {num_counted:,} of {plan.num_steps:,} planned steps."
+    if completion.get("stop_decided_by") == "result":
+        return [
+            f"{ended} The decision was made by looking at noisy weights or at what follows from them and "
+            "public data, so epsilon is that of all planned steps. Sensitive values, such as losses and "
+            "evaluations on private relations, were not looked at (theory.md 6)."
+        ]
+    return [
+        f"{ended} Epsilon covers the steps that were counted. The decision to end was made without "
+        "looking at anything that depends on the private data, noisy weights included. If it was made by noisy "
+        "weights, epsilon is that of all planned steps (theory.md 6)."
+    ]
 
 
 def not_guaranteed(plan: "PrivacyPlan", start: _Values) -> list[str]:

@@ -1,0 +1,166 @@
+"""Ending a run early, with a model and a certificate of the steps spent so far.
+
+The model is that of the newest checkpoint. Every step that the ledger counts is certified, whether or not
+the checkpoint includes it, and the key is destroyed. No graph is needed: the weights are noisy already.
+
+When to end is a decision, and epsilon depends on what it was made by (theory.md 6): a *schedule* (time,
+money, a deadline) gives the epsilon of the counted steps; a *result* (noisy weights, or their evaluation on
+public data) gives the epsilon of all planned steps. The certificate says which was declared.
+
+Public inside the package: `finish`, `encoder_of_run`, `named_encoder`.
+
+>>> finish("nowhere")
+Traceback (most recent call last):
+reldp.errors.RunError: The run folder must exist, got 'nowhere'.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reldp.errors import ConfigError, ResumeError
+from reldp.runs.certificate_files import write_certificate
+from reldp.runs.changes import changes
+from reldp.runs.checkpoints import read_checkpoint
+from reldp.runs.ending import open_unfinished
+from reldp.runs.ledger import read_ledger
+from reldp.runs.run_folder import RunFolder, read_plan
+from reldp.runs.session import complete_run
+
+if TYPE_CHECKING:
+    from reldp.encoders import Encoder
+    from reldp.losses import Loss
+    from reldp.runs.certificate import Certificate
+    from reldp.runs.ledger import Ledger
+
+__all__ = ["encoder_of_run", "finish", "named_encoder"]
+
+_LOSS = "loss."
+_FEATURE_FACTS = ("kind", "base_weights_sha256", "start_sha256", "num_trainable")
+# Names in the ledger of arguments of `TextEncoder.load`.
+_ADAPTATION = {
+    **{n: n for n in ("train", "lora_rank", "lora_alpha", "lora_targets", "lora_layers", "seed")},
+    "hidden": "head_hidden",
+    "dim": "head_dim",
+}
+
+
+def finish(
+    folder: str | Path,
+    *,
+    by_result: bool = False,
+    encoder: "Encoder | None" = None,
+    loss: "Loss | str | None" = None,
+) -> "Certificate":
+    """Write model and certificate of the steps spent so far, and destroy the key.
+
+    Args:
+        folder: The run folder. A complete run gets its certificate again.
+        by_result: Whether the decision to end was made by noisy weights or what follows from them.
+        encoder: An encoder made like the one of the run, with any weights; by default it is
+            made from what the ledger says about it.
+        loss: The loss of the run, if it has trained parameters.
+
+    Raises:
+        ConfigError: The encoder is another, or cannot be made from the ledger.
+        ResumeError: No step has been saved, or the checkpoint is damaged.
+        RunError: There is no run, it is abandoned, or another process has it open.
+    """
+    run = RunFolder(folder)
+    with open_unfinished(run) as ledger:
+        if ledger.record.completion is None:
+            _complete(run, ledger, by_result=by_result, encoder=encoder, loss=loss)
+    return write_certificate(run)
+
+
+def _complete(
+    run: RunFolder,
+    ledger: "Ledger",
+    *,
+    by_result: bool,
+    encoder: "Encoder | None",
+    loss: "Loss | str | None",
+) -> None:
+    from reldp.encoders.folders import state_hash
+    from reldp.training.objective import Objective, resolve_loss
+    from reldp.training.state import TrainingState
+
+    named = ledger.record.checkpoint
+    if named is None or not named["step"]:
+        raise ResumeError(
+            f"The run in {run.path.name!r} must have saved a step to be finished, got none. Resume it, or "
+            "use reldp abandon."
+        )
+    plan = read_plan(run)
+    state = TrainingState.from_bytes(
+        read_checkpoint(run.checkpoints, int(named["step"]), str(named["sha256"]))
+    )
+    if loss is None and any(name.startswith(_LOSS) for name in state.released):
+        raise ConfigError(
+            "`loss` must be given, since the loss of this run was trained, got none. Use "
+            "reldp.training.finishing.finish in Python."
+        )
+    described = ledger.record.start["encoder"]
+    if encoder is None:
+        encoder = encoder_of_run(described)
+    _refuse_another(described, encoder)
+    objective = Objective(encoder, resolve_loss(loss, plan), plan)
+    objective.load(state.released)
+    facts: dict[str, Any] = {}
+    if ledger.record.num_left:
+        facts["stopped_at"] = int(named["step"])
+        facts["stop_decided_by"] = "result" if by_result else "schedule"
+    objective.mark_trained()
+    complete_run(run, ledger, objective.save, state_hash(objective.parameters), facts)
+
+
+def encoder_of_run(described: Mapping[str, Any], model: str | None = None) -> "Encoder":
+    """Return an encoder made like the one that a ledger describes.
+
+    Args:
+        described: ``encoder`` of the ledger's start.
+        model: Folder or hub name of the base model; by default the name that the ledger has for it.
+
+    Raises:
+        ConfigError: The ledger does not say how to make it.
+        EncoderError: The base model cannot be loaded here.
+    """
+    from reldp.encoders import FeatureEncoder, TextEncoder
+
+    if described["kind"] == "features":
+        settings = {n: v for n, v in described.items() if n not in _FEATURE_FACTS}
+        return FeatureEncoder(settings.pop("in_dim"), **settings)
+    adaptation = described.get("adaptation", {})
+    if described["kind"] != "text" or "train" not in adaptation:
+        raise ConfigError(
+            f"`encoder` must be given, since reldp cannot make one of kind {described['kind']!r}, got none. "
+            "Use reldp.training.finishing.finish in Python."
+        )
+    settings = {
+        argument: adaptation[name]
+        for name, argument in _ADAPTATION.items()
+        if adaptation.get(name) is not None
+    }
+    settings |= {n: described[n] for n in ("pooling", "normalize", "max_length", "dtype")}
+    return TextEncoder.load(model or described["base_model"], **settings)
+
+
+def named_encoder(folder: str | Path, model: str | None) -> "Encoder | None":
+    """Return the encoder of a run for a base model that is named, or None without a name."""
+    if model is None:
+        return None
+    return encoder_of_run(read_ledger(RunFolder(folder).ledger).start["encoder"], model)
+
+
+def _refuse_another(described: Mapping[str, Any], encoder: "Encoder") -> None:
+    """Refuse an encoder whose description is not the one in the ledger."""
+    ignored = {"start_sha256": "", "base_model": ""}
+    if described["kind"] == "features":  # all of its weights are in the checkpoint
+        ignored["base_weights_sha256"] = ""
+    now = json.loads(json.dumps(encoder.describe()))
+    differences = changes("encoder.", {**described, **ignored}, {**now, **ignored})
+    if differences:
+        raise ConfigError(
+            f"`encoder` must be made like that of the run, got: {'; '.join(differences)}."
+        )

@@ -1,0 +1,28 @@
+"""``reldp finish`` certifies a stopped run in one command, without its graph."""
+
+import json
+
+import torch
+
+from reldp.cli.main import main
+from tests.training.interrupted import stopped
+from tests.training.small import small_parts
+
+torch.set_num_threads(1)
+
+
+def test_a_stopped_run_is_certified_and_verifies(tmp_path, monkeypatch, capsys):
+    run = str(stopped(monkeypatch, tmp_path / "run", *small_parts()))
+    assert main(["finish", run, "--by-result", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["steps"]["stopped_at"] == 4
+    assert printed["status"] == "proven"
+    assert main(["verify", run]) == 0
+    assert main(["finish", run]) == 0
+    assert "8 counted of 12 planned" in capsys.readouterr().out
+
+
+def test_a_folder_without_a_run_is_bad_input(tmp_path, capsys):
+    for arguments in ([], ["--model", "x"]):
+        assert main(["finish", str(tmp_path), *arguments]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
