@@ -230,7 +230,7 @@ def bring_back_a_key(run):
         (remove_line, "changed, removed or added"),
         (remove_last_line, "ledger.jsonl has no end"),
         (forge_fewer_steps, "complete.stopped_at must be there, since 2 planned steps"),
-        (forge_an_early_end, "certificate.json: guarantee.epsilon.pld is"),
+        (forge_an_early_end, "guarantee.epsilon.pld is"),
         (link_the_ledger, "ledger.jsonl must be there to be read: it is a link"),
         (remove_a_page("ledger.jsonl"), "has no ledger.jsonl"),
         (edit_plan, "plan.json is not the plan"),
