@@ -51,6 +51,7 @@ ENDINGS = [
     (SystemExit(), 70, "Internal error: SystemExit"),
     (KeyboardInterrupt(), 130, "stopped by the user."),
     (exit_codes.Terminated(), 143, "stopped by a termination signal."),
+    (exit_codes.Terminated(129), 129, "stopped as the terminal was closed."),
     (BrokenPipeError(errno.EPIPE, "Broken pipe"), 141, None),
     (OSError(errno.ENOSPC, "No space left on device", "/home/x/a.json"), 2, "No space left"),
     (PermissionError(errno.EACCES, "Permission denied", "/home/x/a.json"), 2, "(a.json)"),
@@ -98,7 +99,7 @@ def test_every_ending_of_every_command_has_its_code(ending, capsys, name, error,
 
 
 def test_the_line_about_a_bug_says_where_and_what_to_do(capsys, monkeypatch):
-    def divide(run):
+    def divide(run, **options):
         return 1 / 0
 
     monkeypatch.setattr("reldp.reporting.verify", divide)
@@ -125,23 +126,24 @@ def test_the_codes_are_in_the_help_and_on_the_page(capsys):
     assert main(["--help"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
-    for code in ("0", "2", "3", "70", "130", "141", "143"):
+    for code in ("0", "2", "3", "70", "129", "130", "141", "143"):
         assert re.search(rf"\b{code} \w", shown)
         assert re.search(rf"^\| {code} \|", page, re.MULTILINE)
         assert f"| {code} |" in exit_codes.__doc__
 
 
-def test_sigterm_is_left_as_it_was():
-    before = signal.getsignal(signal.SIGTERM)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_are_left_as_they_were(number):
+    before = signal.getsignal(number)
     with exit_codes.termination_as_exception(), pytest.raises(exit_codes.Terminated):
-        signal.raise_signal(signal.SIGTERM)
-    assert signal.getsignal(signal.SIGTERM) is before
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.raise_signal(number)
+    assert signal.getsignal(number) is before
+    signal.signal(number, signal.SIG_IGN)
     try:
         with exit_codes.termination_as_exception():
-            signal.raise_signal(signal.SIGTERM)  # ignored, as whoever started the process asked
+            signal.raise_signal(number)  # ignored, as whoever started the process asked
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(number, before)
 
 
 def shell(*arguments, **options):
@@ -189,9 +191,10 @@ SLEEPER = (
 )
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["term", "int"]
-)
+SIGNALS = [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS, ids=["term", "int", "hup"])
 def test_signals_stop_a_real_process_in_one_line(number, code):
     with subprocess.Popen(
         [sys.executable, "-c", SLEEPER, "account"],
@@ -205,7 +208,7 @@ def test_signals_stop_a_real_process_in_one_line(number, code):
         _, said = process.communicate(timeout=30)
     assert process.returncode == code
     assert time.monotonic() - began < 20
-    assert said.lstrip("\n").startswith("reldp: stopped by")
+    assert said.lstrip("\n").startswith("reldp: stopped ")
     assert said.strip().count("\n") == 0
 
 
@@ -230,7 +233,7 @@ main()
 """
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("number", "code"), SIGNALS, ids=["term", "int", "hup"])
 def test_a_training_saves_a_checkpoint_before_it_stops(tmp_path, number, code):
     root = Path(__file__).parents[2]
     done = subprocess.run(
@@ -242,7 +245,9 @@ def test_a_training_saves_a_checkpoint_before_it_stops(tmp_path, number, code):
         check=False,
     )
     assert done.returncode == code, done.stderr
-    assert "stopped by" in done.stderr.splitlines()[-1]
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("reldp: stopped ")
+    assert last.endswith(f"To resume, run the same command with -o {tmp_path / 'run'}.")
     saved = [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()]
     assert saved == ["step-000000003.safetensors"]
 

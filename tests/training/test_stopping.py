@@ -10,7 +10,7 @@ import pytest
 
 from reldp.training.stopping import stop_requests
 
-BOTH = (signal.SIGINT, signal.SIGTERM)
+BOTH = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def press(number=signal.SIGINT):
@@ -19,10 +19,11 @@ def press(number=signal.SIGINT):
 
 @pytest.fixture(autouse=True)
 def harmless():
-    """SIGTERM must not end the tests."""
-    before = signal.signal(signal.SIGTERM, lambda number, frame: None)
+    """SIGTERM and SIGHUP must not end the tests."""
+    before = {n: signal.signal(n, lambda number, frame: None) for n in BOTH[1:]}
     yield
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("first", BOTH)
@@ -62,22 +63,24 @@ def test_a_termination_is_passed_on_to_the_handler_before():
         press(signal.SIGTERM)
 
 
-def test_without_a_handler_a_termination_ends_the_process():
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_without_a_handler_a_termination_ends_the_process(name):
     code = (
         "import os, signal; from reldp.training.stopping import stop_requests\n"
         "with stop_requests() as asked:\n"
-        "    os.kill(os.getpid(), signal.SIGTERM); assert asked(); print('saved', flush=True)\n"
+        f"    os.kill(os.getpid(), signal.{name}); assert asked(); print('saved', flush=True)\n"
         "    raise KeyboardInterrupt"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout == "saved\n"
-    assert done.returncode == -signal.SIGTERM
+    assert done.returncode == -getattr(signal, name)
 
 
-def test_an_ignored_termination_stays_ignored():
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+@pytest.mark.parametrize("number", BOTH[1:])
+def test_an_ignored_termination_stays_ignored(number):
+    signal.signal(number, signal.SIG_IGN)
     with stop_requests() as asked:
-        press(signal.SIGTERM)
+        press(number)
         assert not asked()
 
 

@@ -6,6 +6,7 @@
 | 2 | bad input, or a machine that cannot do what was asked (disk full, no permission, a package missing) |
 | 3 | refuted (`audit`) or not verified (`verify`, `report`, `publish`, `sign`) |
 | 70 | internal error: a bug in reldp |
+| 129 | the terminal was closed (SIGHUP) |
 | 130 | stopped by Ctrl-C (SIGINT) |
 | 141 | the reader of the output closed the pipe (SIGPIPE), as in ``reldp ... | head -1`` |
 | 143 | stopped by SIGTERM |
@@ -38,6 +39,7 @@ __all__ = [
     "BAD_INPUT",
     "EPILOG",
     "FINE",
+    "HUNG_UP",
     "INTERNAL_ERROR",
     "INTERRUPTED",
     "NOT_VERIFIED",
@@ -56,42 +58,60 @@ FINE = 0
 BAD_INPUT = 2
 NOT_VERIFIED = 3
 INTERNAL_ERROR = 70
+HUNG_UP = 129
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 TERMINATED = 143
 
 EPILOG = (
     "Exit codes: 0 success; 2 bad input; 3 refuted or not verified; 70 internal error, a bug in reldp; "
-    "130 stopped by Ctrl-C; 141 output pipe closed; 143 stopped by SIGTERM."
+    "129 terminal closed; 130 stopped by Ctrl-C; 141 output pipe closed; 143 stopped by SIGTERM."
 )
 
 _SOURCE = Path(reldp.__file__).parent
+_CODES: dict[int, int] = {signal.SIGTERM: TERMINATED}
+if hasattr(signal, "SIGHUP"):
+    _CODES[signal.SIGHUP] = HUNG_UP
 
 
 class Terminated(BaseException):
-    """Control-flow signal for SIGTERM: only `main` catches it, like KeyboardInterrupt."""
+    """Control-flow signal for SIGTERM and SIGHUP: only `main` catches it, like KeyboardInterrupt.
+
+    Attributes:
+        code: The exit code.
+        hint: How to go on, or nothing.
+    """
+
+    def __init__(self, code: int = TERMINATED, hint: str = "") -> None:
+        super().__init__()
+        self.code, self.hint = code, hint
+
+    def __str__(self) -> str:
+        cause = (
+            "by a termination signal" if self.code == TERMINATED else "as the terminal was closed"
+        )
+        return f"stopped {cause}.{self.hint}"
 
 
 @contextmanager
 def termination_as_exception() -> Iterator[None]:
-    """Turn SIGTERM into an exception; a process that ignores SIGTERM continues to ignore it.
+    """Turn SIGTERM and SIGHUP into an exception; a process that ignores one continues to ignore it.
 
     Raises:
-        Terminated: SIGTERM arrived inside.
+        Terminated: One of them arrived inside.
     """
 
     def _stop(number: int, stack: Any) -> None:
-        raise Terminated
+        raise Terminated(_CODES[number])
 
     in_main_thread = threading.current_thread() is threading.main_thread()
-    if not in_main_thread or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, _stop)
+    free = [n for n in _CODES if in_main_thread and signal.getsignal(n) == signal.SIG_DFL]
+    before = {number: signal.signal(number, _stop) for number in free}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def flush_output() -> None:

@@ -162,12 +162,13 @@ def _run(arguments: list[str] | None) -> int:
         return _fail(error.format_message())
     except click.exceptions.Exit as error:
         return error.exit_code
-    except exit_codes.Terminated:
-        return _fail("stopped by a termination signal.", exit_codes.TERMINATED)
+    except exit_codes.Terminated as error:
+        return _fail(str(error), error.code)
     except (click.Abort, KeyboardInterrupt) as error:
         if isinstance(error.__cause__, EOFError):  # click takes any end of file for an abort
             return _fail_by(error.__cause__)
-        return _fail("stopped by the user.", exit_codes.INTERRUPTED)
+        hint = str(error.__cause__ or error)  # how to resume, or nothing
+        return _fail(f"stopped by the user.{hint}", exit_codes.INTERRUPTED)
     except SystemExit as error:
         # Click (which replaces streams) and rich exit so when a pipe is closed; nothing else here exits.
         closed = sys.stdout is not streams[0] or isinstance(error.__context__, BrokenPipeError)

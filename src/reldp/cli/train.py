@@ -24,6 +24,7 @@ from reldp._validate import (
     TYPED_LOSSES,
 )
 from reldp.cli.commands import Command, option
+from reldp.cli.exit_codes import Terminated
 from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
 from reldp.cli.output import print_json
 from reldp.errors import ConfigError
@@ -178,8 +179,25 @@ def command(
         _note(_encoder_line(recipe, trainer))
         if output is None:
             _note(f"the run folder is {folder}. To resume the run, add -o {folder}.")
-        result = trainer.fit(folder)
+        with _resumption(folder):
+            result = trainer.fit(folder)
     _show(result, as_json)
+
+
+@contextmanager
+def _resumption(folder: Path) -> Iterator[None]:
+    """Add to a stop by a signal how the run is resumed."""
+    from reldp.runs.run_folder import RunFolder
+
+    try:
+        yield
+    except (KeyboardInterrupt, Terminated) as error:
+        if not RunFolder(folder).has_run:
+            raise
+        hint = f" To resume, run the same command with -o {folder}."
+        if isinstance(error, Terminated):
+            raise Terminated(error.code, hint) from None
+        raise KeyboardInterrupt(hint) from None
 
 
 def _graph(graph: str | None, graph_option: str | None) -> str | None:

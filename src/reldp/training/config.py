@@ -174,6 +174,8 @@ class LoggingSettings:
 
     Attributes:
         checkpoint_every: Steps between checkpoints.
+        checkpoint_minutes: Minutes of work that a kill may lose: checkpoints are saved more often than
+            `checkpoint_every` where steps are slow. 0 saves by steps alone.
         progress: Whether to show a progress bar; None shows it on a terminal.
         log_sensitive: Whether sensitive values (losses, batch sizes, norms, times) are written to metrics.jsonl and
             to every other logger that is on. No guarantee covers them.
@@ -184,6 +186,7 @@ class LoggingSettings:
     """
 
     checkpoint_every: int = 100
+    checkpoint_minutes: float = 5.0
     progress: bool | None = None
     log_sensitive: bool = False
     log_every: int = 1
@@ -193,6 +196,7 @@ class LoggingSettings:
     def __post_init__(self) -> None:
         for name in ("checkpoint_every", "log_every"):
             check_integer(name, getattr(self, name), low=1, error=ConfigError)
+        check_number("checkpoint_minutes", self.checkpoint_minutes, low=0, error=ConfigError)
         for name in ("log_sensitive", "tensorboard"):
             check_flag(name, getattr(self, name), error=ConfigError)
         if self.progress is not None:

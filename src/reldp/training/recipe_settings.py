@@ -352,6 +352,11 @@ _PERFORMANCE = {
 
 _LOGGING = {
     "checkpoint_every": Setting("whole number", "Steps between checkpoints."),
+    "checkpoint_minutes": Setting(
+        "number",
+        "Minutes of work that a kill may lose: checkpoints are more frequent where steps are slow. 0 saves by "
+        "steps alone.",
+    ),
     "progress": Setting("true or false", "Show a progress bar (default: on a terminal).", "true"),
     "log_sensitive": Setting(
         "true or false",

@@ -1,7 +1,7 @@
-"""Ctrl-C and SIGTERM during training: the first waits for a checkpoint, the second stops at once.
+"""Ctrl-C, SIGTERM and SIGHUP during training: the first waits for a checkpoint, the second stops at once.
 
-A job scheduler sends SIGTERM before it kills a process. A run that saves a checkpoint first loses no
-step on a device whose steps do not repeat bit for bit.
+A job scheduler sends SIGTERM before it kills a process, and a terminal that is closed sends SIGHUP. A run that
+saves a checkpoint first loses no step on a device whose steps do not repeat bit for bit.
 
 Public inside the package: `stop_requests`.
 
@@ -18,14 +18,18 @@ from typing import Any
 
 __all__ = ["stop_requests"]
 
+# Signals that end a process, besides Ctrl-C; not every system has SIGHUP.
+_ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
 
 @contextmanager
 def stop_requests() -> Iterator[Callable[[], bool]]:
     """Catch the first signal; yield a function that returns whether it has arrived.
 
-    A caller that stops because of it raises KeyboardInterrupt. After SIGTERM the signal is raised again
-    on exit, for the previous handler: without one, the process ends by it. Only the main thread
-    receives signals; in other threads this does nothing.
+    A caller that stops because of it raises KeyboardInterrupt. After SIGTERM or SIGHUP the signal is raised again
+    on exit, for the previous handler: without one, the process ends by it. A signal that the process ignores,
+    as SIGHUP under nohup, stays ignored. Only the main thread receives signals; in other threads this does
+    nothing.
     """
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -40,15 +44,15 @@ def stop_requests() -> Iterator[Callable[[], bool]]:
         asked.set()
 
     numbers = [signal.SIGINT]
-    if signal.getsignal(signal.SIGTERM) != signal.SIG_IGN:
-        numbers.append(signal.SIGTERM)
+    numbers += [number for number in _ENDING if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, ask) for number in numbers}
     try:
         yield asked.is_set
     except KeyboardInterrupt:
         _restore(before)
-        if signal.SIGTERM in received:
-            signal.raise_signal(signal.SIGTERM)
+        for number in received:
+            if number in _ENDING:
+                signal.raise_signal(number)
         raise
     finally:
         _restore(before)

@@ -44,6 +44,7 @@ from reldp.runs.privacy_cost import privacy_cost
 from reldp.runs.run_folder import RunFolder
 from reldp.runs.session import Session, threads_of
 from reldp.training.callbacks import CallbackList, TrainingCallback
+from reldp.training.checkpoint_schedule import checkpoint_schedule
 from reldp.training.chosen_loss import (
     recorded_settings,
     refuse_loss_settings,
@@ -60,10 +61,10 @@ from reldp.training.metrics import MetricsLog, ReexecutionDiffers, progress_bar
 from reldp.training.objective import Objective
 from reldp.training.optimizers import (
     WeightAverage,
+    check_optimizer,
     learning_rate,
     load_optimizer_state,
     make_optimizer,
-    optimizer_class,
     optimizer_state,
 )
 from reldp.training.repeatability import is_repeatable, no_random_numbers, repeatable
@@ -130,7 +131,7 @@ class Trainer:
         self.config = replace(config, learning=with_defaults(config.learning, plan.negatives))
         self._callbacks = CallbackList(callbacks, log_sensitive=self.config.logging.log_sensitive)
         check_fit(capped, plan, clip=self.config.learning.clip)
-        optimizer_class(self.config.learning.optimizer)
+        check_optimizer(self.config.learning.optimizer, self.config.learning.optimizer_options)
         if self._is_named:
             self._loss = relation_loss(
                 self.config.learning,
@@ -276,6 +277,8 @@ class _Loop:
             self._config.learning.optimizer_options,
         )
         self._steps = CountedSteps(step, session, self._plan, clip=self._config.learning.clip)
+        with no_random_numbers():
+            self._schedule = checkpoint_schedule(self._config.logging, step)
         self._average: WeightAverage | None = None
         self._restore(TrainingState.from_bytes(session.read_checkpoint()))
 
@@ -289,7 +292,7 @@ class _Loop:
             self._average = WeightAverage(self._config.learning.average, on_device)
 
     def run(self) -> None:
-        """Take every step that is left; a first Ctrl-C or SIGTERM stops after a checkpoint."""
+        """Take every step that is left; a first Ctrl-C, SIGTERM or SIGHUP stops after a checkpoint."""
         first, stop = self._session.next_step, self._session.stop
         branch = self._session.ledger.branch
         config, spent = self._config, self._spent()
@@ -307,7 +310,7 @@ class _Loop:
                 advance(step + 1)
                 with self._weights_stay():
                     asked = self._callbacks.end(rate, report)
-                due = (step + 1) % config.logging.checkpoint_every == 0 or step + 1 == stop
+                due = self._schedule.is_due(step + 1, stop)
                 if due or asked.checkpoint or asked.stop or asked_to_stop():
                     self._session.save(step + 1, self._state(step + 1, branch).to_bytes())
                     with self._weights_stay():
@@ -331,13 +334,9 @@ class _Loop:
 
     def _reserve(self, step: int) -> None:
         """Count the next steps before the first of them runs."""
-        interval = self._config.logging.checkpoint_every
-        block = (
-            interval - step % interval
-            if is_repeatable(self._config.performance.device)
-            else min(BLOCK, interval)
-        )
-        self._steps.reserve(step, block)
+        repeated = is_repeatable(self._config.performance.device)
+        block = self._schedule.steps_to_next(step) if repeated else BLOCK
+        self._steps.reserve(step, min(block, self._config.logging.checkpoint_every))
 
     def _take(self, step: int) -> tuple[float, Any]:
         """One step: batch, noisy gradient, optimizer."""

@@ -1,0 +1,108 @@
+"""How long a step takes, and how much memory: measured on public random rows, before any private one is used.
+
+The time that real steps take depends on the data and is sensitive (theory.md 6). Checkpoints appear in the
+public ledger, so their interval must not follow from it. Here the code that trains runs on public random rows of
+the longest length, and noise is drawn under a key that is thrown away. The result follows from public settings
+and the machine alone. Texts are often shorter than the longest, so a real step often takes less.
+
+Public inside the package: `StepEstimate`, `estimate_step`.
+
+>>> StepEstimate(microbatch_seconds=0.5, num_microbatches=4, noise_seconds=1.0, peak_bytes=0).seconds
+3.0
+"""
+
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from reldp.gradients.microbatches import UnitInputs
+from reldp.noise import Streams, new_key
+
+if TYPE_CHECKING:
+    from reldp.gradients.microbatches import MicrobatchShape
+    from reldp.training.step import PrivateStep
+
+__all__ = ["StepEstimate", "estimate_step"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepEstimate:
+    """What a step takes, as measured on public rows.
+
+    Attributes:
+        microbatch_seconds: Time of one microbatch of the longest rows.
+        num_microbatches: Expected number of microbatches of a step.
+        noise_seconds: Time of drawing the noise.
+        peak_bytes: Largest memory of this process (CPU) or of the device (GPU) so far.
+    """
+
+    microbatch_seconds: float
+    num_microbatches: int
+    noise_seconds: float
+    peak_bytes: int
+
+    @property
+    def seconds(self) -> float:
+        """Time of a step whose rows are all of the longest length."""
+        return self.microbatch_seconds * self.num_microbatches + self.noise_seconds
+
+
+def estimate_step(step: "PrivateStep") -> StepEstimate:
+    """Measure a microbatch and the noise of a step on public random rows; the weights do not change."""
+    step.prepare()
+    shapes, plan = step._shapes, step._plan
+    shape = shapes.shape_of(shapes.lengths()[-1])
+    expected_units = plan.expected_batch_size * plan.clipping.units_per_tuple(plan.num_negatives)
+    _run_public(step, shape)  # the first call allocates and compiles
+    began = time.perf_counter()
+    _run_public(step, shape)
+    ran = time.perf_counter()
+    _draw_noise(step)
+    return StepEstimate(
+        microbatch_seconds=ran - began,
+        num_microbatches=max(1, math.ceil(expected_units / shape.capacity)),
+        noise_seconds=time.perf_counter() - ran,
+        peak_bytes=_peak_bytes(step._encoder.device),
+    )
+
+
+def _run_public(step: "PrivateStep", shape: "MicrobatchShape") -> None:
+    """Run one microbatch of public rows by the code that trains, and wait for it."""
+    step._guard._rows_per_unit = step._shapes.rows_per_unit
+    units = step._guard._make(shape.capacity, shape.length, 0)
+    inputs = UnitInputs(
+        rows=units.rows,
+        endpoints=units.endpoints,
+        mask=units.mask,
+        thresholds=torch.ones(shape.capacity, dtype=torch.float64, device=units.mask.device),
+        grid=step._plan.grid,
+    )
+    step._runner.run(shape, inputs)
+    if units.mask.device.type == "cuda":
+        torch.cuda.synchronize(units.mask.device)
+
+
+def _draw_noise(step: "PrivateStep") -> None:
+    """Draw as much noise as a step does, under a key of its own."""
+    if step._plan.noise_multiplier == 0:
+        return
+    size = sum(parameter.numel() for parameter in step.parameters.values())
+    generator = step._performance.noise_generator
+    with step._plan.noise(Streams(new_key()), generator) as noise:
+        noise.draw(0, 0, size)
+
+
+def _peak_bytes(device: torch.device) -> int:
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    try:
+        import resource
+    except ImportError:  # a system without it
+        return 0
+    import sys
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
