@@ -63,7 +63,12 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'reldp' has no attribute {name!r}")
     module, attribute = _HOMES[name]
-    value = getattr(import_module(module), attribute)
+    try:
+        value = getattr(import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        from reldp._optional import missing_text_package
+
+        raise missing_text_package(error) or error from None
     globals()[name] = value
     return value
 

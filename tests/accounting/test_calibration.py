@@ -53,7 +53,9 @@ def test_a_target_that_hardly_any_noise_meets_ends_at_the_smallest_noise():
 @pytest.mark.parametrize("target", [0.0, -1.0, math.inf, math.nan])
 @pytest.mark.parametrize("search", [least_noise, max_steps])
 def test_a_target_must_be_finite_and_positive(search, target):
-    with pytest.raises(PlanError, match="`target_epsilon` must be a finite number above 0"):
+    with pytest.raises(
+        PlanError, match=r"`target_epsilon` must be a finite number (above 0|of at least 0.001)"
+    ):
         search(lambda value: 1.0, target)
 
 

@@ -68,7 +68,7 @@ def test_a_bare_text_encoder_with_another_pooling(tmp_path, capsys):
         (["MODEL", "--graph", "GRAPH"], "--output must be given"),
         (["MODEL", "-o", "FILE"], "--graph must be given"),
         (["MODEL", "--graph", "nowhere", "-o", "FILE"], "nowhere"),
-        (["nowhere/at/all", "--graph", "GRAPH", "-o", "FILE"], "--model must be a model's folder"),
+        (["nowhere/at/all", "--graph", "GRAPH", "-o", "FILE"], "SOURCE must be a model's folder"),
         (["MODEL", "--graph", "GRAPH", "-o", "x.csv"], "--output must end in .parquet"),
         (["MODEL", "--graph", "GRAPH", "-o", "no/x.parquet"], "in a folder that exists"),
         (["MODEL", "--graph", "GRAPH", "-o", "FILE", "--batch-size", "0"], "--batch-size must be"),

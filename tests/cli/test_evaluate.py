@@ -93,7 +93,7 @@ def test_an_unknown_type_in_the_test_graph_is_one_clear_line(tmp_path, capsys, g
     ("arguments", "words"),
     [
         (["MODEL", "--graph", "nowhere"], "nowhere"),
-        (["nowhere/at/all", "--graph", "GRAPH"], "--model must be a model's folder"),
+        (["nowhere/at/all", "--graph", "GRAPH"], "SOURCE must be a model's folder"),
         (["MODEL", "--graph", "GRAPH", "--candidates", "some"], "--candidates must be"),
         (["MODEL", "--graph", "GRAPH", "--num-relations", "0"], "--num-relations must be"),
         (["MODEL", "--graph", "GRAPH", "--pooling", "cls"], "--pooling must be left out"),

@@ -87,11 +87,11 @@ def test_control_characters_never_reach_the_terminal(capsys):
 
 def test_an_error_of_the_library_becomes_its_flag(capsys, monkeypatch):
     def refuse(**_):
-        raise reldp.ReldpError("`clip_norm` must be above 0, got 0.\nTry 1.")
+        raise reldp.ReldpError("`accountant` must be above 0, got 0.\nTry 1.")
 
     monkeypatch.setattr(program._root, "main", refuse)
     err = fails_in_one_line(capsys, "account")
-    assert err == "reldp: --clip-norm must be above 0, got 0. Try 1.\n"
+    assert err == "reldp: --accountant must be above 0, got 0. Try 1.\n"
 
 
 def test_a_file_that_cannot_be_opened_is_one_line(capsys, monkeypatch):

@@ -185,6 +185,6 @@ def test_graphs_need_no_torch() -> None:
 def test_a_relation_of_more_than_two_ids_is_refused_without_showing_them():
     """A third id was left out without a word."""
     for relation in (("a", "bob@example.com", "b"), ("bob@example.com",)):
-        with pytest.raises(GraphError, match="relations must be a table") as caught:
+        with pytest.raises(GraphError, match="`relations` must be pairs of ids") as caught:
             EntityGraph.from_lists(["a", "bob@example.com"], [relation], text=["x", "y"])
         assert "bob" not in str(caught.value)

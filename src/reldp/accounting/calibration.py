@@ -21,6 +21,7 @@ __all__ = ["least_noise", "max_steps"]
 TOLERANCE = 1e-3  # relative, of the noise
 SMALLEST_NOISE, LARGEST_NOISE = 1e-3, 1e7
 MAX_STEPS = 10**9
+SMALLEST_TARGET = 1e-3  # below it, no noise in range leaves a signal
 
 
 def least_noise(
@@ -36,7 +37,7 @@ def least_noise(
     Returns:
         The noise and its epsilon.
     """
-    check_number("target_epsilon", target, above=0, error=PlanError)
+    check_number("target_epsilon", target, low=SMALLEST_TARGET, error=PlanError)
     low, at_low, high, at_high = _bracket(epsilon, target, start)
     while high > low * (1 + TOLERANCE):
         middle = _between(low, at_low, high, at_high, target)

@@ -44,6 +44,7 @@ Maker = Callable[[PrivacyPlan, CappedGraph, bytes], Parts]
 _METHODS = ("counting", "gaussian")
 _DIRECTIONS = ("removal", "insertion")
 _LEAST_TRIALS = 100
+_MAX_TRIALS = 10**8
 _DELTAS = (1e-4, 1e-3, 1e-2, 5e-2)
 
 
@@ -149,7 +150,7 @@ def audit_mechanism(
 
 def check_audit(plan: PrivacyPlan, trials: int, confidence: float) -> None:
     """Refuse too few trials, a confidence out of range, and a plan without noise."""
-    check_integer("trials", trials, low=_LEAST_TRIALS, error=InputError)
+    check_integer("trials", trials, low=_LEAST_TRIALS, high=_MAX_TRIALS, error=InputError)
     check_number("confidence", confidence, low=0.5, below=1, error=InputError)
     if plan.noise_multiplier == 0:
         raise InputError(

@@ -8,6 +8,7 @@ import click
 
 from reldp._validate import POOLINGS
 from reldp.cli.commands import Command, option
+from reldp.cli.graph_options import drop_option
 from reldp.cli.options import Integer, Word, device_option, json_option, show_ids_option
 from reldp.cli.output import print_json
 
@@ -53,6 +54,7 @@ _PRIVACY = "each embedding is computed from its entity's text or features withou
     help="Number of entities that are encoded at a time (default: by the lengths of their texts).",
 )
 @device_option
+@drop_option
 @show_ids_option
 @json_option
 def command(
@@ -63,6 +65,7 @@ def command(
     pooling: str | None,
     batch_size: int | None,
     device: str | None,
+    drop: tuple[str, ...],
     show_ids: bool,
     as_json: bool,
 ) -> None:
@@ -78,7 +81,7 @@ def command(
     from reldp.training.trained import load_trained
 
     check_embedding_file(output, overwrite=overwrite)  # before a model is loaded
-    data = open_graph(graph, show_ids=show_ids)
+    data = open_graph(graph, drop=drop, show_ids=show_ids)
     used_device = default_device() if device is None else device
     settings = {} if pooling is None else {"pooling": pooling}
     encoder = load_trained(source, **settings).to(used_device)

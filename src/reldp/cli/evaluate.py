@@ -7,6 +7,7 @@ import click
 
 from reldp._validate import POOLINGS, SCORES, check_integer
 from reldp.cli.commands import Command, option
+from reldp.cli.graph_options import drop_option
 from reldp.cli.options import Integer, Word, device_option, json_option, show_ids_option
 from reldp.cli.output import print_json, print_table
 from reldp.errors import ConfigError
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _MAIN = "Main options"
+_GROUPS = "relations are ranked in groups of --candidates, and a smaller last group is dropped"
 
 
 @click.command(
@@ -85,6 +87,7 @@ _MAIN = "Main options"
     help="Number of entities that are encoded at a time.",
 )
 @device_option
+@drop_option
 @show_ids_option
 @json_option
 def command(
@@ -99,6 +102,7 @@ def command(
     seed: int,
     batch_size: int,
     device: str | None,
+    drop: tuple[str, ...],
     show_ids: bool,
     as_json: bool,
 ) -> None:
@@ -114,7 +118,7 @@ def command(
     from reldp.graph.bundled import open_graph
     from reldp.training.trained import load_trained, load_trained_loss
 
-    test_graph = open_graph(graph, show_ids=show_ids)
+    test_graph = open_graph(graph, drop=drop, show_ids=show_ids)
     limit = num_relations_alias if num_relations is None else num_relations
     if limit is not None:
         check_integer("num_relations", limit, low=1, error=ConfigError)
@@ -133,6 +137,12 @@ def command(
         seed=seed,
         batch_size=batch_size,
     )
+    if limit is not None and result.num_relations != limit:
+        click.echo(
+            f"reldp: {result.num_relations:,} relations were used, and not {limit:,}: "
+            f"{'the graph has no more' if result.num_relations == test_graph.num_relations else _GROUPS}.",
+            err=True,
+        )
     fields = {"graph": Path(graph).name, "pooling": pooling, **result.to_json()}
     if as_json:
         print_json({**fields, "device": used_device})

@@ -16,7 +16,7 @@ exception and the place in reldp's source, never the exception's message, which 
 RELDP_DEBUG=1 in the environment the traceback is printed as well.
 
 Public inside the command line: the codes, `EPILOG`, `Terminated`, `termination_as_exception`, `of_os_error`,
-`pipe_closed`, `flush_output`, `bug_line`, `show_traceback`.
+`pipe_closed`, `flush_output`, `is_out_of_memory`, `bug_line`, `show_traceback`.
 
 >>> bug_line(KeyError("bob@example.com")).partition(". ")[0]
 'Internal error: KeyError'
@@ -48,6 +48,7 @@ __all__ = [
     "Terminated",
     "bug_line",
     "flush_output",
+    "is_out_of_memory",
     "of_os_error",
     "pipe_closed",
     "show_traceback",
@@ -135,6 +136,12 @@ def of_os_error(error: OSError, fail: Callable[[str], int]) -> int:
     if error.errno == errno.ENOSPC:
         _forget_output()
     return code
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether torch could not get memory, on the CPU or on a GPU."""
+    words = str(error).lower() if isinstance(error, RuntimeError) else ""
+    return "can't allocate memory" in words or "out of memory" in words
 
 
 def bug_line(error: BaseException) -> str:

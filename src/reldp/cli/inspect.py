@@ -16,6 +16,7 @@ from rich.text import Text
 from reldp._plan_suggestion import Suggestion, suggest
 from reldp._validate import SIZES, default_of
 from reldp.cli.commands import Command, option
+from reldp.cli.graph_options import drop_option
 from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
 from reldp.cli.output import round_up
 from reldp.plan import PrivacyPlan
@@ -101,12 +102,7 @@ _FIXED_TARGET = (
     default=True,
     help="Whether to suggest a plan, which takes some seconds (default: yes).",
 )
-@option(
-    "--drop",
-    multiple=True,
-    metavar="KIND",
-    help=f"{SECTIONS['data']['drop'].about.rstrip('.')}; may be repeated.",
-)
+@drop_option
 @show_ids_option
 @json_option
 def command(

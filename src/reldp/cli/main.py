@@ -11,7 +11,6 @@ reldp, version 0.5.0
 """
 
 import io
-import re
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -19,10 +18,12 @@ from importlib import import_module
 import click
 
 import reldp
+from reldp._optional import missing_text_package
 from reldp._validate import did_you_mean
 from reldp.cli import exit_codes
+from reldp.cli.messages import as_shell_message
 from reldp.cli.options import with_hint
-from reldp.errors import EncoderError, ReldpError, VerificationError
+from reldp.errors import ReldpError, VerificationError
 
 __all__ = ["main"]
 
@@ -44,6 +45,10 @@ COMMANDS = {
     "demo": "Train, evaluate and certify MiniLM on bundled graphs.",
     "theory": "Show the definitions and proofs that certificates cite.",
 }
+
+
+# The command that is running, for messages that name its options; None before it is known.
+_called: list[str | None] = [None]
 
 
 class _LazyGroup(click.Group):
@@ -91,14 +96,6 @@ def _root(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-def _one_line(message: str) -> str:
-    """Return the message on one line, with `snake_case` names written as flags."""
-    flags = re.sub(r"`([a-z][a-z_0-9]*)`", lambda m: "--" + m.group(1).replace("_", "-"), message)
-    line = " ".join(flags.split())
-    # Messages quote what the user typed: no control character may reach the terminal.
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
-
-
 def _parameter_name(parameter: click.Parameter, context: click.Context | None) -> str:
     """Return the longest spelling of a flag, or an argument in capitals."""
     if isinstance(parameter, click.Argument) and context is not None:
@@ -125,7 +122,7 @@ def _usage_message(error: click.UsageError) -> str:
 
 def _fail(message: str, code: int = exit_codes.BAD_INPUT) -> int:
     with suppress(OSError):  # nobody may be reading
-        click.echo(f"reldp: {_one_line(message)}", err=True)
+        click.echo(f"reldp: {as_shell_message(message, _called[-1])}", err=True)
     return code
 
 
@@ -153,6 +150,8 @@ def _never_fail_to_encode() -> None:
 
 def _run(arguments: list[str] | None) -> int:
     streams = sys.stdout, sys.stderr
+    words = sys.argv[1:] if arguments is None else arguments
+    _called[-1] = next((word for word in words if word in COMMANDS), None)
     try:
         result = _root.main(args=arguments, prog_name="reldp", standalone_mode=False)
         exit_codes.flush_output()
@@ -181,8 +180,6 @@ def _run(arguments: list[str] | None) -> int:
 
 def _fail_by(error: BaseException) -> int:
     """Print the line of an error that did not come from click, and return its code."""
-    if isinstance(error, EncoderError):  # the flag for the argument `source` is --model
-        return _fail(str(error).replace("`source`", "`model`"))
     if isinstance(error, VerificationError):
         return _fail(str(error), exit_codes.NOT_VERIFIED)
     if isinstance(error, ReldpError):
@@ -194,7 +191,10 @@ def _fail_by(error: BaseException) -> int:
         return _fail(
             "Names of files and other arguments must be valid UTF-8 here. Rename the file or folder."
         )
-    if isinstance(error, MemoryError):
+    missing = missing_text_package(error)
+    if missing is not None:
+        return _fail(str(missing))
+    if isinstance(error, MemoryError) or exit_codes.is_out_of_memory(error):
         return _fail("This machine has too little memory. Use a smaller graph, model or batch.")
     exit_codes.show_traceback(error)
     return _fail(exit_codes.bug_line(error), exit_codes.INTERNAL_ERROR)

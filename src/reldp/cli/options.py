@@ -66,6 +66,16 @@ def shortened(value: object) -> str:
     return repr(text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 3] + "...")
 
 
+def underflows(value: object, number: float) -> bool:
+    """Return whether a text such as 1e-400 means a number that is not 0, and was read as 0.
+
+    >>> underflows("1e-400", 0.0), underflows("0e5", 0.0), underflows("0.0", 0.0)
+    (True, False, False)
+    """
+    mantissa = str(value).lower().partition("e")[0]
+    return number == 0 and any(digit in mantissa for digit in "123456789")
+
+
 class Integer(_IntegerType):
     """A whole number, also written as ``1e6`` or ``1_000_000``."""
 
@@ -83,7 +93,7 @@ class Integer(_IntegerType):
             number = float(value)
         except ValueError:
             number = float("nan")
-        if number.is_integer() and abs(number) <= EXACT_FLOATS:
+        if number.is_integer() and abs(number) <= EXACT_FLOATS and not underflows(value, number):
             return int(number)
         rule = "must be a whole number such as 1000 or 1e6"
         return self.fail(f"{rule}, got {shortened(value)}.", param, ctx)
@@ -99,10 +109,14 @@ class Number(_NumberType):
     ) -> float:
         """Return the number or fail with one line."""
         try:
-            return float(value)
+            number = float(value)
         except ValueError:
             rule = "must be a number such as 0.5 or 1e-6"
             return self.fail(f"{rule}, got {shortened(value)}.", param, ctx)
+        if underflows(value, number):
+            rule = "must be 0 or at least 1e-300 in size"
+            return self.fail(f"{rule}, got {shortened(value)}.", param, ctx)
+        return number
 
 
 class Word(_WordType):

@@ -25,6 +25,7 @@ from reldp._validate import (
 )
 from reldp.cli.commands import Command, option
 from reldp.cli.exit_codes import Terminated
+from reldp.cli.graph_options import drop_option
 from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
 from reldp.cli.output import print_json
 from reldp.errors import ConfigError
@@ -135,6 +136,7 @@ def _with_flags(function: Any) -> Any:
     help="Set any setting of the recipe, with its value in TOML syntax; may be repeated.",
 )
 @option("--print-config", is_flag=True, help="Print a recipe with all settings, and exit.")
+@drop_option
 @show_ids_option
 @json_option
 def command(
@@ -146,6 +148,7 @@ def command(
     no_privacy: bool,
     changes: tuple[str, ...],
     print_config: bool,
+    drop: tuple[str, ...],
     show_ids: bool,
     as_json: bool,
     **flags: Any,
@@ -154,9 +157,9 @@ def command(
 
     GRAPH is a graph folder, or the name of a bundled graph: wordnet-nouns, wordnet-verbs, wordnet-adjectives. Give
     --target-epsilon, --noise-multiplier or --no-privacy; every other setting has a default. Settings without a flag,
-    such as privacy.unit, privacy.analysis, privacy.sample_rate, data.cap_seed and data.drop, are set with --set or in a
-    recipe; --print-config lists all of them. The run folder will hold the trained model, the certificate and the ledger
-    of all steps. Running the same command again with the same -o resumes a run that was stopped.
+    such as privacy.unit, privacy.analysis, privacy.sample_rate and data.cap_seed, are set with --set or in a recipe;
+    --print-config lists all of them. The run folder will hold the trained model, the certificate and the ledger of all
+    steps. Running the same command again with the same -o resumes a run that was stopped.
     """
     from reldp.runs.run_folder import RunFolder
     from reldp.training.recipe import Recipe
@@ -165,6 +168,8 @@ def command(
         click.echo(Recipe.template(), nl=False)
         return
     given = _given(flags, promise_degrees, no_privacy, changes)
+    if drop:
+        given.setdefault("data", {})["drop"] = list(drop)
     source = _graph(graph, graph_option)
     if source is not None:
         given.setdefault("data", {})["graph"] = source

@@ -43,6 +43,9 @@ __all__ = ["ACTIVATIONS", "FeatureEncoder", "FeatureTable"]
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "gelu": nn.GELU}
 
 
+_MAX_WIDTH = 2**17
+
+
 @dataclass(frozen=True, kw_only=True)
 class FeatureTable:
     """Dense features of many entities, shape (entities, dim), float32."""
@@ -102,7 +105,7 @@ class FeatureEncoder(Encoder):
         """
         dims = [in_dim, *hidden, in_dim if dim is None else dim]
         for name, width in zip(["in_dim", *["hidden"] * len(hidden), "dim"], dims, strict=True):
-            check_integer(name, width, low=1, error=EncoderError)
+            check_integer(name, width, low=1, high=_MAX_WIDTH, error=EncoderError)
         for name, flag in (("bias", bias), ("normalize", normalize)):
             check_flag(name, flag, error=EncoderError)
         check_choice("activation", activation, ACTIVATIONS, error=EncoderError)

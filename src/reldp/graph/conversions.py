@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from reldp.graph.columns import vectors
 from reldp.graph.disclosure import guarded
+from reldp.graph.list_values import check_lists
 from reldp.graph.pairs import pair_columns, pair_files
 from reldp.graph.sources import drop_kinds
 
@@ -67,6 +68,8 @@ class Conversions:
             record: Where the data comes from.
             show_ids: Whether errors may show ids; by default they give counts and places only.
         """
+        relations = list(relations)
+        check_lists(ids, relations, {"text": text, "features": features, "protected": protected})
         with guarded("entities", show_ids=show_ids):
             columns: dict[str, Any] = {"id": pa.array(ids)}
             if text is not None:

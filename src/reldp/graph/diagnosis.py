@@ -12,18 +12,15 @@ Public: `open_bytes`, `records`, `open_quote`, `may_end_open`, `well_formed`, `l
 [1, 2, 4]
 """
 
-import gzip
 import json
-import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from io import BufferedIOBase
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from reldp.errors import GraphError
+from reldp.graph.compression import COMPRESSED, open_unpacked
 from reldp.graph.disclosure import column_words
 
 __all__ = [
@@ -42,21 +39,7 @@ __all__ = [
 _EXAMPLES = 5
 
 
-@contextmanager
-def open_bytes(path: Path) -> Iterator[BufferedIOBase]:
-    """Return the bytes of a file, unpacked if its name ends in .gz; damage becomes a `GraphError`."""
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-            yield stream
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        endpoints = (
-            "ends too early" if isinstance(error, EOFError) else "is damaged or not gzip at all"
-        )
-        raise GraphError(
-            f"{path.name} must be a whole gzip file, but it {endpoints}. Copy it again."
-        ) from None
-    except OSError as error:
-        raise GraphError(f"{path.name} cannot be read: {error.strerror or error}.") from None
+open_bytes = open_unpacked
 
 
 def records(stream: BufferedIOBase, quoted: bool) -> Iterator[tuple[int, bytes]]:
@@ -103,7 +86,7 @@ def may_end_open(path: Path, last: str) -> bool:
     field = b'"' + last.replace('"', '""').encode().rstrip(b"\r\n")
     tail = b""
     with open_bytes(path) as stream:
-        if path.suffix != ".gz":
+        if path.suffix not in COMPRESSED:
             stream.seek(max(0, path.stat().st_size - 2 * len(field) - 100))
         for block in iter(partial(stream.read, 1 << 20), b""):
             tail = (tail + block)[-2 * len(field) - 100 :]

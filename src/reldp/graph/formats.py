@@ -1,6 +1,6 @@
 r"""Readers of the file formats of a graph folder, each giving a `SourceTable`.
 
-Parquet, Arrow (memory-mapped), CSV, TSV and JSONL, the last three plain or gzip. CSV follows RFC
+Parquet, Arrow (memory-mapped), CSV, TSV and JSONL, the last three plain or compressed (`compression`). CSV follows RFC
 4180; TSV has no quoting at all: a tab separates, a line end ends. Text files carry no types, so
 their columns are strings. What Arrow's readers refuse is looked at again, slowly, for an error
 that names the lines.
@@ -27,6 +27,7 @@ from typing import Any
 import pyarrow as pa
 
 from reldp.errors import GraphError
+from reldp.graph.compression import COMPRESSED, open_unpacked
 from reldp.graph.diagnosis import (
     explain_delimited,
     explain_jsonl,
@@ -59,12 +60,7 @@ __all__ = [
 EXTENSIONS = (
     ".parquet",
     ".arrow",
-    ".csv",
-    ".csv.gz",
-    ".tsv",
-    ".tsv.gz",
-    ".jsonl",
-    ".jsonl.gz",
+    *(f".{kind}{end}" for kind in ("csv", "tsv", "jsonl") for end in ("", *COMPRESSED)),
 )
 
 ID_COLUMNS = ("id", "source", "target")
@@ -286,9 +282,15 @@ def json_schema(path: Path, show_ids: bool) -> Any:
     return pa.schema([(key, pa.string()) for key in sorted(strings & set(record))])
 
 
-def open_stream(path: Path) -> Any:
-    """Return the bytes of a text file as an Arrow stream, unpacked if it is packed."""
-    return pa.input_stream(str(path), compression="gzip" if path.suffix == ".gz" else None)
+@contextmanager
+def open_stream(path: Path) -> Iterator[Any]:
+    """Open a text file for Arrow, unpacked if it is compressed."""
+    if path.suffix in COMPRESSED:
+        with open_unpacked(path) as stream:
+            yield pa.PythonFile(stream, mode="r")
+    else:
+        with pa.input_stream(str(path), compression=None) as stream:
+            yield stream
 
 
 def explained(error: Exception, path: Path, what: str, show_ids: bool) -> GraphError:

@@ -20,13 +20,14 @@ from os import PathLike
 from pathlib import Path
 
 from reldp.errors import GraphError
+from reldp.graph.compression import COMPRESSED
 from reldp.graph.formats import EXTENSIONS, read_table
 from reldp.graph.record import GraphRecord
 from reldp.graph.sources import SourceTable
 
 __all__ = ["GraphFiles", "find_file", "header_of", "read_files", "read_folder", "read_record"]
 
-_HEADERLESS = (".tsv", ".tsv.gz")
+_HEADERLESS = (".tsv", *(f".tsv{end}" for end in COMPRESSED))
 _ROLES = {
     "entities": ("nodes", ("id", "text")),
     "relations": ("edges", ("source", "target")),

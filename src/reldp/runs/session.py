@@ -23,6 +23,7 @@ reldp.errors.RunError: ledger.jsonl could not be opened: No such file or directo
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -248,6 +249,8 @@ def complete_run(
         for half_written in run.path.glob(".model.*"):
             shutil.rmtree(half_written)
         save_model(run.model)
+        for place in (run.model, *run.model.rglob("*")):  # libraries write by the umask
+            place.chmod(0o755 if place.is_dir() else 0o644)
     sync_folder(run.model)
     destroy_key(run.key)
     ledger.complete(
@@ -270,7 +273,7 @@ def _clear(run: RunFolder) -> None:
     """Make the folder, and remove the files of a start that was interrupted."""
     names = {*_FILES_OF_A_START, *(name + TEMPORARY for name in _FILES_OF_A_START)}
     with disk_errors(run.path):
-        run.path.mkdir(parents=True, exist_ok=True)
+        run.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         foreign = sorted(place.name for place in run.path.iterdir() if place.name not in names)
         if foreign:
             raise ConfigError(
@@ -282,6 +285,8 @@ def _clear(run: RunFolder) -> None:
                 shutil.rmtree(place)
             else:
                 place.unlink()
+        with suppress(PermissionError):  # the folder may belong to somebody else
+            run.path.chmod(0o700)  # whatever the umask; names and sizes of its files are sensitive
 
 
 def _named_checkpoint(ledger: Ledger) -> tuple[int, str]:

@@ -158,7 +158,9 @@ class PerformanceSettings:
         check_choice("precision", self.precision, PRECISIONS, error=ConfigError)
         for name in ("microbatch_units", "threads"):
             if getattr(self, name) is not None:
-                check_integer(name, getattr(self, name), low=1, error=ConfigError)
+                check_integer(
+                    name, getattr(self, name), low=1, high=_LARGEST[name], error=ConfigError
+                )
         device = _default_device() if self.device is None else str(self.device)
         kind = device.partition(":")[0]
         check(kind in DEVICES, "device", "cpu, cuda or cuda:N", device, error=ConfigError)
@@ -246,6 +248,7 @@ SETTINGS: Mapping[str, type] = {
 """The classes of settings, by the part of `TrainingConfig` and the section of a recipe."""
 
 _PART_OF = {item.name: part for part, kind in SETTINGS.items() for item in fields(kind)}
+_LARGEST = {"microbatch_units": 2**16, "threads": 1024}
 _USE_RATE = "Use learning_rate."
 _MAX_RATE = 1e30  # optimizers multiply it by up to a few powers of ten, in the range of float32
 _OLD_NAMES = {

@@ -79,6 +79,7 @@ def _run_public(step: "PrivateStep", shape: "MicrobatchShape") -> None:
         mask=units.mask,
         thresholds=torch.ones(shape.capacity, dtype=torch.float64, device=units.mask.device),
         grid=step._plan.grid,
+        types=units.types,
     )
     step._runner.run(shape, inputs)
     if units.mask.device.type == "cuda":

@@ -51,7 +51,7 @@ def finish(
     *,
     by_result: bool = False,
     encoder: "Encoder | None" = None,
-    loss: "Loss | str | None" = None,
+    loss: "Loss | None" = None,
 ) -> "Certificate":
     """Write model and certificate of the steps spent so far, and destroy the key.
 
@@ -80,10 +80,11 @@ def _complete(
     *,
     by_result: bool,
     encoder: "Encoder | None",
-    loss: "Loss | str | None",
+    loss: "Loss | None",
 ) -> None:
     from reldp.encoders.folders import state_hash
-    from reldp.training.objective import Objective, resolve_loss
+    from reldp.losses import InfoNCELoss
+    from reldp.training.objective import Objective
     from reldp.training.state import TrainingState
 
     named = ledger.record.checkpoint
@@ -105,7 +106,7 @@ def _complete(
     if encoder is None:
         encoder = encoder_of_run(described)
     _refuse_another(described, encoder)
-    objective = Objective(encoder, resolve_loss(loss, plan), plan)
+    objective = Objective(encoder, InfoNCELoss() if loss is None else loss, plan)
     objective.load(state.released)
     facts: dict[str, Any] = {}
     if ledger.record.num_left:

@@ -56,6 +56,18 @@ def make_optimizer(
     return made
 
 
+def check_optimizer(name: str, options: Mapping[str, Any]) -> None:
+    """Refuse a name or options that torch refuses, when the optimizer is made or when it takes a step."""
+    parameter = nn.Parameter(torch.zeros(2, 2))
+    optimizer = make_optimizer(name, [parameter], 1e-3, options)
+    parameter.grad = torch.zeros(2, 2)
+    try:
+        optimizer.step()
+    except Exception as error:  # whatever torch makes of a wrong type
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise ConfigError(f"`optimizer_options` must fit {name}: {reason}.") from None
+
+
 def learning_rate(schedule: str, rate: float, step: int, num_steps: int, warmup: int) -> float:
     """Return the learning rate of one step: warmup from 0, then the schedule over the remaining steps."""
     if step < warmup:

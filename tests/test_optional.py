@@ -1,0 +1,50 @@
+"""Without the extra text, everything that needs torch says how to install it, in one line."""
+
+import subprocess
+import sys
+
+from reldp._optional import missing_text_package
+
+CODE = """
+import sys
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "transformers", "peft", "safetensors"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Block())
+import reldp
+from reldp.cli.main import main
+for name in ("Trainer", "TextEncoder", "FeatureEncoder", "PrivateStep"):
+    try:
+        getattr(reldp, name)
+    except ImportError as error:
+        print(error)
+assert reldp.EntityGraph and reldp.PrivacyPlan and reldp.verify and reldp.Certificate
+for words in (["train", "wordnet-verbs", "--target-epsilon", "4", "-o", "run"],
+              ["evaluate", "model", "--graph", "wordnet-verbs"],
+              ["encode", "model", "--graph", "wordnet-verbs", "-o", "x.parquet"], ["demo"]):
+    assert main(words) == 2
+assert main(["inspect", "wordnet-verbs", "--no-plan", "--json"]) == 0
+"""
+
+
+def test_names_and_commands_say_how_to_install(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", CODE],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    line = 'The package torch must be installed for this, got none. Use pip install "reldp[text]".'
+    assert done.stdout.splitlines()[:4] == [line] * 4
+    assert done.stderr.splitlines() == [f"reldp: {line}"] * 4
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_missing_modules_are_no_matter_of_this_extra():
+    assert missing_text_package(ModuleNotFoundError("x", name="reldp.nothing")) is None
+    assert missing_text_package(ImportError("x")) is None
+    assert missing_text_package(ValueError()) is None

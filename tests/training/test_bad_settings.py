@@ -1,0 +1,39 @@
+"""Settings that torch, or any machine, refuses are one clear line before anything is spent."""
+
+import pytest
+import torch
+
+from reldp.encoders import FeatureEncoder
+from reldp.errors import ConfigError, EncoderError, InputError
+from reldp.training import Trainer
+from tests.training.small import small_parts
+
+torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"optimizer_options": {"betas": 3}}, "`optimizer_options` must fit adam"),
+        ({"optimizer_options": {"betas": ["a", "b"]}}, "`optimizer_options` must fit adam"),
+        ({"optimizer_options": {"nothing": 1}}, "`optimizer_options` must fit adam"),
+        ({"optimizer": "sgd", "optimizer_options": {"nesterov": True}}, "must fit sgd"),
+        ({"threads": 10**11}, "`threads` must be an integer from 1 to 1024"),
+        ({"microbatch_units": 10**14}, "`microbatch_units` must be an integer from 1 to"),
+        ({"checkpoint_minutes": -1}, "`checkpoint_minutes` must be"),
+    ],
+)
+def test_a_trainer_refuses_them_when_it_is_made(settings, words):
+    with pytest.raises(ConfigError, match=words) as error:
+        Trainer(*small_parts(), **settings)
+    assert "\n" not in str(error.value)
+
+
+def test_huge_layers_and_audits_are_refused():
+    for settings in ({"dim": 10**11}, {"hidden": (10**11,)}):
+        with pytest.raises(EncoderError, match="must be an integer from 1 to"):
+            FeatureEncoder(6, **settings)
+    from reldp.auditing.audit import check_audit
+
+    with pytest.raises(InputError, match="`trials` must be an integer from 100 to 100000000"):
+        check_audit(small_parts()[2], 10**23, 0.95)
