@@ -33,6 +33,7 @@ WORDS = {
     "sign": ["bundle", "--key", "key"],
     "finish": ["run"],
     "abandon": ["run"],
+    "budget": ["show", "graph"],
     "audit": [],
     "demo": [],
     "theory": [],

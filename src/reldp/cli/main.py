@@ -41,6 +41,7 @@ COMMANDS = {
     "report": "Write an HTML report about a run.",
     "publish": "Write what may be published of a run into a folder.",
     "sign": "Sign a published folder with an Ed25519 key.",
+    "budget": "Show and limit what all runs on the same data cost together.",
     "audit": "Try to refute the epsilon of a plan or a run.",
     "demo": "Train, evaluate and certify MiniLM on bundled graphs.",
     "theory": "Show the definitions and proofs that certificates cite.",

@@ -23,6 +23,7 @@ from reldp._validate import (
     SIZES,
     TYPED_LOSSES,
 )
+from reldp.cli.budget import enter_run
 from reldp.cli.commands import Command, option
 from reldp.cli.exit_codes import Terminated
 from reldp.cli.graph_options import drop_option
@@ -127,6 +128,13 @@ def _with_flags(function: Any) -> Any:
     group=_PRIVACY,
     help="Train without clipping and noise, for comparison: epsilon is infinite.",
 )
+@option(
+    "--budget",
+    group=_PRIVACY,
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Folder of the budget to enter the run in before it starts (default: the graph's, if it has one).",
+)
 @option("--graph", "graph_option", hidden=True)
 @option(
     "--set",
@@ -146,6 +154,7 @@ def command(
     config: Path | None,
     promise_degrees: bool,
     no_privacy: bool,
+    budget: Path | None,
     changes: tuple[str, ...],
     print_config: bool,
     drop: tuple[str, ...],
@@ -184,6 +193,9 @@ def command(
         _note(_encoder_line(recipe, trainer))
         if output is None:
             _note(f"the run folder is {folder}. To resume the run, add -o {folder}.")
+        charge = enter_run(budget, recipe.values["data"]["graph"], folder, trainer.plan)
+        if charge:
+            _note(charge)
         with _resumption(folder):
             result = trainer.fit(folder)
     _show(result, as_json)

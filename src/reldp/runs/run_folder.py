@@ -9,6 +9,7 @@
     metrics.jsonl      losses, norms and batch sizes: *sensitive* (mode 0600)
     evaluations.jsonl  results of `reldp evaluate`: *sensitive* (mode 0600)
     tensorboard/       the same metrics for TensorBoard, if enabled: *sensitive*
+    budget.json        a random token by which a budget knows the run, if it has one (mode 0600)
     certificate.json, certificate.md, report.html
     signature.json     in a published bundle: a signature over all other files (public)
 
@@ -33,6 +34,7 @@ from reldp.runs.strict_json import parse_json
 __all__ = ["RunFolder", "file_hashes", "plan_bytes", "read_json", "read_plan"]
 
 CARD = "README.md"
+BUDGET_TOKEN = "budget.json"
 # Size limits, in bytes, of files that are read whole.
 LEDGER_LIMIT = 2**28
 FILE_LIMIT = 2**26
@@ -41,6 +43,7 @@ FILE_LIMIT = 2**26
 _FOLDERS = ("model", "checkpoints", "tensorboard")
 _FILES = (
     *("plan.json", "ledger.jsonl", "sensitive.json", "metrics.jsonl", "evaluations.jsonl"),
+    BUDGET_TOKEN,
     *("certificate.json", "certificate.md", "report.html", "signature.json"),
 )
 

@@ -35,7 +35,7 @@ from reldp.runs.checkpoints import read_checkpoint, remove_other_checkpoints, wr
 from reldp.runs.durable import TEMPORARY, disk_errors, sync_folder, write_durably
 from reldp.runs.key import bound_key, destroy_key, make_key, read_key
 from reldp.runs.ledger import Ledger
-from reldp.runs.run_folder import RunFolder, file_hashes, plan_bytes
+from reldp.runs.run_folder import BUDGET_TOKEN, RunFolder, file_hashes, plan_bytes
 from reldp.runs.sensitive_file import SensitiveRecord
 
 __all__ = ["RunFacts", "Session", "complete_run", "threads_of"]
@@ -271,7 +271,7 @@ def threads_of(run: RunFolder) -> int:
 
 def _clear(run: RunFolder) -> None:
     """Make the folder, and remove the files of a start that was interrupted."""
-    names = {*_FILES_OF_A_START, *(name + TEMPORARY for name in _FILES_OF_A_START)}
+    names = {*_FILES_OF_A_START, *(name + TEMPORARY for name in _FILES_OF_A_START), BUDGET_TOKEN}
     with disk_errors(run.path):
         run.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         foreign = sorted(place.name for place in run.path.iterdir() if place.name not in names)
@@ -283,7 +283,7 @@ def _clear(run: RunFolder) -> None:
         for place in run.path.iterdir():
             if place.is_dir():
                 shutil.rmtree(place)
-            else:
+            elif place.name != BUDGET_TOKEN:  # the budget knows the run by it
                 place.unlink()
         with suppress(PermissionError):  # the folder may belong to somebody else
             run.path.chmod(0o700)  # whatever the umask; names and sizes of its files are sensitive

@@ -1,0 +1,96 @@
+"""Runs of different plans compose to more than each and less than their sum; a direct convolution agrees."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from reldp.accounting.search import SearchSize
+from reldp.plan import PrivacyPlan
+from reldp.runs.budget_cost import Charge, composed_epsilon
+
+PLAN = PrivacyPlan(
+    num_entities=5000, num_relations=8000, max_degree=5, num_negatives=4, expected_batch_size=32.0,
+    num_steps=60, noise_multiplier=1.0, delta=1e-6,
+)  # fmt: skip
+OTHER = replace(PLAN, num_steps=30, noise_multiplier=0.8)
+
+
+def test_no_run_and_one_run_are_what_they_were():
+    assert composed_epsilon([], 1e-6) == 0
+    assert composed_epsilon([Charge(plan=PLAN)], 1e-6) == PLAN.epsilon()
+    assert composed_epsilon([Charge(plan=PLAN)], 1e-6, adaptive=True) == PLAN.epsilon()
+
+
+def test_equal_plans_are_one_plan_of_more_steps():
+    both = composed_epsilon([Charge(plan=PLAN)] * 2, 1e-6)
+    assert both == replace(PLAN, num_steps=120).epsilon()
+
+
+def test_different_plans_cost_more_than_either_and_less_than_the_sum():
+    charges = [Charge(plan=PLAN), Charge(plan=OTHER)]
+    both = composed_epsilon(charges, 1e-6)
+    assert max(PLAN.epsilon(), OTHER.epsilon()) < both < PLAN.epsilon() + OTHER.epsilon()
+    added = composed_epsilon(charges, 1e-6, adaptive=True)
+    halves = [replace(plan, delta=5e-7).epsilon() for plan in (PLAN, OTHER)]
+    assert added == pytest.approx(sum(halves), rel=1e-9)
+    assert both < added
+
+
+def _hockey_stick_of_two_subsampled_gaussians(epsilon, plans):
+    """By a grid of losses and numpy's convolution: no code of reldp. Relation-level, so K = 1 and k = 0."""
+    step, reach = 1e-3, 25_000
+    total = np.array([1.0])
+    for plan in plans:
+        rate, sigma = plan.sample_rate, plan.noise_multiplier
+        x = np.linspace(-12 * sigma, 12 * sigma + 1, 200_001)
+        loss = np.log1p(rate * np.expm1((2 * x - 1) / (2 * sigma**2)))
+        density = (1 - rate) * norm.pdf(x, 0, sigma) + rate * norm.pdf(x, 1, sigma)
+        masses = np.bincount(
+            np.clip(np.rint(loss / step).astype(int) + reach, 0, 2 * reach),
+            weights=density * (x[1] - x[0]),
+            minlength=2 * reach + 1,
+        )
+        for _ in range(plan.num_steps):
+            total = np.convolve(total, masses[reach - 3000 : reach + 3001])
+    losses = (np.arange(len(total)) - len(total) // 2) * step
+    above = losses > epsilon
+    return float((total[above] * -np.expm1(epsilon - losses[above])).sum())
+
+
+def test_a_direct_convolution_has_the_same_delta():
+    plans = [
+        PrivacyPlan(
+            num_entities=5000, num_relations=8000, max_degree=1, num_negatives=1, unit="relation",
+            negatives="public", pool_size=10**6, delta=1e-3, sample_rate=0.05, num_steps=steps,
+            noise_multiplier=noise,
+        )
+        for steps, noise in ((4, 1.0), (3, 1.5))
+    ]  # fmt: skip
+    epsilon = composed_epsilon([Charge(plan=plan) for plan in plans], 1e-3)
+    found = _hockey_stick_of_two_subsampled_gaussians(epsilon, plans)
+    assert found <= 1e-3 * 1.02
+    assert found > 0.9e-3  # and not by a wide margin
+
+
+def test_private_sizes_are_added_for_every_run():
+    sized = replace(PLAN, sizes="private", sizes_epsilon=0.25, sizes_delta=1e-8)
+    both = composed_epsilon([Charge(plan=sized)] * 2, 1e-6)
+    inner = replace(PLAN, num_steps=120, delta=1e-6 - 2e-8).epsilon()
+    assert both == pytest.approx(0.5 + inner, rel=1e-12)
+    assert composed_epsilon([Charge(plan=sized)] * 2, 1e-8) == math.inf
+
+
+def test_a_search_is_added_with_its_part_of_delta():
+    size = SearchSize(mean=5.0)
+    alone = composed_epsilon([Charge(plan=PLAN, search=size)], 5e-7)
+    run = replace(PLAN, delta=5e-7).epsilon()
+    both = composed_epsilon([Charge(plan=PLAN), Charge(plan=PLAN, search=size)], 1e-6)
+    assert both == pytest.approx(alone + run, rel=1e-12)
+    assert alone > run
+
+
+def test_a_run_without_noise_has_no_finite_epsilon():
+    assert composed_epsilon([Charge(plan=replace(PLAN, noise_multiplier=0.0))], 1e-6) == math.inf
