@@ -262,7 +262,7 @@ def test_text_models_train_end_to_end_and_load_elsewhere(tmp_path, kind):
         (["GRAPH", "--max-degree", "3"], "Use cap_degrees"),
         (["GRAPH", "--clipping", "pair"], "--loss must be a sum over negatives"),
         (["GRAPH", "--learning-rate", "-1"], "--learning-rate must be"),
-        ([], "--graph must be given"),
+        ([], "GRAPH must be given"),
     ],
 )
 def test_bad_input_is_one_clear_line(tmp_path, graph, capsys, arguments, words):
@@ -277,7 +277,7 @@ def test_bad_input_is_one_clear_line(tmp_path, graph, capsys, arguments, words):
 def test_a_target_of_zero_is_refused(tmp_path, graph, capsys):
     flags = [*FLAGS[:-4], "--target-epsilon", "0"]
     assert main(["train", graph, "-o", str(tmp_path / "run"), *flags]) == 2
-    assert "--target-epsilon must be a finite number above 0" in capsys.readouterr().err
+    assert "--target-epsilon must be a finite number of at least 0.001" in capsys.readouterr().err
 
 
 def test_a_text_model_needs_texts(tmp_path, graph, capsys):

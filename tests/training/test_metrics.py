@@ -115,7 +115,7 @@ def test_the_progress_bar_shows_steps_epsilon_and_rate(capsys):
             advance(step)
     said = capsys.readouterr().err
     assert "4/4" in said
-    assert "epsilon ≤ 2" in said
+    assert "epsilon <= 2" in said
     assert "steps/s" in said
 
 
@@ -133,4 +133,4 @@ def test_no_bar_means_no_pricing(capsys):
 def test_an_infinite_epsilon_is_shown_as_such(capsys):
     with progress_bar(True, 0, 1, lambda step: math.inf) as advance:
         advance(1)
-    assert "∞" in capsys.readouterr().err
+    assert "infinite" in capsys.readouterr().err

@@ -129,13 +129,12 @@ def search_cost(
     return PrivacyCost(epsilon, delta, "rdp", analyses[0])
 
 
-def _totals(composition: Composition, analysis: str) -> Sequence[float]:
+def _totals(composition: Composition, analysis: str) -> list[float]:
     """Return the Renyi divergence of all steps at each order."""
-    return np.asarray(
-        sum(count * renyi_epsilon(event, analysis, ORDERS) for event, count in composition.running)
-        if composition.running
-        else np.zeros(len(ORDERS))
-    ).tolist()
+    totals = np.zeros(len(ORDERS))
+    for event, count in composition.running:
+        totals += count * renyi_epsilon(event, analysis, ORDERS)
+    return [float(total) for total in totals]
 
 
 def _best(totals: Sequence[float], size: SearchSize, delta: float) -> float:

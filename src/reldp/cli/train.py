@@ -7,6 +7,7 @@ import tomllib
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import date
 from itertools import count
 from pathlib import Path
@@ -25,6 +26,7 @@ from reldp._validate import (
 )
 from reldp.cli.budget import enter_run
 from reldp.cli.commands import Command, option
+from reldp.cli.dry_run import show_dry_run
 from reldp.cli.exit_codes import Terminated
 from reldp.cli.graph_options import drop_option
 from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
@@ -135,6 +137,18 @@ def _with_flags(function: Any) -> Any:
     metavar="FOLDER",
     help="Folder of the budget to enter the run in before it starts (default: the graph's, if it has one).",
 )
+@option(
+    "--dry-run",
+    is_flag=True,
+    group=_MAIN,
+    help="Show the plan, its warnings, and time and memory as measured on public random rows; train nothing, spend "
+    "nothing.",
+)
+@option(
+    "--verbose/--quiet",
+    default=None,
+    help="Say more about what is done, or print errors and the result only (default: progress and notes).",
+)
 @option("--graph", "graph_option", hidden=True)
 @option(
     "--set",
@@ -155,6 +169,8 @@ def command(
     promise_degrees: bool,
     no_privacy: bool,
     budget: Path | None,
+    dry_run: bool,
+    verbose: bool | None,
     changes: tuple[str, ...],
     print_config: bool,
     drop: tuple[str, ...],
@@ -182,10 +198,17 @@ def command(
     source = _graph(graph, graph_option)
     if source is not None:
         given.setdefault("data", {})["graph"] = source
+    if verbose is False:
+        given.setdefault("logging", {})["progress"] = False
     recipe = Recipe.from_values(given) if config is None else Recipe.read(config, given)
+    if dry_run:
+        with _warnings_as_lines():
+            show_dry_run(recipe, show_ids=show_ids, as_json=as_json)
+        return
     folder = output or _new_folder(recipe)
-    with _warnings_as_lines():
+    with _notes(verbose), _warnings_as_lines():
         resumed = RunFolder(folder).has_run
+        _detail("reading the graph and the model.")
         trainer = recipe.trainer(show_ids=show_ids, resumed=resumed)
         size_cost = "" if resumed else recipe.size_cost(trainer.capped, trainer.plan)
         if size_cost:
@@ -196,8 +219,12 @@ def command(
         charge = enter_run(budget, recipe.values["data"]["graph"], folder, trainer.plan)
         if charge:
             _note(charge)
+        _detail(
+            f"{trainer.plan.num_steps:,} steps are planned; checking the encoder on public rows."
+        )
         with _resumption(folder):
             result = trainer.fit(folder)
+        _detail("the model and the certificate are written.")
     _show(result, as_json)
 
 
@@ -237,9 +264,30 @@ def _new_folder(recipe: "Recipe") -> Path:
     return next(folder for folder in candidates if not folder.exists())
 
 
+# How much is said: False with --quiet, True with --verbose.
+_VERBOSE: ContextVar[bool | None] = ContextVar("verbose", default=None)
+
+
+@contextmanager
+def _notes(verbose: bool | None) -> Iterator[None]:
+    """Say as much as was asked for."""
+    token = _VERBOSE.set(verbose)
+    try:
+        yield
+    finally:
+        _VERBOSE.reset(token)
+
+
 def _note(sentence: str) -> None:
     """Print a line about the run to the error stream."""
-    click.echo(f"reldp: {sentence}", err=True)
+    if _VERBOSE.get() is not False:
+        click.echo(f"reldp: {sentence}", err=True)
+
+
+def _detail(sentence: str) -> None:
+    """Print a line that only --verbose shows."""
+    if _VERBOSE.get():
+        _note(sentence)
 
 
 def _encoder_line(recipe: "Recipe", trainer: "Trainer") -> str:
@@ -299,7 +347,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    _note(f"warning: {' '.join(str(message).split())}")
+    click.echo(f"reldp: warning: {' '.join(str(message).split())}", err=True)
 
 
 def _show(result: "TrainResult", as_json: bool) -> None:

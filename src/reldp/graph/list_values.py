@@ -70,6 +70,8 @@ def _kind(value: Any) -> str:
     """Return what an id is, in words; nothing for what the checks of a table describe better."""
     if isinstance(value, str):
         return "strings"
-    if isinstance(value, Integral) and not isinstance(value, bool):
+    if isinstance(value, bool):
+        return ""
+    if isinstance(value, Integral):
         return "integers" if -_LARGEST <= int(value) < _LARGEST else "integers beyond 64 bits"
     return ""

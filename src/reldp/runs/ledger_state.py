@@ -81,7 +81,7 @@ class LedgerRecord:
     @property
     def is_abandoned(self) -> bool:
         """Whether the run ended without a model; its steps stay counted."""
-        return self.entries[-1]["kind"] == "abandon"
+        return bool(self.entries[-1]["kind"] == "abandon")
 
     @property
     def audits(self) -> tuple[_Entry, ...]:

@@ -178,7 +178,7 @@ class LoggingSettings:
         checkpoint_every: Steps between checkpoints.
         checkpoint_minutes: Minutes of work that a kill may lose: checkpoints are saved more often than
             `checkpoint_every` where steps are slow. 0 saves by steps alone.
-        progress: Whether to show a progress bar; None shows it on a terminal.
+        progress: Whether to show a progress bar; None shows it on a terminal, and a line every 30 seconds elsewhere.
         log_sensitive: Whether sensitive values (losses, batch sizes, norms, times) are written to metrics.jsonl and
             to every other logger that is on. No guarantee covers them.
         log_every: Steps between lines of metrics.

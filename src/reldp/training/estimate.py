@@ -88,12 +88,12 @@ def _run_public(step: "PrivateStep", shape: "MicrobatchShape") -> None:
 
 def _draw_noise(step: "PrivateStep") -> None:
     """Draw as much noise as a step does, under a key of its own."""
-    if step._plan.noise_multiplier == 0:
-        return
     size = sum(parameter.numel() for parameter in step.parameters.values())
     generator = step._performance.noise_generator
-    with step._plan.noise(Streams(new_key()), generator) as noise:
-        noise.draw(0, 0, size)
+    drawn = step._plan.noise(Streams(new_key()), generator)
+    if drawn is not None:
+        with drawn:
+            drawn.draw(0, 0, size)
 
 
 def _peak_bytes(device: torch.device) -> int:

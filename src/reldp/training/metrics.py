@@ -30,6 +30,7 @@ from torch import Tensor
 from reldp.encoders.folders import state_hash
 from reldp.runs.durable import disk_errors, write_durably
 from reldp.runs.run_folder import RunFolder
+from reldp.training.log_lines import log_lines
 from reldp.training.loggers import SENSITIVE, WARNING, make_loggers
 from reldp.training.repeatability import is_repeatable
 
@@ -132,13 +133,17 @@ def progress_bar(
     """Show steps, epsilon so far, and rate and time left, which are sensitive; yield a function that advances it.
 
     Args:
-        shown: Whether to show it; None shows it on a terminal.
+        shown: Whether to show it; None shows a bar on a terminal, and plain lines elsewhere.
         first: The first step.
         stop: The step after the last one.
         spent: Returns an upper bound on epsilon after a number of steps.
     """
-    if shown is False or (shown is None and not sys.stderr.isatty()):
+    if shown is False:
         yield lambda step: None
+        return
+    if shown is None and not sys.stderr.isatty():
+        with log_lines(first, stop, spent) as advance_line:
+            yield advance_line
         return
     from rich.console import Console
     from rich.progress import (
@@ -153,7 +158,7 @@ def progress_bar(
         TextColumn("training"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("epsilon ≤ {task.fields[epsilon]}"),
+        TextColumn("epsilon <= {task.fields[epsilon]}"),
         TextColumn("{task.fields[rate]} steps/s"),
         TimeRemainingColumn(),
     )
@@ -164,7 +169,7 @@ def progress_bar(
         def advance(step: int) -> None:
             rate = (step - first) / max(time.perf_counter() - began, 1e-9)
             epsilon = spent(step)
-            words = "∞" if math.isinf(epsilon) else f"{epsilon:.3g}"
+            words = "infinite" if math.isinf(epsilon) else f"{epsilon:.3g}"
             bar.update(task, completed=step, epsilon=words, rate=f"{rate:.3g}")
 
         yield advance

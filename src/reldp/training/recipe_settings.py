@@ -357,7 +357,11 @@ _LOGGING = {
         "Minutes of work that a kill may lose: checkpoints are more frequent where steps are slow. 0 saves by "
         "steps alone.",
     ),
-    "progress": Setting("true or false", "Show a progress bar (default: on a terminal).", "true"),
+    "progress": Setting(
+        "true or false",
+        "Show a progress bar (default: on a terminal, and lines elsewhere).",
+        "true",
+    ),
     "log_sensitive": Setting(
         "true or false",
         "Log losses, batch sizes, norms and times. They are sensitive: no guarantee covers them, and "

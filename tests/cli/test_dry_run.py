@@ -1,0 +1,50 @@
+"""``reldp train --dry-run`` shows what a run would take, and leaves nothing behind."""
+
+import json
+
+import torch
+
+from reldp.cli.main import main
+from tests.cli.test_budget import FLAGS
+from tests.training.small import small_graph
+
+torch.set_num_threads(1)
+
+
+def content(folder):
+    return {place.relative_to(folder).as_posix() for place in folder.rglob("*")}
+
+
+def test_plan_time_and_memory_are_shown_and_nothing_is_written(tmp_path, capsys):
+    small_graph().write(tmp_path / "graph")
+    before = content(tmp_path)
+    words = ["train", str(tmp_path / "graph"), "-o", str(tmp_path / "run"), *FLAGS, "--dry-run"]
+    assert main([*words, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["seconds_per_step"] > 0
+    assert shown["peak_bytes"] > 2**20
+    assert shown["epsilon"] > 0
+    assert main(words) == 0
+    assert "Nothing was trained or spent." in capsys.readouterr().out
+    assert content(tmp_path) == before
+
+
+def test_private_sizes_are_not_released(tmp_path, capsys):
+    small_graph().write(tmp_path / "graph")
+    before = content(tmp_path)
+    flags = [word for word in FLAGS if word not in ("--sizes", "public")]
+    assert main(["train", str(tmp_path / "graph"), *flags, "--dry-run"]) == 2
+    assert "--dry-run must not release private sizes" in capsys.readouterr().err
+    assert content(tmp_path) == before
+
+
+def test_quiet_prints_the_result_only_and_verbose_more(tmp_path, capsys):
+    small_graph().write(tmp_path / "graph")
+    said = {}
+    for flag in ("--quiet", "--verbose"):
+        run = str(tmp_path / flag)
+        assert main(["train", str(tmp_path / "graph"), "-o", run, *FLAGS, flag]) == 0
+        said[flag] = capsys.readouterr()
+        assert "differential privacy" in said[flag].out
+    assert said["--quiet"].err == ""
+    assert "6 steps are planned" in said["--verbose"].err

@@ -1,0 +1,21 @@
+"""A few disturbed runs end with the same bits, each step and each run counted once."""
+
+import json
+import subprocess
+import sys
+
+
+def test_disturbed_runs_end_as_if_nothing_had_happened():
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.fuzz.soak", "--kills", "6", "--seed", "5"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    found = json.loads(done.stdout)
+    assert found["failures"] == []
+    assert found["disturbances"] >= 6
+    assert found["runs_in_budget"] == found["runs"] > 0
+    assert found["steps_of_a_run"] == 40

@@ -1,0 +1,51 @@
+"""Without a terminal there is a line every 30 seconds, and none for a short run."""
+
+import math
+
+import pytest
+
+from reldp.training import log_lines as module
+from reldp.training.log_lines import log_lines
+
+
+def run(monkeypatch, seconds_per_step, steps, spent=lambda step: step / 100):
+    now = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    with log_lines(0, steps, spent) as advance:
+        for step in range(1, steps + 1):
+            now[0] += seconds_per_step
+            advance(step)
+
+
+def test_lines_come_every_30_seconds_and_at_the_end(monkeypatch, capsys):
+    run(monkeypatch, 10.0, 8)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(",")[0] for line in lines] == [
+        "reldp: step 3 of 8",
+        "reldp: step 6 of 8",
+        "reldp: step 8 of 8",
+    ]
+    assert lines[0].endswith("0.1 steps/s, 50 s left, epsilon <= 0.03")
+
+
+def test_a_short_run_prints_nothing(monkeypatch, capsys):
+    run(monkeypatch, 0.1, 20)
+    assert capsys.readouterr().err == ""
+
+
+def test_lines_are_ascii_and_a_closed_log_does_not_stop_training(monkeypatch, capsys):
+    run(monkeypatch, 40.0, 2, spent=lambda step: math.inf)
+    assert capsys.readouterr().err.isascii()
+
+    def closed(*arguments, **options):
+        raise BrokenPipeError
+
+    monkeypatch.setattr("builtins.print", closed)
+    run(monkeypatch, 40.0, 3)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(3, "3 s"), (75, "1 min 15 s"), (7260, "2 h 1 min")]
+)
+def test_times_are_in_words(seconds, words):
+    assert module._duration(seconds) == words
