@@ -57,7 +57,7 @@ ENDINGS = [
     (OSError(errno.ENOSPC, "No space left on device", "/home/x/a.json"), 2, "No space left"),
     (PermissionError(errno.EACCES, "Permission denied", "/home/x/a.json"), 2, "(a.json)"),
     (MemoryError(), 2, "too little memory"),
-    (InputError("`delta` must be small, got 2."), 2, "--delta must be small"),
+    (InputError("`delta` must be small, got 2."), 2, "delta must be small"),
     (VerificationError("plan.json is another."), 3, "plan.json is another."),
 ]
 

@@ -1,7 +1,6 @@
 """Constructors and results of `EntityGraph` for the libraries that people keep their data in.
 
-The code for each library is in `reldp.integrations` and is imported when it is called. Every
-constructor validates as `EntityGraph.read` does.
+The code for a library is in `reldp.integrations`. Every constructor validates as `EntityGraph.read` does.
 
 Inside the package: `Conversions`, the base class of `EntityGraph`.
 
@@ -18,7 +17,7 @@ import pyarrow as pa
 
 from reldp.graph.columns import vectors
 from reldp.graph.disclosure import guarded
-from reldp.graph.list_values import check_lists
+from reldp.graph.list_values import checked_pairs
 from reldp.graph.pairs import pair_columns, pair_files
 from reldp.graph.sources import drop_kinds
 
@@ -68,8 +67,7 @@ class Conversions:
             record: Where the data comes from.
             show_ids: Whether errors may show ids; by default they give counts and places only.
         """
-        relations = list(relations)
-        check_lists(ids, relations, {"text": text, "features": features, "protected": protected})
+        pairs = checked_pairs(ids, relations, text=text, features=features, protected=protected)
         with guarded("entities", show_ids=show_ids):
             columns: dict[str, Any] = {"id": pa.array(ids)}
             if text is not None:
@@ -83,7 +81,6 @@ class Conversions:
             table = pa.table(columns)
         with guarded("relations", show_ids=show_ids):
             kind = columns["id"].type
-            pairs = [(one, other) for one, other in relations]  # two ids each, and no more
             columns = {w: pa.array([p[i] for p in pairs], kind) for i, w in _ENDPOINTS.items()}
             if types is not None:
                 columns["type"] = pa.array(types)

@@ -2,33 +2,33 @@
 
 Errors give places and kinds, never ids.
 
-Private to the package: `check_lists`.
+Private to the package: `checked_pairs`.
 
->>> check_lists(["1", "2"], [(1, 2)], {})
+>>> checked_pairs(["1", "2"], [(1, 2)])
 Traceback (most recent call last):
 reldp.errors.GraphError: `relations` must hold ids of the same type as `ids`, strings, got integers in pair 1. ...
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any
 
 from reldp.errors import GraphError
 
-__all__ = ["check_lists"]
+__all__ = ["checked_pairs"]
 
 _LARGEST = 2**63
 
 
-def check_lists(
-    ids: Iterable[Any], relations: Iterable[Any], columns: Mapping[str, Sequence[Any] | None]
-) -> None:
-    """Refuse ids of several types, relations that are no pairs of such ids, and columns of other lengths.
+def checked_pairs(
+    ids: Iterable[Any], relations: Iterable[Any], **columns: Sequence[Any] | None
+) -> list[tuple[Any, Any]]:
+    """Return relations as pairs, if they are pairs of ids of one type and columns have as many values as there are ids.
 
     Args:
         ids: Ids of the entities.
         relations: Pairs of ids.
-        columns: Further values of the entities by name, one for each id; None where there are none.
+        **columns: Further values of the entities by name, one for each id; None where there are none.
 
     Raises:
         GraphError: The message names the argument and the first place.
@@ -46,8 +46,10 @@ def check_lists(
             raise GraphError(
                 f"`{name}` must have one value for each of the {len(kinds):,} ids, got {len(values):,}."
             )
-    for place, pair in enumerate(relations, 1):
+    pairs = list(relations)
+    for place, pair in enumerate(pairs, 1):
         _check_pair(place, pair, known)
+    return [(one, other) for one, other in pairs]
 
 
 def _check_pair(place: int, pair: Any, known: str) -> None:
