@@ -1,5 +1,7 @@
 """A graph has one budget: its own, or one that it was declared to share."""
 
+import json
+
 import pytest
 
 from reldp.errors import ConfigError, ReldpError
@@ -35,7 +37,8 @@ def test_two_budgets_and_damage_are_refused(tmp_path):
     (two / "budget.jsonl").unlink()
     with pytest.raises(ConfigError, match="must be a folder with"):
         share_budget(one, two)
-    for damaged in ("[]", '{"folder": 3}', "{", "\\ud800"):
+    too_long, nul = json.dumps({"folder": "9" * 400}), json.dumps({"folder": "\x00"})
+    for damaged in ("[]", '{"folder": 3}', "{", "\\ud800", too_long, nul):
         (two / "budget-folder.json").write_text(damaged)
         with pytest.raises(ReldpError, match=r"budget-folder\.json"):
             find_budget(two)

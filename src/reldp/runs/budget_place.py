@@ -42,9 +42,13 @@ def find_budget(graph: str | Path | None) -> Path | None:
     if not isinstance(named, str) or has_own:
         raise ConfigError(f"{_LINK} must name one folder, of a graph without a budget of its own.")
     place = folder / named
-    if not (place / NAME).exists():
+    try:
+        is_there = (place / NAME).exists()
+    except (OSError, ValueError):  # a name that no file can have
+        is_there = False
+    if not is_there:
         raise ConfigError(
-            f"{_LINK} must name a folder with {NAME}, got {named!r}, which has none. Move it back, or declare "
+            f"{_LINK} must name a folder with {NAME}, got {named[:80]!r}, which has none. Move it back, or declare "
             "the new place with reldp budget share."
         )
     return place
