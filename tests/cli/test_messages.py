@@ -20,7 +20,7 @@ from reldp.cli.messages import as_shell_message
             "Mend it, or drop them with drop={'self_relations'}.",
             "Mend it, or drop them with --drop self_relations.",
         ),
-        ("prepare", "Mend it, or drop them with drop={'self_relations'}.", "Mend it."),
+        ("demo", "Mend it, or drop them with drop={'self_relations'}.", "Mend it."),
         ("verify", "got 1; set `show_ids` to see the ids here.", "got 1."),
         (
             "inspect",
