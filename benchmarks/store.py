@@ -311,7 +311,7 @@ WORK: dict[str, Callable[[Path, str | None], dict[str, Any]]] = {
 
 def measured(phase: str, folder: Path, memory_limit: str | None) -> dict[str, Any]:
     """Run one phase in this process."""
-    memory = Memory()
+    memory, load = Memory(), os.getloadavg()[0]
     start, begun = time.perf_counter(), time.process_time()
     if phase in WORK:
         result = WORK[phase](folder, memory_limit)
@@ -321,13 +321,13 @@ def measured(phase: str, folder: Path, memory_limit: str | None) -> dict[str, An
         "seconds": round(time.perf_counter() - start, 2),
         "cpu_seconds": round(time.process_time() - begun, 2),
         "peak_anonymous_gb": memory.finish(),
-        "load_average": round(os.getloadavg()[0], 1),
+        "load_average": [round(load, 1), round(os.getloadavg()[0], 1)],
         **result,
     }
 
 
 def run_fresh(phase: str, folder: Path, memory_limit: str | None, timeout: float) -> dict[str, Any]:
-    """Run a phase in a process of its own; one that endpoints badly is a result too."""
+    """Run a phase in a process of its own; one that ends badly is a result too."""
     command = [sys.executable, __file__, "--phase", phase, "--folder", str(folder)]
     command += ["--memory-limit", memory_limit] if memory_limit else []
     try:
@@ -376,30 +376,47 @@ def main() -> int:
     if options.phase:
         print(json.dumps(measured(options.phase, options.folder, options.memory_limit)))
         return 0
-    rows = []
+    result = earlier(options.output)
     for entities, relations in options.size or [(200_000, 2_000_000)]:
         folder = options.folder / f"{entities}x{relations}"
         if not (folder / "source").exists():
             write_source(folder / "source", entities, relations)
-        row: dict[str, Any] = {"entities": entities, "relations": relations}
+        row = row_of(result["rows"], entities, relations)
         for phase in options.phases:
             row[phase] = run_fresh(phase, folder, options.memory_limit, options.timeout)
             print(json.dumps({phase: row[phase]}), file=sys.stderr, flush=True)
-        rows.append(row)
+            write(result, options.output)
         if not options.keep:
             shutil.rmtree(folder)
-    result = {
-        "command": "python benchmarks/store.py",
+    print(json.dumps(result, indent=2))
+    return 0
+
+
+def earlier(output: Path | None) -> dict[str, Any]:
+    """Return the results of earlier commands, to which those of this one are added."""
+    rows = json.loads(output.read_text())["rows"] if output and output.exists() else []
+    return {
+        "command": "python benchmarks/store.py --size 200000x2000000 --size 2000000x20000000 "
+        "--size 20000000x200000000 --folder FOLDER -o benchmarks/results/store.json",
+        "load_average": "one-minute load of the machine at the start and at the end of a phase",
         "date": datetime.now(UTC).date().isoformat(),
         "machine": machine(),
         "rows": rows,
     }
-    text = json.dumps(result, indent=2) + "\n"
-    print(text, end="")
-    if options.output:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text(text)
-    return 0
+
+
+def row_of(rows: list[dict[str, Any]], entities: int, relations: int) -> dict[str, Any]:
+    for row in rows:
+        if (row["entities"], row["relations"]) == (entities, relations):
+            return row
+    rows.append({"entities": entities, "relations": relations})
+    return rows[-1]
+
+
+def write(result: dict[str, Any], output: Path | None) -> None:
+    if output:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(json.dumps(result, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from reldp.errors import GraphError, RunError
-from reldp.graph.size_store import FILE_NAME, is_remembered, remembered, state_folder
+from reldp.graph.size_store import (
+    FILE_NAME,
+    is_remembered,
+    kept_releases,
+    remembered,
+    state_folder,
+)
 
 COUNTER = iter(range(10**6))
 
@@ -48,6 +54,17 @@ def test_the_file_is_for_its_owner_only_and_names_no_graph(tmp_path):
     assert "f" * 20 not in (tmp_path / FILE_NAME).read_text()
     names = {item.name for item in tmp_path.iterdir()}
     assert names == {FILE_NAME, "sizes.private.lock"}
+
+
+def test_a_folder_that_replaces_another_has_its_releases(tmp_path):
+    old, new, none = (tmp_path / name for name in ("old", "new", "none"))
+    release = stored([old])
+    new.mkdir()
+    with kept_releases(old, new):
+        assert stored([new]) == release
+    with kept_releases(none, new):
+        assert not none.exists()
+    assert stat.S_IMODE((new / FILE_NAME).stat().st_mode) == 0o600
 
 
 def test_two_files_name_a_graph_differently(tmp_path):

@@ -9,7 +9,7 @@ A lock is held from the first look to the last write, so two processes get one r
 different releases of one graph (drawn by two users, say), the graph's own folder decides, and each certificate counts
 the release that it used. A damaged file is refused and never replaced: without it the sizes would be released again.
 
-Public: `remembered`, `is_remembered`, `state_folder`, `FILE_NAME`.
+Public: `remembered`, `is_remembered`, `kept_releases`, `state_folder`, `FILE_NAME`.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as home:
@@ -32,7 +32,7 @@ from reldp.runs.durable import write_durably
 from reldp.runs.plain_files import read_plain
 from reldp.runs.strict_json import parse_json
 
-__all__ = ["FILE_NAME", "is_remembered", "remembered", "state_folder"]
+__all__ = ["FILE_NAME", "is_remembered", "kept_releases", "remembered", "state_folder"]
 
 FILE_NAME = "sizes.private.json"
 LOCK_NAME = "sizes.private.lock"
@@ -100,6 +100,23 @@ def remembered(
 def is_remembered(fingerprint: str, folders: Sequence[Path]) -> bool:
     """Return whether a folder holds a release of a graph; nothing is drawn, written or created."""
     return any(_Store(folder / FILE_NAME).find(fingerprint) is not None for folder in folders)
+
+
+@contextmanager
+def kept_releases(old: Path, new: Path) -> Iterator[None]:
+    """Copy the releases of a graph folder into one that replaces it, and hold the lock until it has.
+
+    Args:
+        old: The folder; it may be missing, or have no releases.
+        new: A folder without releases.
+    """
+    if not any((old / name).exists() for name in (FILE_NAME, LOCK_NAME)):
+        yield
+        return
+    with _locked([old]):
+        if (old / FILE_NAME).is_file():
+            write_durably(new / FILE_NAME, (old / FILE_NAME).read_bytes(), mode=0o600)
+        yield
 
 
 @contextmanager

@@ -45,14 +45,42 @@ def test_a_block_is_hashed_once(path, monkeypatch):
     checker = BlockChecker(path, hash_blocks(path))
     hashed = []
     monkeypatch.setattr(
-        module,
-        "_digest",
-        lambda *span: hashed.append(span[1:]) or checker.blocks.sha256[span[1] // 10],
+        checker, "_digest", lambda block: hashed.append(block) or checker.blocks.sha256[block]
     )
     checker.check(5, 15)
     checker.check(0, 20)
     checker.check(19, 19)
-    assert hashed == [(0, 10), (10, 20)]
+    assert hashed == [0, 1]
+
+
+def test_many_blocks_are_hashed_by_threads_alike(path, monkeypatch):
+    monkeypatch.setattr(module, "BLOCK_BYTES", 2)
+    blocks = hash_blocks(path)
+    BlockChecker(path, blocks).check_all()
+    damage(path, 20)
+    with pytest.raises(GraphError, match="block 11 of 18 differs"):
+        BlockChecker(path, blocks).check_all()
+
+
+def test_the_bytes_that_are_hashed_are_those_that_are_read(path):
+    """A file that is replaced after it was opened is not read, and its damage not noticed."""
+    blocks = hash_blocks(path)
+    checker = BlockChecker(path, blocks)
+    path.rename(path.with_name("old"))
+    path.write_bytes(bytes(35))
+    checker.check_all()
+    assert checker.mapped[:] == bytes(range(35))
+    damage(path.with_name("old"), 3)
+    other = BlockChecker(path.with_name("old"), blocks)
+    with pytest.raises(GraphError, match="block 1 of 4 differs"):
+        other.check_all()
+
+
+@pytest.mark.parametrize("data", [b"", b"\x93NUMPY\x01\x00\x08\x00{}      ", bytes(200)])
+def test_a_file_that_holds_no_array_is_refused(path, data):
+    path.write_bytes(data or b"x")
+    with pytest.raises(GraphError, match=r"x\.bin must be as it was built"):
+        BlockChecker(path, hash_blocks(path)).shape()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 Room on the disk is reserved before anything is written through a mapping, so that a full disk is an
 error that can be caught, and not a signal that ends the process.
 
-Public: `GrowingArray`, `map_array`, `row_chunks`.
+Public: `GrowingArray`, `map_array`, `array_in`, `save_array`, `row_chunks`.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -16,6 +16,7 @@ Public: `GrowingArray`, `map_array`, `row_chunks`.
 """
 
 import io
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,9 +25,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["GrowingArray", "map_array", "row_chunks"]
+__all__ = ["GrowingArray", "array_in", "map_array", "row_chunks", "save_array"]
 
 _HEADER = 128  # bytes, as numpy pads them
+_LONGEST_HEADER = 1 << 12
 _LEAST = 1 << 20  # rows that are reserved at a time, at least
 
 
@@ -71,10 +73,35 @@ class GrowingArray:
             file.write(_header((count, *self._shape), self._dtype))
 
 
+def save_array(path: Path, array: npt.NDArray[Any]) -> None:
+    """Write an array as a new `.npy` file that its owner alone may read."""
+    with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+        np.save(file, array)
+
+
 def map_array(path: Path) -> npt.NDArray[Any]:
     """Return the array in a `.npy` file, mapped and read-only."""
     array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     return array.view(np.ndarray)
+
+
+def array_in(data: Any) -> npt.NDArray[Any]:
+    """Return the array in the bytes of a `.npy` file, without a copy.
+
+    Args:
+        data: A buffer, such as a mapping of the file.
+
+    Raises:
+        ValueError: The bytes are no such file.
+    """
+    head = io.BytesIO(bytes(data[:_LONGEST_HEADER]))
+    np.lib.format.read_magic(head)
+    shape, in_columns, dtype = np.lib.format.read_array_header_1_0(head)
+    if in_columns or dtype.hasobject:
+        raise ValueError("array")
+    count = math.prod(shape)
+    array = np.frombuffer(data, dtype, count, head.tell()) if count else np.empty(0, dtype)
+    return array.reshape(shape)
 
 
 def row_chunks(num_rows: int, size: int) -> Iterator[tuple[int, int]]:

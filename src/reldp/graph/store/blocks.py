@@ -1,7 +1,9 @@
 r"""Files in blocks with a SHA-256 each, checked when a block is first read.
 
 Hashing a whole store before the first step would take as long as reading it; hashing what is read costs
-nothing that reading does not. A block that differs is an error that names file and block.
+nothing that reading does not. A block that differs is an error that names file and block. The file is opened
+once, and the bytes that are hashed are those of the mapping that is read afterwards: a store that is replaced
+meanwhile does not change what an open one reads.
 
 Public: `FileBlocks`, `BlockChecker`, `hash_blocks`.
 
@@ -18,19 +20,26 @@ reldp.errors.GraphError: numbers.npy must be as it was built, but block 2 of 2 d
 """
 
 import hashlib
+import mmap
 import os
 from bisect import bisect_right
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
+
 from reldp.errors import GraphError
+from reldp.graph.store.arrays import array_in
 
 __all__ = ["BLOCK_BYTES", "BlockChecker", "FileBlocks", "block_boundaries", "hash_blocks"]
 
 BLOCK_BYTES = 1 << 22
+_SEVERAL = 8  # blocks that are worth the start of threads
+_MOST_THREADS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,10 +98,16 @@ def hash_blocks(path: Path, boundaries: Sequence[int] | None = None) -> FileBloc
 
 
 class BlockChecker:
-    """Check the blocks of one file, each once."""
+    """Map one file and check its blocks, each once.
+
+    Attributes:
+        path: Where the file was when it was opened.
+        blocks: What it must hold.
+        mapped: All of its bytes, mapped and read-only. Check those that you read.
+    """
 
     def __init__(self, path: Path, blocks: FileBlocks) -> None:
-        """Open the blocks of a file.
+        """Open a file.
 
         Raises:
             GraphError: The file is not there, or of another size.
@@ -101,7 +116,13 @@ class BlockChecker:
         self.blocks = blocks
         self._checked = bytearray(len(blocks.boundaries))
         self._num_unchecked = len(blocks.boundaries)
-        size = path.stat().st_size if path.is_file() else -1
+        try:
+            with path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if size == blocks.size:
+                    self.mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except OSError:
+            size = -1
         if size != blocks.size:
             got = "none" if size < 0 else f"{size:,}"
             raise GraphError(
@@ -120,22 +141,53 @@ class BlockChecker:
         boundaries = self.blocks.boundaries
         first, last = bisect_right(boundaries, start), bisect_right(boundaries, stop - 1)
         wanted = [block for block in range(first, last + 1) if not self._checked[block]]
-        if not wanted:
-            return
-        with self.path.open("rb", buffering=0) as file:
-            for block in wanted:
-                begin = boundaries[block - 1] if block else 0
-                if _digest(file.fileno(), begin, boundaries[block]) != self.blocks.sha256[block]:
-                    raise GraphError(
-                        f"{self.path.name} must be as it was built, but block {block + 1} of "
-                        f"{len(boundaries)} differs. Build the store again."
-                    )
-                self._checked[block] = 1
-                self._num_unchecked -= 1
+        if len(wanted) < _SEVERAL:
+            digests = [self._digest(block) for block in wanted]
+        else:
+            with ThreadPoolExecutor(min(len(os.sched_getaffinity(0)), _MOST_THREADS)) as threads:
+                digests = list(threads.map(self._digest, wanted))
+        for block, digest in zip(wanted, digests, strict=True):
+            if digest != self.blocks.sha256[block]:
+                raise GraphError(
+                    f"{self.path.name} must be as it was built, but block {block + 1} of "
+                    f"{len(boundaries)} differs. Build the store again."
+                )
+            self._num_unchecked -= not self._checked[block]
+            self._checked[block] = 1
 
     def check_all(self) -> None:
         """Check the whole file."""
         self.check(0, self.blocks.size)
+
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape of the array in a `.npy` file, which is not checked yet.
+
+        Raises:
+            GraphError: The file holds no array.
+        """
+        return self._array().shape
+
+    def array(self) -> npt.NDArray[Any]:
+        """Return the array in a `.npy` file, mapped and read-only, after checking the whole file.
+
+        Raises:
+            GraphError: A block differs.
+        """
+        self.check_all()
+        return self._array()
+
+    def _array(self) -> npt.NDArray[Any]:
+        try:
+            return array_in(self.mapped)
+        except ValueError:
+            raise GraphError(
+                f"{self.path.name} must be as it was built. Build the store again."
+            ) from None
+
+    def _digest(self, block: int) -> str:
+        start = self.blocks.boundaries[block - 1] if block else 0
+        with memoryview(self.mapped) as view, view[start : self.blocks.boundaries[block]] as part:
+            return hashlib.sha256(part).hexdigest()
 
 
 def _digest(file: int, start: int, stop: int) -> str:

@@ -21,7 +21,7 @@ Public: `build_store`.
 True
 """
 
-import fcntl
+import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -32,12 +32,13 @@ from pathlib import Path
 from reldp.errors import GraphError, RunError
 from reldp.graph.reading import read_record
 from reldp.graph.relation_types import declared_names
-from reldp.graph.size_store import FILE_NAME as SIZES
+from reldp.graph.size_store import kept_releases
 from reldp.graph.sources import drop_kinds
 from reldp.graph.store.blocks import hash_blocks
 from reldp.graph.store.engine import opened
 from reldp.graph.store.entity_pass import ENTITIES, write_entities
 from reldp.graph.store.manifest import MANIFEST, Manifest, is_store
+from reldp.graph.store.places import exclusive, put, settle
 from reldp.graph.store.progress import Progress, Tick
 from reldp.graph.store.relation_pass import write_relations
 from reldp.graph.store.settings import BuildSettings
@@ -83,9 +84,12 @@ def build_store(
     """
     settings, kinds = settings or BuildSettings(), drop_kinds(drop)
     target = Path(output)
-    _check_target(target, overwrite)
     try:
-        with disk_errors(target), _partial(target) as folder, _scratch(folder, settings) as scratch:
+        with (
+            disk_errors(target),
+            _partial(target, overwrite) as folder,
+            _scratch(folder, settings) as scratch,
+        ):
             _build(
                 Path(source),
                 (entities, relations),
@@ -177,25 +181,24 @@ def _check_target(target: Path, overwrite: bool) -> None:
 
 
 @contextmanager
-def _partial(target: Path) -> Iterator[Path]:
+def _partial(target: Path, overwrite: bool) -> Iterator[Path]:
     """Make the folder of a build, and remove it if the build ends early; one build at a time."""
     target.parent.mkdir(parents=True, exist_ok=True)
     folder = target.parent / f".{target.name}.partial"
-    lock = target.parent / f".{target.name}.lock"
-    with open(os.open(lock, os.O_CREAT | os.O_RDWR, 0o600), "wb") as held:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise GraphError(
-                f"Another process must not build {target.name} at the same time, but one does. Wait for it."
-            ) from None
-        try:
+    try:
+        with exclusive(target.parent / f".{target.name}.lock", wait=False):
+            settle(target)
+            _check_target(target, overwrite)
             shutil.rmtree(folder, ignore_errors=True)  # of a build that was interrupted
             folder.mkdir(mode=0o700)
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-            lock.unlink(missing_ok=True)
+            try:
+                yield folder
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+    except BlockingIOError:
+        raise GraphError(
+            f"Another process must not build {target.name} at the same time, but one does. Wait for it."
+        ) from None
 
 
 @contextmanager
@@ -203,7 +206,10 @@ def _scratch(folder: Path, settings: BuildSettings) -> Iterator[Path]:
     """Make a folder for temporary files, which hold private data like the source."""
     place = folder / "scratch"
     if settings.temp_dir is not None:
-        place = Path(settings.temp_dir) / f"reldp-{os.getpid()}-{folder.name.strip('.')}"
+        # One name per store, whose builder holds a lock: the next build removes what this one may leave.
+        name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:24]
+        place = Path(settings.temp_dir) / f"reldp-build-{name}"
+        shutil.rmtree(place, ignore_errors=True)
     place.mkdir(mode=0o700, parents=True)
     try:
         yield place
@@ -212,21 +218,7 @@ def _scratch(folder: Path, settings: BuildSettings) -> Iterator[Path]:
 
 
 def _put(folder: Path, target: Path) -> None:
-    """Rename a complete store into place; releases of private sizes stay with the graph."""
+    """Put a complete store into place; releases of private sizes stay with the graph."""
     shutil.rmtree(folder / "scratch", ignore_errors=True)
-    if (target / SIZES).is_file():
-        shutil.copy2(target / SIZES, folder / SIZES)
-    old = target.parent / f".{target.name}.old"
-    shutil.rmtree(old, ignore_errors=True)
-    if target.exists():
-        os.rename(target, old)
-    try:
-        os.rename(folder, target)
-    except OSError:
-        if old.exists():
-            os.rename(old, target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
-    handle = os.open(target.parent, os.O_RDONLY)
-    os.fsync(handle)
-    os.close(handle)
+    with kept_releases(target, folder):
+        put(folder, target)

@@ -104,7 +104,7 @@ class ColumnFile:
         self._checker.check(
             blocks.size - 1, blocks.size
         )  # the footer, which says where batches are
-        self._file = pa.ipc.open_file(pa.memory_map(str(path)))
+        self._file = pa.ipc.open_file(pa.py_buffer(self._checker.mapped))
         self.schema = self._file.schema
         self._batches: dict[int, Any] = {}
 
@@ -112,6 +112,12 @@ class ColumnFile:
     def num_batches(self) -> int:
         """Number of batches."""
         return int(self._file.num_record_batches)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows: all batches but the last have `BATCH_ROWS`."""
+        last = self.num_batches - 1
+        return last * BATCH_ROWS + len(self._file.get_batch(last)) if last >= 0 else 0
 
     def batch(self, number: int) -> Any:
         """Return one batch, mapped, after checking its block."""

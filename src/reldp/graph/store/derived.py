@@ -8,7 +8,6 @@ Public inside the package: `Derived`, `derived`, `is_derived`.
 """
 
 import atexit
-import fcntl
 import hashlib
 import json
 import os
@@ -23,8 +22,8 @@ from typing import Any
 import numpy.typing as npt
 
 from reldp.errors import GraphError, RunError
-from reldp.graph.store.arrays import map_array
 from reldp.graph.store.blocks import BlockChecker, FileBlocks, hash_blocks
+from reldp.graph.store.places import exclusive, put
 from reldp.runs.durable import disk_errors, sync_folder, write_durably
 from reldp.runs.plain_files import read_plain
 from reldp.runs.strict_json import parse_json
@@ -50,9 +49,12 @@ class Derived:
     files: dict[str, FileBlocks] = field(repr=False)
 
     def array(self, name: str) -> npt.NDArray[Any]:
-        """Return an array, mapped, after checking the whole file."""
-        BlockChecker(self.folder / name, self.files[name]).check_all()
-        return map_array(self.folder / name)
+        """Return an array, mapped, after checking the whole file.
+
+        Raises:
+            GraphError: The file is not as it was made.
+        """
+        return BlockChecker(self.folder / name, self.files[name]).array()
 
 
 def derived(
@@ -100,16 +102,15 @@ def is_derived(store: Path, kind: str, depends_on: Mapping[str, Any]) -> bool:
 
 def _made(place: Path, text: str, make: Callable[[Path], dict[str, Any]]) -> Derived:
     """Make a folder under another name and rename it; another process that makes the same is waited for."""
-    with open(os.open(f"{place}.lock", os.O_CREAT | os.O_RDWR, 0o600), "wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with exclusive(Path(f"{place}.lock")):
         existing = _open(place, text)
         if existing is not None:
             return existing
         partial = place.with_name(f".{place.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
-        shutil.rmtree(place, ignore_errors=True)
         try:
-            (partial / "scratch").mkdir(mode=0o700, parents=True)
+            for folder in (partial, partial / "scratch"):
+                folder.mkdir(mode=0o700)
             values = make(partial)
             boundaries = values.pop("boundaries", {})
             shutil.rmtree(partial / "scratch")
@@ -121,10 +122,10 @@ def _made(place: Path, text: str, make: Callable[[Path], dict[str, Any]]) -> Der
             content = {"depends_on": text, "values": values, "files": files}
             data = json.dumps(content, sort_keys=True).encode()
             write_durably(partial / _MANIFEST, data, mode=0o600)
-            os.rename(partial, place)
+            shutil.rmtree(place, ignore_errors=True)  # damaged
+            put(partial, place)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
-            os.unlink(f"{place}.lock")
     existing = _open(place, text)
     assert existing is not None
     return existing

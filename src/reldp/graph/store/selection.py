@@ -16,7 +16,7 @@ import pyarrow as pa
 from reldp.graph.capping import degrees
 from reldp.graph.fingerprint import fingerprint
 from reldp.graph.relation_types import recoded
-from reldp.graph.store.arrays import GrowingArray, map_array, row_chunks
+from reldp.graph.store.arrays import GrowingArray, map_array, row_chunks, save_array
 from reldp.graph.store.column_file import BATCH_ROWS, ColumnWriter
 from reldp.graph.store.entity_pass import ENTITIES, FEATURES
 from reldp.graph.store.progress import Progress
@@ -74,7 +74,7 @@ def make_relations(graph: "StoredGraph", mask: _Mask, folder: Path) -> dict[str,
     """
     write_selection(graph, mask, folder, Progress())
     pairs = map_array(folder / RELATIONS)
-    np.save(folder / DEGREES, degrees(pairs, graph.num_entities))
+    save_array(folder / DEGREES, degrees(pairs, graph.num_entities))
     types = map_array(folder / TYPES) if graph.relation_types is not None else None
     value = fingerprint(graph.entities, pairs, types, graph.type_names)
     return {"num_relations": len(pairs), "fingerprint": value}
@@ -101,7 +101,7 @@ def make_types(
         try:
             os.link(graph.relation_folder / name, folder / name)
         except OSError:  # another file system, or one without links
-            shutil.copyfile(graph.relation_folder / name, folder / name)
+            shutil.copy(graph.relation_folder / name, folder / name)
     value = fingerprint(graph.entities, graph.relations, map_array(folder / TYPES), declared)
     return {"fingerprint": value}
 
@@ -131,7 +131,7 @@ def make_entities(graph: "StoredGraph", mask: _Mask, folder: Path) -> dict[str, 
         num_cut += int(np.count_nonzero((pairs >= 0).any(axis=1) & ~inside))
         writer.add(pairs[inside], graph.types_at(start + np.flatnonzero(inside)))
     writer.close()
-    np.save(folder / DEGREES, degrees(map_array(folder / RELATIONS), num_entities))
+    save_array(folder / DEGREES, degrees(map_array(folder / RELATIONS), num_entities))
     return {
         "num_relations": writer.num_relations,
         "num_cut": num_cut,

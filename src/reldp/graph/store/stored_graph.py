@@ -33,13 +33,12 @@ from reldp.graph.fingerprint import fingerprint
 from reldp.graph.keyed_hash import seed_words
 from reldp.graph.record import GraphRecord
 from reldp.graph.relation_types import declared_names
-from reldp.graph.store.arrays import map_array
 from reldp.graph.store.blocks import BlockChecker
 from reldp.graph.store.cap import count_caps, keep_mask, mask_file
 from reldp.graph.store.column_file import ColumnFile
 from reldp.graph.store.derived import derived
 from reldp.graph.store.entity_pass import ENTITIES, FEATURES
-from reldp.graph.store.manifest import Manifest
+from reldp.graph.store.manifest import MANIFEST, Manifest
 from reldp.graph.store.mention_search import search_mentions, text_groups
 from reldp.graph.store.progress import Progress, Tick
 from reldp.graph.store.relation_pass import DEGREES, RELATIONS, TYPES
@@ -52,6 +51,8 @@ from reldp.graph.store.selection import (
 from reldp.graph.store.settings import BuildSettings
 
 __all__ = ["StoredGraph", "content_fingerprint"]
+
+_REQUIRED = frozenset({ENTITIES, RELATIONS, DEGREES})
 
 
 class StoredGraph(EntityGraph):
@@ -88,10 +89,17 @@ class StoredGraph(EntityGraph):
             "_columns": ColumnFile(folder / ENTITIES, manifest.files[ENTITIES]),
         }.items():
             object.__setattr__(self, name, value)
-        shapes = {RELATIONS: (self.num_relations, 2), DEGREES: (self.num_entities,)}
-        for name, shape in shapes.items():
-            if map_array(checkers[name].path).shape != shape:
-                raise GraphError(f"{name} must be as it was built. Build the store again.")
+        n, m = self.num_entities, self.num_relations
+        shapes = {
+            RELATIONS: (m, 2),
+            TYPES: (m,),
+            DEGREES: (n,),
+            FEATURES: (n, manifest.feature_size),
+        }
+        wrong = [k for k, shape in shapes.items() if k in checkers and checkers[k].shape() != shape]
+        wrong += [ENTITIES] if self._columns.num_rows != n else []
+        if wrong:
+            raise GraphError(f"{wrong[0]} must be as it was built. Build the store again.")
 
     @classmethod
     def open(cls, folder: Path) -> "StoredGraph":
@@ -100,7 +108,13 @@ class StoredGraph(EntityGraph):
         Raises:
             GraphError: It is damaged.
         """
-        return cls(folder, Manifest.read(folder))
+        manifest = Manifest.read(folder)
+        names = set(manifest.files)
+        if not _REQUIRED <= names <= _REQUIRED | {FEATURES, TYPES}:
+            raise GraphError(
+                f"{MANIFEST} must name the files of a store, got others. Build the store again."
+            )
+        return cls(folder, manifest)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle where the store is, not what it holds."""
@@ -362,8 +376,7 @@ class StoredGraph(EntityGraph):
 
     def _array_file(self, name: str) -> npt.NDArray[Any]:
         """Map an array after checking its blocks."""
-        self._checkers[name].check_all()
-        return map_array(self._checkers[name].path)
+        return self._checkers[name].array()
 
     def _array(self, name: str) -> Any:
         """Return a whole column, mapped, in chunks."""
