@@ -50,6 +50,7 @@ SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt")
 # Of performance.
 NOISE_GENERATORS = ("secure", "fast")
 PRECISIONS = ("float32", "bfloat16")
+TOKENIZE = ("ahead", "on the fly")
 DEVICES = ("cpu", "cuda")
 
 # Of encoders.

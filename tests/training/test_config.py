@@ -24,6 +24,7 @@ OTHER_VALUES = {
     "precision": "bfloat16",
     "cuda_graphs": True,
     "threads": 2,
+    "tokenize": "on the fly",
 }
 
 
@@ -48,6 +49,7 @@ def names(kind):
         ({"warmup_steps": -1}, "warmup_steps"),
         ({"microbatch_units": 1.5}, "microbatch_units"),
         ({"threads": 0}, "threads"),
+        ({"tokenize": "later"}, "tokenize"),
         ({"average": 1.0}, "average"),
         ({"schedule": "linaer"}, "schedule"),
         ({"precision": "float16"}, "precision"),

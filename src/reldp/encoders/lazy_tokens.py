@@ -4,7 +4,7 @@ The rows are those of a `TokenTable` of all texts, to the bit: a tokenizer looks
 known before a text is read: it is that of the store, whose blocks are checked when they are first read, under the
 rules of the tokenizer. So `content_sha256` stands for the table where a run is identified.
 
-Private to the package: `LazyTokens`, `JoinedTokens`, `LazyLengths`.
+Private to the package: `LazyTokens`, `JoinedTokens`, `LazyLengths`, `joined_sha256`.
 
 >>> class Letters:
 ...     pad_token_id = 0
@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from reldp.encoders.tokens import TokenTable, checked_indices, padded_rows, tokenize_batch
 
-__all__ = ["JoinedTokens", "LazyLengths", "LazyTokens"]
+__all__ = ["JoinedTokens", "LazyLengths", "LazyTokens", "joined_sha256"]
 
 _MAX_KNOWN = 1 << 18  # texts whose tokens are kept
 _Rows = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
@@ -125,6 +125,11 @@ class LazyTokens(_RowsOnRequest):
         return JoinedTokens(self, other)
 
 
+def joined_sha256(content_sha256: str, pool: TokenTable) -> str:
+    """Return the hash that stands for a table with the texts of a public pool after it."""
+    return f"{content_sha256} {pool.content_hash()}"
+
+
 class JoinedTokens(_RowsOnRequest):
     """Tokens of a graph's texts, then those of a public pool."""
 
@@ -132,7 +137,8 @@ class JoinedTokens(_RowsOnRequest):
         """Join two tables of the same encoder."""
         self._first, self._second = first, second
         self.pad_id, self.max_length = first.pad_id, first.max_length
-        self.content_sha256 = f"{first.content_sha256} {second.content_hash()}"
+        self.content_sha256 = joined_sha256(first.content_sha256, second)
+        self.files_sha256 = getattr(first, "files_sha256", None)
 
     def __len__(self) -> int:
         return len(self._first) + len(self._second)

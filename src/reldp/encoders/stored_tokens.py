@@ -11,11 +11,9 @@ Private to the package: `store_tokens`, `TOKENIZE`, `StoredTokens`.
 
 import hashlib
 import json
-import multiprocessing
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,12 +21,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from reldp._validate import check_choice
-from reldp.encoders.lazy_tokens import JoinedTokens, LazyTokens
+from reldp._validate import TOKENIZE, check_choice
+from reldp.encoders.lazy_tokens import JoinedTokens, LazyTokens, joined_sha256
 from reldp.encoders.tokens import TokenTable, tokenize_batch, tokenizer_rules
 from reldp.errors import EncoderError
 from reldp.graph.store.arrays import GrowingArray, row_chunks
 from reldp.graph.store.derived import derived, is_derived
+from reldp.graph.store.lookahead import in_processes
 from reldp.graph.store.progress import Progress, Tick
 
 if TYPE_CHECKING:
@@ -36,9 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TOKENIZE", "StoredTokens", "store_tokens"]
 
-TOKENIZE = ("ahead", "on the fly")
 _FEW = 1 << 20  # texts that are tokenized ahead unless asked otherwise
 _AT_ONCE = 1 << 14  # texts that a process tokenizes at a time
+_COMPARED = 16  # texts that are tokenized again when a table is opened
 _MANY = 8  # such parts are worth the seconds that processes take to start
 _IDS, _OFFSETS = "tokens.npy", "offsets.npy"
 
@@ -49,10 +48,12 @@ class StoredTokens(TokenTable):
 
     Attributes:
         content_sha256: Hash of the texts and of the tokenizer's rules, which stands for the table.
+        files_sha256: Hash of the files, which a run commits to.
         max_length: Longer texts were cut.
     """
 
     content_sha256: str = field(repr=False)
+    files_sha256: str = field(repr=False)
     max_length: int
 
     def token_lists(self, indices: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int32]]:
@@ -62,7 +63,11 @@ class StoredTokens(TokenTable):
 
     def join(self, other: TokenTable) -> Any:
         """Return this table with the texts of another one after it; a large one is not copied."""
-        return JoinedTokens(self, other) if len(self) > _FEW else super().join(other)
+        if len(self) > _FEW:
+            return JoinedTokens(self, other)
+        both = super().join(other)
+        content = joined_sha256(self.content_sha256, other)
+        return replace(self, ids=both.ids, offsets=both.offsets, content_sha256=content)
 
 
 def store_tokens(
@@ -105,12 +110,34 @@ def store_tokens(
         return {}
 
     files = derived(graph.folder, "tokens", depends_on, make)
-    return StoredTokens(
+    table = StoredTokens(
         ids=files.array(_IDS),
         offsets=files.array(_OFFSETS),
         pad_id=int(tokenizer.pad_token_id),
         content_sha256=content,
+        files_sha256=files.sha256,
         max_length=max_length,
+    )
+    _compare(table, graph, tokenizer)
+    return table
+
+
+def _compare(table: StoredTokens, graph: "StoredGraph", tokenizer: Any) -> None:
+    """Refuse a table that is not what the tokenizer makes of some texts: files of another, put in its place.
+
+    Raises:
+        EncoderError: It is not.
+    """
+    count = graph.num_entities
+    rows = np.unique([0, count - 1, *np.random.default_rng().integers(0, count, _COMPARED)])
+    if len(table) == count:
+        lists = tokenize_batch(tokenizer, graph.text(rows), 0, table.max_length)
+        stored = [tokens.tolist() for tokens in table.token_lists(rows)]
+        if stored == [list(tokens) for tokens in lists]:
+            return
+    raise EncoderError(
+        "The token table beside the store must hold the tokens of the store's texts, got others. "
+        "Delete the folder `tokens` in the store."
     )
 
 
@@ -155,17 +182,8 @@ def _tokenized(
         finally:
             _WORK.clear()
         return
-    spawned = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(
-        count, mp_context=spawned, initializer=_start, initargs=(tokenizer, graph, max_length)
-    ) as pool:
-        waiting = []
-        for part in parts:  # a few ahead, so that results never pile up
-            waiting.append(pool.submit(_tokenize_part, part))
-            if len(waiting) > 2 * count:
-                yield waiting.pop(0).result()
-        for future in waiting:
-            yield future.result()
+    arguments = (tokenizer, graph, max_length)
+    yield from in_processes(_tokenize_part, parts, count, _start, arguments)
 
 
 _WORK: dict[str, Any] = {}  # of this process

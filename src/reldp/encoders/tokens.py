@@ -164,14 +164,18 @@ def shared_table(
 
 
 def tokenizer_rules(tokenizer: Any) -> tuple[str, str]:
-    """Return what a tokenizer does to a text: a hash of its rules, and its settings in words."""
+    """Return what a tokenizer does to a text, wherever it came from: a hash of its rules, and its settings."""
     if not tokenizer.is_fast:
         rules = {"vocabulary": sorted(tokenizer.get_vocab().items())}
     else:
         rules = json.loads(tokenizer.backend_tokenizer.to_str())
-        # Every call sets these anew, from the length and from the side, which repr tells.
+        # Every call sets these anew, from the length and from the side.
         rules = {k: value for k, value in rules.items() if k not in ("truncation", "padding")}
-    return hashlib.sha256(json.dumps(rules).encode()).hexdigest(), repr(tokenizer)
+    names = ("padding_side", "truncation_side", "special_tokens_map")
+    settings = {name: getattr(tokenizer, name, None) for name in names}
+    settings["class"] = type(tokenizer).__name__
+    text = json.dumps(settings, sort_keys=True, default=str)
+    return hashlib.sha256(json.dumps(rules).encode()).hexdigest(), text
 
 
 def padded_rows(

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EvaluationResult", "evaluate"]
 
+_MANY = 1 << 25  # relations
+
 _Values = npt.NDArray[np.float64]
 _Embed = Callable[[npt.NDArray[np.int64]], npt.NDArray[Any]]  # entities -> embeddings
 
@@ -226,7 +228,10 @@ def _chosen_relations(
         num_chosen -= num_chosen % size
     elif not num_chosen:
         raise InputError("`graph` must have relations to predict, got none.")
-    return np.random.default_rng(seed).permutation(count)[:num_chosen]
+    rng = np.random.default_rng(seed)
+    if count > _MANY and num_chosen < count // 8:  # an order of all would take 8 bytes for each
+        return rng.choice(count, num_chosen, replace=False)
+    return rng.permutation(count)[:num_chosen]
 
 
 @dataclass(frozen=True)

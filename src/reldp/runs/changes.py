@@ -125,6 +125,11 @@ def _input_changes(
     comparable = facts.table_is_exact or not bits
     if comparable and was["table_commitment"] != now["table_commitment"]:
         yield "the entities' texts, features or relations are others"
+    if "tokens_commitment" in was and now.get("tokens_commitment", "") not in (
+        "",  # texts are tokenized on the fly from here on
+        was["tokens_commitment"],
+    ):
+        yield "the token table beside the graph store is another (delete its folder `tokens`)"
     # Different versions of Python compile a loss differently.
     known = "loss_sha256" in was and not any(change.startswith("versions.") for change in bits)
     if known and was["loss_sha256"] != now["loss_sha256"]:

@@ -4,8 +4,9 @@ Everything that decides the guarantee is in `reldp.PrivacyPlan`. No setting here
 three classes differ in what a resumed run may change (docs/theory.md 6):
 
 * `LearningSettings` decide what is computed: a change is refused;
-* `PerformanceSettings` decide how it is computed, so bits may differ: a change opens a new branch. The one
-  exception is the noise generator, which the certificate names: a change of it is refused;
+* `PerformanceSettings` decide how it is computed, so bits may differ: a change opens a new branch. The
+  exceptions are the noise generator, which the certificate names: a change of it is refused; and when texts are
+  tokenized, which changes no bit;
 * `LoggingSettings` decide what is written and how often: they may change freely.
 
 `TrainingConfig` joins the three. `TrainingConfig.make` takes their fields by name, in any order.
@@ -31,6 +32,7 @@ from reldp._validate import (
     NOISE_GENERATORS,
     PRECISIONS,
     SCHEDULES,
+    TOKENIZE,
     check,
     check_choice,
     check_flag,
@@ -144,6 +146,9 @@ class PerformanceSettings:
         cuda_graphs: Whether steps are captured as CUDA graphs and replayed: several times faster where a GPU waits
             for kernel launches, as it does with small encoders. On a GPU only.
         threads: Number of CPU threads; None takes as many as torch has.
+        tokenize: When the texts of a graph store are tokenized: ``"ahead"``, once, into files beside it, or ``"on the
+            fly"``, as steps need them. The tokens are the same, so a resumed run may change it. None takes the files if
+            they are there or the store has at most a million entities. Without effect on graphs in memory.
     """
 
     noise_generator: str = "secure"
@@ -152,10 +157,13 @@ class PerformanceSettings:
     precision: str = "float32"
     cuda_graphs: bool = False
     threads: int | None = None
+    tokenize: str | None = None
 
     def __post_init__(self) -> None:
         check_choice("noise_generator", self.noise_generator, NOISE_GENERATORS, error=ConfigError)
         check_choice("precision", self.precision, PRECISIONS, error=ConfigError)
+        if self.tokenize is not None:
+            check_choice("tokenize", self.tokenize, TOKENIZE, error=ConfigError)
         for name in ("microbatch_units", "threads"):
             if getattr(self, name) is not None:
                 check_integer(

@@ -83,6 +83,7 @@ class TrainingFacts:
         """Everything that must be the same for re-executed steps to have the same bits."""
         values = machine(self.performance.device, self.threads)
         values |= asdict(self.performance) | {"threads": self.threads}
+        del values["tokenize"]  # the tokens are the same either way
         return values | {"attention": attention_of(self.encoder)}
 
     @property
@@ -102,8 +103,10 @@ class TrainingFacts:
 
     def inputs(self, sensitive: SensitiveRecord) -> dict[str, Any]:
         """Return hashes of what steps compute with; the sensitive one as a commitment."""
+        files = getattr(self.make_table(), "files_sha256", None)  # of a token table beside a store
         return {
             "table_commitment": sensitive.commit("table", self._table_sha256),
+            **({} if files is None else {"tokens_commitment": sensitive.commit("tokens", files)}),
             "pool_sha256": self._pool_sha256,
             "encoder_sha256": self._encoder_sha256,
             "outputs_sha256": self._outputs_sha256,
@@ -135,6 +138,7 @@ class TrainingFacts:
     def statistics(self) -> dict[str, Any]:
         """Exact counts, for sensitive.json only: no noise was added to them; sensitive."""
         capped, record = self.capped, self.capped.graph.record
+        build_hash = getattr(capped.graph, "build_hash", None)  # of a graph store
         return {
             "num_entities": capped.num_entities,
             "num_protected": int(capped.protected.sum()),
@@ -143,6 +147,7 @@ class TrainingFacts:
             "capping": capped.report.to_dict(),
             "drops": dict(record.drops),
             "notes": list(record.notes),
+            **({} if build_hash is None else {"store_build_hash": build_hash}),
         }
 
     @cached_property

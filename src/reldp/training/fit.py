@@ -4,7 +4,7 @@ Where sizes are private or declared, the plan holds bounds (theory.md 2.4): the 
 them. A refusal is for the owner's eyes only, since accepting and refusing would bisect the sizes,
 and its message never prints an exact size. Where sizes are public, the plan's are the graph's.
 
-Public inside the package: `check_fit`, `check_table`, `refuse_compiled`.
+Public inside the package: `check_fit`, `check_table`, `make_table`, `refuse_compiled`.
 
 >>> from reldp.graph import EntityGraph
 >>> from reldp.plan import PrivacyPlan
@@ -16,7 +16,7 @@ Public inside the package: `check_fit`, `check_table`, `refuse_compiled`.
 """
 
 from collections.abc import Sized
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,7 +30,10 @@ from reldp.training.margins import MAX_SUM
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["check_fit", "check_table", "refuse_compiled"]
+    from reldp.encoders import Encoder
+    from reldp.training.config import PerformanceSettings
+
+__all__ = ["check_fit", "check_table", "make_table", "refuse_compiled"]
 
 
 def check_fit(capped: CappedGraph, plan: PrivacyPlan, *, clip: bool = True) -> None:
@@ -72,6 +75,18 @@ def check_fit(capped: CappedGraph, plan: PrivacyPlan, *, clip: bool = True) -> N
     else:
         _check_bounds(capped, plan)
     _check_noise(plan, clip)
+
+
+def make_table(
+    encoder: "Encoder", capped: CappedGraph, performance: "PerformanceSettings", pool: Any = None
+) -> Any:
+    """Return the rows that steps use; the texts of a store are tokenized when the settings say."""
+    from reldp.encoders import TextEncoder  # it loads torch, which checks of plans do without
+
+    options = {}
+    if performance.tokenize is not None and isinstance(encoder, TextEncoder):
+        options["tokenize"] = performance.tokenize
+    return encoder.table(capped, pool=pool, **options)
 
 
 def check_table(table: Sized, capped: CappedGraph, plan: PrivacyPlan) -> None:

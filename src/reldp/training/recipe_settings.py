@@ -32,6 +32,7 @@ from reldp._validate import (
     SCHEDULES,
     SCORES,
     SIZES,
+    TOKENIZE,
     TYPED_LOSSES,
     UNITS,
     default_of,
@@ -348,6 +349,13 @@ _PERFORMANCE = {
         "Capture steps as CUDA graphs: several times faster with small encoders on a GPU.",
     ),
     "threads": Setting("whole number", "Number of CPU threads (default: all).", "2"),
+    "tokenize": Setting(
+        "text",
+        "When the texts of a graph store are tokenized: once, into files beside it, or as steps need them "
+        "(default: by its size).",
+        '"ahead"',
+        TOKENIZE,
+    ),
 }
 
 _LOGGING = {

@@ -57,7 +57,7 @@ from reldp.gradients.microbatches import Microbatch, MicrobatchShapes, UnitInput
 from reldp.noise import GaussianNoise, Streams, add_noise
 from reldp.training.chosen_loss import resolve_loss
 from reldp.training.config import PerformanceSettings
-from reldp.training.fit import check_fit, check_table
+from reldp.training.fit import check_fit, check_table, make_table
 from reldp.training.guard import LocalityGuard
 from reldp.training.loss_check import check_loss
 from reldp.training.margins import MAX_SUM, max_batch_units, threshold_margin
@@ -131,7 +131,7 @@ class PrivateStep:
             raise ConfigError(f"`encoder` must have trainable parameters, got none. {fix}")
         settings = GradientSettings(check_isolation=False, check_leaves=True)
         self._engine = PerUnitGradients(self._objective.module, settings) if clip else None
-        table = encoder.table(capped, pool=pool) if table is None else table
+        table = make_table(encoder, capped, self._performance, pool) if table is None else table
         check_table(table, capped, plan)
         self._rows = UnitRows(encoder, table)
         self._shapes = self._microbatch_shapes()

@@ -55,7 +55,7 @@ from reldp.training.chosen_loss import (
 from reldp.training.config import TrainingConfig
 from reldp.training.counted_steps import BLOCK, CountedSteps, warn_about_plan
 from reldp.training.facts import TrainingFacts
-from reldp.training.fit import check_fit
+from reldp.training.fit import check_fit, make_table
 from reldp.training.loss_check import check_loss
 from reldp.training.metrics import MetricsLog, ReexecutionDiffers, progress_bar
 from reldp.training.objective import Objective
@@ -225,7 +225,8 @@ class Trainer:
     def _rows(self) -> Any:
         """Return the rows that steps use, made once."""
         if self._table is None:
-            self._table = self.encoder.table(self.capped, pool=self._pool)
+            performance = self.config.performance
+            self._table = make_table(self.encoder, self.capped, performance, self._pool)
         return self._table
 
     def _first_state(self) -> bytes:

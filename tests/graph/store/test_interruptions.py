@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 import stat
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -129,16 +130,12 @@ def test_a_full_disk_is_one_line_and_the_old_store_stays(
 
     with monkeypatch.context() as patch:
         patch.setattr(place, name, full)
-        try:
+        words = r"^\S*store\S* could not be written: the disk is full\. Free some space and run the same"
+        enough = name == "_exchange" and after  # there is one replacement
+        with nullcontext() if enough else pytest.raises(GraphError, match=words):
             build_store(source, store, overwrite=True, settings=SMALL)
-        except GraphError as error:
-            assert str(error).endswith(
-                " could not be written: the disk is full. Free some space and run the same command again."
-            )
-            assert "store" in str(error).split(" could")[0]
-        else:
-            assert calls <= after  # the disk was large enough
-            return
+    if enough:
+        return
     assert files_of(store) == before
     assert sorted(os.listdir(tmp_path)) == ["graph", "store"]
 

@@ -14,16 +14,21 @@ Public: `Buckets`.
 [[3, 7], [9223372036854775808, 9223372036854775813]]
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from reldp.graph.store.lookahead import in_threads
+
 __all__ = ["Buckets"]
 
-_MAX_FILES = 1024  # files
+_MAX_FILES = 1024
+_CACHED = (
+    1 << 25
+)  # bytes of a bucket: sorting is fast where most of it stays in the processor's cache
 _MULTIPLE = 6  # memory that sorting a bucket takes, in multiples of its size
 
 
@@ -41,7 +46,8 @@ class Buckets:
         self, folder: Path, dtype: np.dtype[Any], *, num_records: int, memory_bytes: int
     ) -> None:
         self._dtype = dtype
-        wanted = num_records * dtype.itemsize * _MULTIPLE // max(memory_bytes, 1)
+        most = max(min(memory_bytes // _MULTIPLE, _CACHED), 1)
+        wanted = num_records * dtype.itemsize // most
         self._bits = min(max(wanted, 1).bit_length(), _MAX_FILES.bit_length() - 1)
         self._paths = [folder / f"bucket{number:04}" for number in range(1 << self._bits)]
         self._buffers: list[list[bytes]] = [[] for _ in self._paths]
@@ -72,21 +78,33 @@ class Buckets:
         if self._held > self._limit:
             self._flush()
 
-    def read(self) -> Iterator[npt.NDArray[Any]]:
-        """Yield the records of each bucket, in the order they were added, and remove its file."""
+    def read(
+        self,
+        prepare: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] = lambda records: records,
+        *,
+        threads: int = 1,
+    ) -> Iterator[npt.NDArray[Any]]:
+        """Yield the records of each bucket, in the order they were added, and remove its file.
+
+        Args:
+            prepare: Applied to the records first, such as to sort them.
+            threads: Threads that read and prepare the next buckets.
+        """
         self._flush()
-        for path in self._paths:
+
+        def one(path: Path) -> npt.NDArray[Any]:
             records = np.fromfile(path, self._dtype)
             path.unlink()
-            yield records
+            return prepare(records)
+
+        yield from in_threads(one, self._paths, threads)
 
     def _flush(self) -> None:
         for path, buffers in zip(self._paths, self._buffers, strict=True):
             if buffers:
                 with path.open("ab", buffering=0) as file:
-                    data = b"".join(buffers)
-                    written = file.write(data)
-                    if written != len(data):  # a disk that is full takes a part
-                        file.write(data[written:])
+                    data = memoryview(b"".join(buffers))
+                    while len(data):  # a disk that is nearly full takes a part at a time
+                        data = data[file.write(data) :]
                 buffers.clear()
         self._held = 0

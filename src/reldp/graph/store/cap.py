@@ -21,7 +21,9 @@ from reldp.graph.greedy import Greedy, room_of
 from reldp.graph.keyed_hash import entity_digests, priority_order, relation_hashes
 from reldp.graph.store.arrays import GrowingArray, row_chunks
 from reldp.graph.store.buckets import Buckets
+from reldp.graph.store.lookahead import in_processes, in_threads
 from reldp.graph.store.progress import Progress
+from reldp.graph.store.settings import BuildSettings
 
 if TYPE_CHECKING:
     from reldp.graph.store.stored_graph import StoredGraph
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["count_caps", "keep_mask", "mask_file"]
 
 _CHUNK = 1 << 20
+_MANY = 1 << 22  # entities whose ids are worth the seconds that processes take to start
 _RECORD = np.dtype([("hash", "u8"), ("row", "i8"), ("one", "i8"), ("other", "i8")])
 _COMPACT = np.dtype([("hash", "u8"), ("row", "u4"), ("one", "u4"), ("other", "u4")])
 _PURPOSE = "cap_degrees"
@@ -39,15 +42,16 @@ _Mask = npt.NDArray[np.bool_]
 class _Priorities:
     """Hashes of the relations of a store for one seed."""
 
-    def __init__(self, graph: "StoredGraph", seed: int | bytes, progress: Progress) -> None:
-        self.graph = graph
+    def __init__(
+        self, graph: "StoredGraph", seed: int | bytes, progress: Progress, threads: int
+    ) -> None:
         digests = np.empty((2, graph.num_entities), dtype=np.uint64)
         start = 0
         with progress.phase("hashing ids", graph.num_entities, "entities") as advance:
-            for ids in graph.id_batches():
-                digests[:, start : start + len(ids)] = entity_digests(ids, seed, _PURPOSE)
-                start += len(ids)
-                advance(len(ids))
+            for part in _digests(graph, seed, threads):
+                digests[:, start : start + part.shape[1]] = part
+                start += part.shape[1]
+                advance(part.shape[1])
         self._digests = digests
         names = pa.array(graph.type_names, pa.string())
         self._types = entity_digests(names, seed, f"{_PURPOSE}/types") if graph.type_names else None
@@ -58,8 +62,9 @@ class _Priorities:
 
     def order(self, records: npt.NDArray[Any], types: Any) -> npt.NDArray[np.intp]:
         """Return the order of the records of a bucket, the highest priority first."""
-        order = np.argsort(records["hash"])
-        ordered = records["hash"][order]
+        hashes = np.ascontiguousarray(records["hash"])
+        order = np.argsort(hashes)
+        ordered = hashes[order]
         if not bool(np.any(ordered[1:] == ordered[:-1])):
             return order
         pairs = np.stack([records["one"], records["other"]], axis=1).astype(np.int64)
@@ -67,6 +72,29 @@ class _Priorities:
 
     def _kinds(self, types: Any) -> Any:
         return None if self._types is None or types is None else self._types[:, types]
+
+
+_WORK: dict[str, Any] = {}  # of a process that hashes ids
+
+
+def _digests(
+    graph: "StoredGraph", seed: int | bytes, processes: int
+) -> Iterator[npt.NDArray[np.uint64]]:
+    """Yield the digests of all ids, (2, ids of a batch): in processes, since Python hashes one by one."""
+    if processes == 1 or graph.num_entities < _MANY:
+        for number in range(graph.num_batches):
+            yield entity_digests(graph.id_batch(number), seed, _PURPOSE)
+        return
+    batches = range(graph.num_batches)
+    yield from in_processes(_digest_batch, batches, processes, _start, (graph, seed))
+
+
+def _start(graph: "StoredGraph", seed: int | bytes) -> None:
+    _WORK.update(graph=graph, seed=seed)
+
+
+def _digest_batch(number: int) -> npt.NDArray[np.uint64]:
+    return entity_digests(_WORK["graph"].id_batch(number), _WORK["seed"], _PURPOSE)
 
 
 def keep_mask(
@@ -161,26 +189,36 @@ def _in_order(
         progress: Receives how far the work is.
         untouched: Called for every chunk of relations with its first row and which of them are yielded.
     """
-    priorities = _Priorities(graph, seed, progress)
+    threads = BuildSettings().num_threads
+    priorities = _Priorities(graph, seed, progress, threads)
     compact = max(graph.num_relations, graph.num_entities) < 2**32
     dtype = _COMPACT if compact else _RECORD
     buckets = Buckets(scratch, dtype, num_records=graph.num_relations, memory_bytes=memory_bytes)
     num_contested = 0
+
+    def hashed(span: tuple[int, int]) -> tuple[int, _Mask, dict[str, npt.NDArray[Any]]]:
+        start, stop = span
+        pairs = graph.relations[start:stop]
+        contested = over[pairs[:, 0]] | over[pairs[:, 1]]
+        rows = np.flatnonzero(contested)
+        pairs = pairs[rows]
+        hashes = priorities.of(pairs, graph.types_at(rows + start))
+        values = {"hash": hashes, "row": rows + start, "one": pairs[:, 0], "other": pairs[:, 1]}
+        return start, contested, values
+
+    def ordered(records: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return records[priorities.order(records, graph.types_at(records["row"]))]
+
     with progress.phase("ordering relations", graph.num_relations, "relations") as advance:
-        for start, stop in row_chunks(graph.num_relations, _CHUNK):
-            pairs = graph.relations[start:stop]
-            contested = over[pairs[:, 0]] | over[pairs[:, 1]]
+        chunks = row_chunks(graph.num_relations, _CHUNK)
+        for start, contested, values in in_threads(hashed, chunks, threads):
             untouched(start, contested)
-            rows = np.flatnonzero(contested)
-            pairs = pairs[rows]
-            hashes = priorities.of(pairs, graph.types_at(rows + start))
-            values = {"row": rows + start, "one": pairs[:, 0], "other": pairs[:, 1]}
-            buckets.add(hashes, {"hash": hashes, **values})
-            num_contested += len(rows)
-            advance(stop - start)
+            buckets.add(values["hash"], values)
+            num_contested += len(values["row"])
+            advance(len(contested))
     with progress.phase("choosing relations", num_contested, "relations") as advance:
-        for records in buckets.read():
-            yield records[priorities.order(records, graph.types_at(records["row"]))]
+        for records in buckets.read(ordered, threads=threads):
+            yield records
             advance(len(records))
 
 

@@ -4,7 +4,7 @@ Each is a folder below the store, named by a hash of what it depends on, with a 
 store's build hash: a store that is built again does not meet what was derived from the old one. Where the store's
 folder cannot be written to, it goes to a temporary folder that ends with the process.
 
-Public inside the package: `Derived`, `derived`, `is_derived`.
+Public inside the package: `Derived`, `derived`, `is_derived`, `scratch_in`.
 """
 
 import atexit
@@ -13,7 +13,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -28,7 +29,7 @@ from reldp.runs.durable import disk_errors, sync_folder, write_durably
 from reldp.runs.plain_files import read_plain
 from reldp.runs.strict_json import parse_json
 
-__all__ = ["Derived", "derived", "is_derived"]
+__all__ = ["Derived", "derived", "is_derived", "scratch_in"]
 
 _MANIFEST = "derived.json"
 _LARGEST = 10**9  # bytes
@@ -47,6 +48,12 @@ class Derived:
     folder: Path
     values: dict[str, Any]
     files: dict[str, FileBlocks] = field(repr=False)
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the hashes of all files."""
+        blocks = {name: blocks.to_json() for name, blocks in self.files.items()}
+        return hashlib.sha256(json.dumps(blocks, sort_keys=True).encode()).hexdigest()
 
     def array(self, name: str) -> npt.NDArray[Any]:
         """Return an array, mapped, after checking the whole file.
@@ -143,6 +150,14 @@ def _open(place: Path, text: str) -> Derived | None:
         return Derived(folder=place, values=dict(content["values"]), files=files)
     except (RunError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+@contextmanager
+def scratch_in(store: Path) -> Iterator[Path]:
+    """Make a folder for temporary files: in the store, where there is room for data of its size."""
+    place = store if os.access(store, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix=".scratch-", dir=place) as folder:
+        yield Path(folder)
 
 
 @cache

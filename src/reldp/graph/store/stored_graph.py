@@ -10,10 +10,7 @@ Public inside the package: `StoredGraph`, `content_fingerprint`.
 import dataclasses
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +33,7 @@ from reldp.graph.relation_types import declared_names
 from reldp.graph.store.blocks import BlockChecker
 from reldp.graph.store.cap import count_caps, keep_mask, mask_file
 from reldp.graph.store.column_file import ColumnFile
-from reldp.graph.store.derived import derived
+from reldp.graph.store.derived import derived, scratch_in
 from reldp.graph.store.entity_pass import ENTITIES, FEATURES
 from reldp.graph.store.manifest import MANIFEST, Manifest
 from reldp.graph.store.mention_search import search_mentions, text_groups
@@ -192,10 +189,14 @@ class StoredGraph(EntityGraph):
         blocks = json.dumps(self.manifest.files[ENTITIES].to_json())
         return hashlib.sha256(blocks.encode()).hexdigest()
 
-    def id_batches(self) -> Iterator[Any]:
-        """Yield all ids in order, as Arrow arrays."""
-        for batch in self._columns.batches():
-            yield batch.column("id")
+    @property
+    def num_batches(self) -> int:
+        """Number of batches of entities."""
+        return self._columns.num_batches
+
+    def id_batch(self, number: int) -> Any:
+        """Return the ids of one batch, as an Arrow array."""
+        return self._columns.batch(number).column("id")
 
     def column_batches(self) -> Iterator[Any]:
         """Yield all columns but features in order, as Arrow batches of equal size."""
@@ -261,7 +262,7 @@ class StoredGraph(EntityGraph):
     ) -> dict[int, CapCount]:
         """Return what capping at each of several bounds keeps, from one pass over the relations."""
         memory, progress = BuildSettings().memory_bytes // 4, Progress(report)
-        with self._scratch() as scratch:
+        with scratch_in(self.folder) as scratch:
             return count_caps(self, bounds, seed, scratch, memory_bytes=memory, progress=progress)
 
     def count_texts(self) -> tuple[npt.NDArray[np.integer[Any]], TextGroups]:
@@ -270,21 +271,14 @@ class StoredGraph(EntityGraph):
             pc.list_value_length(pc.utf8_split_whitespace(batch.column("text"))).to_numpy()
             for batch in self._columns.batches()
         ]
-        with self._scratch() as scratch:
+        with scratch_in(self.folder) as scratch:
             groups = text_groups(self._columns, BuildSettings(), scratch)
         return np.concatenate(words), groups
 
     def search_mentions(self) -> Any:
         """Return ids found in texts."""
-        with self._scratch() as scratch:
+        with scratch_in(self.folder) as scratch:
             return search_mentions(self._columns, self.num_entities, BuildSettings(), scratch)
-
-    @contextmanager
-    def _scratch(self) -> Iterator[Path]:
-        """Make a folder for temporary files: in the store, where there is room for data of its size."""
-        place = self.folder if os.access(self.folder, os.W_OK) else None
-        with tempfile.TemporaryDirectory(prefix=".scratch-", dir=place) as folder:
-            yield Path(folder)
 
     def replace(
         self,
