@@ -70,6 +70,40 @@ def test_random_graphs_keep_the_same_relations(tmp_path, monkeypatch, seed, prot
     )
 
 
+SHAPES = {
+    "one entity": (1, []),
+    "no relation": (3, []),
+    "star": (40, [(0, i) for i in range(1, 40)]),
+    "two hubs": (40, [(h, i) for i in range(2, 40) for h in (0, 1)]),
+    "complete": (12, [(i, j) for i in range(12) for j in range(i)]),
+    "path": (30, [(i, i + 1) for i in range(29)]),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_keeps_the_same_relations_for_every_seed(tmp_path, shape):
+    """Integer ids; a seed is any integer or bytes."""
+    count, pairs = SHAPES[shape]
+    ids = [7 * i + 1 for i in range(count)]
+    relations = [(ids[a], ids[b]) for a, b in pairs]
+    graph = EntityGraph.from_lists(ids, relations, text=["x"] * count)
+    store = stored(graph, tmp_path)
+    for seed in (0, -1, 2**70, b"", b"0"):
+        for max_degree in (1, 3):
+            expected, got = (it.cap_degrees(max_degree, seed) for it in (graph, store))
+            assert np.array_equal(got.relations, expected.relations)
+            assert got.fingerprint == expected.fingerprint
+
+
+def test_ids_are_hashed_in_processes_alike(tmp_path, monkeypatch):
+    store = stored(random_graph(4), tmp_path)
+    alone = np.concatenate(list(module._digests(store, 5, 1)), axis=1)
+    monkeypatch.setattr(module, "_MANY", 0)
+    together = np.concatenate(list(module._digests(store, 5, 2)), axis=1)
+    assert np.array_equal(alone, together)
+    assert alone.shape == (2, store.num_entities)
+
+
 def test_equal_hashes_are_ordered_as_in_memory(tmp_path, monkeypatch):
     """With hashes of three bits, nearly all relations tie with others."""
     whole = keyed_hash.relation_hashes

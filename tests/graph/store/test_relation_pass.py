@@ -25,8 +25,9 @@ def test_rows_keep_their_order_whatever_order_the_join_has(tmp_path, monkeypatch
     assert np.array_equal(stored.degrees, np.full(200, 199))
 
 
-def test_no_relation_at_all_is_a_graph(tmp_path):
-    source = folder_of(tmp_path, relations_csv="source,target\n")
+@pytest.mark.parametrize("header", ["source,target\n", "source,target,type\n"])
+def test_no_relation_at_all_is_a_graph(tmp_path, header):
+    source = folder_of(tmp_path, relations_csv=header)
     stored = build_store(source, tmp_path / "store")
     assert stored == EntityGraph.read(source)
     assert stored.relations.shape == (0, 2)

@@ -260,7 +260,7 @@ def _compact(
     degrees = GrowingArray(folder / DEGREES, np.int64)
     degrees.grow(num_entities)
     counts = degrees.rows[:num_entities]
-    used = np.zeros(max(len(names), 1), dtype=bool)
+    used = np.zeros(len(names), dtype=bool)
     size = max(_CHUNK, num_entities // 4)  # a count of all entities per chunk
     with progress.phase("writing relations", work.num_rows) as advance:
         for start, stop in row_chunks(work.num_rows, size):
