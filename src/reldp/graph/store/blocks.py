@@ -39,7 +39,7 @@ __all__ = ["BLOCK_BYTES", "BlockChecker", "FileBlocks", "block_boundaries", "has
 
 BLOCK_BYTES = 1 << 22
 _SEVERAL = 8  # blocks that are worth the start of threads
-_MOST_THREADS = 16
+_MAX_THREADS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +144,7 @@ class BlockChecker:
         if len(wanted) < _SEVERAL:
             digests = [self._digest(block) for block in wanted]
         else:
-            with ThreadPoolExecutor(min(len(os.sched_getaffinity(0)), _MOST_THREADS)) as threads:
+            with ThreadPoolExecutor(min(len(os.sched_getaffinity(0)), _MAX_THREADS)) as threads:
                 digests = list(threads.map(self._digest, wanted))
         for block, digest in zip(wanted, digests, strict=True):
             if digest != self.blocks.sha256[block]:

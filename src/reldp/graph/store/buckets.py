@@ -46,8 +46,8 @@ class Buckets:
         self, folder: Path, dtype: np.dtype[Any], *, num_records: int, memory_bytes: int
     ) -> None:
         self._dtype = dtype
-        most = max(min(memory_bytes // _MULTIPLE, _CACHED), 1)
-        wanted = num_records * dtype.itemsize // most
+        max_bytes = max(min(memory_bytes // _MULTIPLE, _CACHED), 1)
+        wanted = num_records * dtype.itemsize // max_bytes
         self._bits = min(max(wanted, 1).bit_length(), _MAX_FILES.bit_length() - 1)
         self._paths = [folder / f"bucket{number:04}" for number in range(1 << self._bits)]
         self._buffers: list[list[bytes]] = [[] for _ in self._paths]

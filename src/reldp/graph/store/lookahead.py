@@ -62,13 +62,13 @@ def _ordered(
     pool: Executor,
     function: Callable[[_Item], _Result],
     items: Iterable[_Item],
-    most: int,
+    max_waiting: int,
 ) -> Iterator[_Result]:
     waiting: deque[Any] = deque()
     try:
         for item in items:
             waiting.append(pool.submit(function, item))
-            if len(waiting) > most:
+            if len(waiting) > max_waiting:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
