@@ -11,9 +11,16 @@ from reldp.auditing.step_audit import default_workers
 from reldp.errors import InputError
 from reldp.plan import PrivacyPlan
 from reldp.training.step import PrivateStep
+from tests.auditing.remembered import remember_jobs
 
 KEY = bytes(range(32))
 QUICK = {"trials": 100, "addresses": 200, "key": KEY}
+
+
+@pytest.fixture
+def remembered(monkeypatch):
+    """Steps that another test has run in the same way are not run again."""
+    remember_jobs(monkeypatch)
 
 
 def plan_of(**changes):
@@ -24,7 +31,7 @@ def plan_of(**changes):
     return PrivacyPlan(**{**settings, **changes})
 
 
-def test_a_whole_audit_runs_every_case_and_check_and_stands():
+def test_a_whole_audit_runs_every_case_and_check_and_stands(remembered):
     done = []
     audit = audit_step(plan_of(), **QUICK, progress=lambda part, total: done.append((part, total)))
     assert not audit.refuted, audit.verdict
@@ -97,7 +104,7 @@ def test_the_runs_settings_are_those_of_the_audit(settings):
     assert audit.settings["microbatch_units"] == settings.microbatch_units
 
 
-def test_the_release_of_sizes_is_no_part_of_what_steps_are_compared_with():
+def test_the_release_of_sizes_is_no_part_of_what_steps_are_compared_with(remembered):
     public = plan_of()
     private = replace(
         public, sizes="private", sizes_epsilon=0.5, sizes_delta=0.002, delta=public.delta + 0.002
@@ -108,8 +115,8 @@ def test_the_release_of_sizes_is_no_part_of_what_steps_are_compared_with():
     assert other.plan_hash == private.hash
 
 
-def test_processes_change_nothing_but_the_time():
-    one, two = (
+def test_processes_change_nothing_but_the_time(remembered):
+    one, two = (  # other processes remember nothing
         audit_step(plan_of(), **QUICK, cases=["one other relation", "checks"], workers=count)
         for count in (1, 2)
     )

@@ -42,7 +42,7 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def results(place, tmp_path_factory):
     output = tmp_path_factory.mktemp("results") / "cells.jsonl"
-    settings = RunSettings(workers=1, seconds=300.0, output=output, command="a test")
+    settings = RunSettings(workers=1, seconds=3000.0, output=output, command="a test")
     assert run_cells(CELLS, place, settings) == 0
     return output
 
@@ -137,7 +137,7 @@ def test_nothing_is_started_that_would_not_end_in_time(place, tmp_path):
 def test_workers_run_every_cell_once(place, results, tmp_path):
     output = tmp_path / "cells.jsonl"
     cells = [CELLS[0], CELLS[8]]
-    settings = RunSettings(workers=2, seconds=300.0, output=output, command="a test")
+    settings = RunSettings(workers=2, seconds=3000.0, output=output, command="a test")
     assert run_cells(cells, place, settings) == 0
     assert {r["id"] for r in read_lines(output)} == {cell.id for cell in cells}
     assert of(output, CELLS[0])["evaluations"] == of(results, CELLS[0])["evaluations"]

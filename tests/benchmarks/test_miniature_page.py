@@ -70,7 +70,7 @@ def store(little, tmp_path_factory):
     cells = list({cell.id: cell for cell in cells}.values())
     place = prepare_place(tmp_path_factory.mktemp("laboratory"), cells)
     output = tmp_path_factory.mktemp("results") / "cells.jsonl"
-    settings = RunSettings(workers=1, seconds=300.0, output=output, command="a test")
+    settings = RunSettings(workers=1, seconds=3000.0, output=output, command="a test")
     assert run_cells(cells, place, settings) == 0
     store = Store(output.parent / "cells")
     assert store.merge(read_lines(output)) == len(cells)

@@ -10,12 +10,19 @@ from reldp.plan import PrivacyPlan
 from reldp.reporting.verification import verify
 from reldp.runs.ledger import read_ledger
 from reldp.training import Trainer
+from tests.auditing.remembered import remember_jobs
 
 FLAGS = [
     *("--num-entities", "12", "--num-relations", "4", "--max-degree", "1", "--num-negatives", "2"),
     *("--sample-rate", "0.4", "--noise-multiplier", "1", "--num-steps", "1", "--delta", "0.01"),
 ]
 QUICK = ["--trials", "100", "--seed", "1"]
+
+
+@pytest.fixture(autouse=True)
+def _remembered(monkeypatch):
+    """Steps with the same plan and seed are run once: the tests are about what is said of them."""
+    remember_jobs(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +138,7 @@ def test_the_published_frequency_rule_is_refuted_by_a_batch(capsys):
 
 def test_a_refuted_claim_has_exit_code_three(capsys, monkeypatch):
     monkeypatch.setattr(PrivacyPlan, "epsilon", lambda self, num_steps=None: 0.01)
-    assert main(["audit", *FLAGS, "--trials", "200", "--seed", "1"]) == 3
+    assert main(["audit", *FLAGS, *QUICK]) == 3
     assert "REFUTED" in capsys.readouterr().out
 
 

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import fft
-from scipy.special import logsumexp
 
 from reldp.accounting.discretization import LossDistribution
+from reldp.accounting.log_sum import log_sum_exp
 
 __all__ = ["ComposedLoss", "epsilon_of", "smallest_epsilon"]
 
@@ -116,7 +116,7 @@ class ComposedLoss:
             width = max(1, 2_000_000 // len(losses))
             for i in range(0, len(rates), width):
                 exponents = rates[i : i + width, None] * losses + log_masses
-                total[i : i + width] += count * logsumexp(exponents, axis=1)
+                total[i : i + width] += count * log_sum_exp(exponents, axis=1)
         return total
 
     def _rates(self) -> Array:
@@ -178,7 +178,7 @@ class ComposedLoss:
         transforms, counts = [], []
         for (part, count), log_masses in zip(self._parts, self._log_masses, strict=True):
             logs = tilt * part.losses + log_masses
-            weights = np.exp(logs - logsumexp(logs))
+            weights = np.exp(logs - log_sum_exp(logs))
             present = weights > 0
             doubt = (np.abs(tilt * part.losses) - log_masses)[present] @ weights[present] + 8.0
             transform = fft.rfft(np.bincount(part.positions % size, weights, minlength=size))

@@ -28,9 +28,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_ndtr, logsumexp, ndtr
+from scipy.special import log_ndtr, ndtr
 
 from reldp.accounting.dominating import DominatingPair
+from reldp.accounting.log_sum import log_sum_exp
 
 __all__ = [
     "LossDistribution",
@@ -221,7 +222,7 @@ def hockey_stick(pair: DominatingPair, losses: Array) -> tuple[Array, Array]:
     removal = pair.node_weights @ (above - np.exp(losses[None, :] + log_ndtr(-x)))
     x = output_at(pair, -losses)  # insertion keeps outputs below it
     with np.errstate(divide="ignore"):
-        log_below = logsumexp(
+        log_below = log_sum_exp(
             pair.log_weights[:, None, :] + log_ndtr(x[..., None] - centers), axis=2
         )
     insertion = pair.node_weights @ (ndtr(x) - np.exp(losses[None, :] + log_below))

@@ -22,12 +22,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_ndtr, logsumexp
+from scipy.special import log_ndtr
 
 from reldp.accounting.binomial import log_upper_tail
 from reldp.accounting.discretization import excess_at, loss_at
 from reldp.accounting.dominating import DominatingPair, dominating_pair
 from reldp.accounting.events import CoupledStep
+from reldp.accounting.log_sum import log_sum_exp
 
 __all__ = ["StepDivergence", "log_phi"]
 
@@ -100,8 +101,8 @@ class _Grid:
     def log_mean(self, power: float) -> float:
         """log of the node average of the quadrature of phi(loss)."""
         losses, excess, log_weights = self.tables
-        per_node = logsumexp(log_phi(losses, excess, power) + log_weights, axis=1)
-        return float(logsumexp(per_node, b=self.pair.node_weights))
+        per_node = log_sum_exp(log_phi(losses, excess, power) + log_weights, axis=1)
+        return float(log_sum_exp(per_node, weights=self.pair.node_weights))
 
 
 class StepDivergence:
@@ -130,14 +131,14 @@ class StepDivergence:
             return bound
         # Below the grid phi is at most its value at the edge, or order - 1.
         edge = order * loss_at(self._pair, np.array([LOWEST]))[:, 0]
-        below = logsumexp(np.maximum(edge, math.log(order)), b=self._pair.node_weights)
+        below = log_sum_exp(np.maximum(edge, math.log(order)), weights=self._pair.node_weights)
         parts = [
             self._integrate(order, high, spacing),
             self._minkowski(order, high),
             float(below) + float(log_ndtr(LOWEST)),
             self._unbalanced(order),
         ]
-        log_excess = float(logsumexp(parts))
+        log_excess = float(log_sum_exp(parts))
         if len(self._pair.tail_sensitivities):
             log_excess = float(np.logaddexp(log_excess, self._tail(order, log_excess)))
         return min(bound, float(np.logaddexp(0.0, log_excess)))
@@ -155,17 +156,17 @@ class StepDivergence:
             0.0,
             self._integrate(1.0 - order, high, spacing),
             self._insertion_below(order, LOWEST),
-            float(logsumexp(edge, b=self._pair.node_weights)),
+            float(log_sum_exp(edge, weights=self._pair.node_weights)),
             math.log(order) + self._minkowski(1.0, high),
             self._unbalanced(order),
         ]
-        return min(bound, float(logsumexp(parts)))
+        return min(bound, float(log_sum_exp(parts)))
 
     def _unbalanced(self, order: float) -> float:
         """log of a bound on order times how far the mean of M_l/Q is from 1 because tails were cut."""
         nodes = LOG_TAIL + math.log(8.0 * (1.0 + float(np.abs(self._pair.excess).max())))
         parts = [nodes, self._log_surplus, *self._pair.tail_log_weights]
-        return math.log(order) + float(logsumexp(parts))
+        return math.log(order) + float(log_sum_exp(parts))
 
     def _minkowski(self, order: float, high: float) -> float:
         """log of an upper bound on what the removal integral holds above x/s = high, tails of i included.
@@ -181,8 +182,8 @@ class StepDivergence:
         logs = np.concatenate([pair.log_weights, tail], axis=1)
         norms = (order - 1) * sensitivities**2 / (2 * pair.sigma**2)
         norms = norms + log_ndtr(order * sensitivities / pair.sigma - high) / order
-        per_node = order * logsumexp(logs + norms, axis=1)
-        return float(logsumexp(per_node, b=pair.node_weights))
+        per_node = order * log_sum_exp(logs + norms, axis=1)
+        return float(log_sum_exp(per_node, weights=pair.node_weights))
 
     def _largest_component(self, order: float) -> float:
         """log of the removal integral of the largest component alone, a lower bound."""
@@ -190,7 +191,7 @@ class StepDivergence:
         each = order * pair.log_weights + order * (order - 1) * pair.sensitivities**2 / (
             2 * pair.sigma**2
         )
-        return float(logsumexp(each, b=pair.node_weights[:, None], axis=0).max())
+        return float(log_sum_exp(each, weights=pair.node_weights[:, None], axis=0).max())
 
     def _highest(self, order: float) -> float:
         """Return a multiple of 8 above which the removal integral is negligible."""
@@ -209,7 +210,7 @@ class StepDivergence:
         norms = pair.tail_log_weights + (order - 1) * pair.tail_sensitivities**2 / (
             2 * pair.sigma**2
         )
-        log_b = float(logsumexp(norms))
+        log_b = float(log_sum_exp(norms))
         log_a = float(np.logaddexp(0.0, log_excess)) / order
         return math.log(order) + log_b + (order - 1) * float(np.logaddexp(log_a, log_b))
 
@@ -223,7 +224,7 @@ class StepDivergence:
         each = (1 - order) * pair.log_weights
         each = each + order * (order - 1) * pair.sensitivities**2 / (2 * pair.sigma**2)
         each = each + log_ndtr(high + (order - 1) * pair.sensitivities / pair.sigma)
-        return float(logsumexp(each.min(axis=1), b=pair.node_weights))
+        return float(log_sum_exp(each.min(axis=1), weights=pair.node_weights))
 
     def _spacing(self, high: float) -> float | None:
         """Return a first spacing in units of s, or None where the grid would be too large."""

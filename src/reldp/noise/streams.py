@@ -54,6 +54,8 @@ def new_key() -> bytes:
 
 def _index(name: str, value: SupportsIndex, limit: int) -> int:
     """Return the value as an int in [0, limit); booleans and fractions are refused."""
+    if type(value) is int and 0 <= value < limit:  # nearly always, and many times in every step
+        return value
     rule = f"an integer from 0 to 2^{limit.bit_length() - 1} - 1"
     return check_integer(name, as_integer(value), high=limit - 1, rule=rule, error=InputError)
 

@@ -36,6 +36,7 @@ _PLACES = ("name_or_path", "attn_implementation")
 # transformers caches on the class whether a model can switch its attention implementation, once
 # somebody has asked: it depends on the history of the process.
 _CACHES = "_cached_value"
+_CONSTANTS = (bool, int, float, str, tuple)
 _DEPTH = 6
 
 
@@ -91,17 +92,15 @@ def code_of(kind: type) -> str:
                 continue
             digest.update(f"{base.__qualname__}.{name}\0".encode())
             for function in _functions(value):
-                _add_code(digest.update, function.__code__)
-            if isinstance(value, bool | int | float | str | tuple) and not name.startswith("__"):
+                digest.update(_code_bytes(function.__code__))
+            if isinstance(value, _CONSTANTS) and not name.startswith("__"):
                 digest.update(json.dumps(plain(value), sort_keys=True).encode())
     return digest.hexdigest()
 
 
 def code_sha256(code: CodeType) -> str:
     """Return the hash of byte code, with names and constants, without line numbers."""
-    digest = hashlib.sha256()
-    _add_code(digest.update, code)
-    return digest.hexdigest()
+    return hashlib.sha256(_code_bytes(code)).hexdigest()
 
 
 def _container(value: Any, depth: int) -> Any:
@@ -159,14 +158,15 @@ def _functions(value: Any) -> Iterator[Any]:
             yield function
 
 
-def _add_code(add: Callable[[bytes], None], code: CodeType) -> None:
-    """Hash instructions, names and constants, but no line numbers."""
-    add(code.co_code)
-    add(repr(code.co_names).encode())
+@functools.lru_cache(maxsize=1 << 14)  # steps ask again and again, and code objects never change
+def _code_bytes(code: CodeType) -> bytes:
+    """Return instructions, names and constants as bytes, but no line numbers."""
+    parts = [code.co_code, repr(code.co_names).encode()]
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            _add_code(add, constant)
+            parts.append(_code_bytes(constant))
         elif isinstance(constant, frozenset):
-            add(repr(sorted(map(repr, constant))).encode())
+            parts.append(repr(sorted(map(repr, constant))).encode())
         else:
-            add(repr(constant).encode())
+            parts.append(repr(constant).encode())
+    return b"".join(parts)

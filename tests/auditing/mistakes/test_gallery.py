@@ -23,9 +23,9 @@ def test_the_mistake_is_refuted(case, seed):
     assert audit.refuted, audit.verdict
 
 
+@pytest.mark.parametrize("rule", ["tuple", "pair"])  # one after the other: they share batches
 @seeded
 @named
-@pytest.mark.parametrize("rule", ["tuple", "pair"])
 def test_the_right_code_is_not(case, seed, rule):
     audit = case.audit_right(seed, rule)
     assert not audit.refuted, audit.verdict
