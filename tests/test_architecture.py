@@ -306,6 +306,7 @@ MEASURED = {
     "locality.py": {"gradients", "training"},
     "noise.py": {"noise"},
     "paper_figures.py": {"reporting"},
+    "private_step.py": {"encoders", "training"},
     "sampler.py": {"sampling"},
     "store.py": {"graph"},
     "step_variants.py": {"gradients"},

@@ -63,6 +63,27 @@ def test_units_of_a_microbatch_are_as_asked_or_fit_the_device():
     assert shapes(max_length=None).length_of(99) == 1
 
 
+def _computed(run, rng, lengths):
+    """Tokens computed over tokens of texts, of 200 batches of about 64 units."""
+    computed = real = 0
+    for _ in range(200):
+        rows = rng.choice(lengths, size=(rng.poisson(64), run.rows_per_unit))
+        longest = np.sort(rows.max(axis=1, initial=1))[::-1]
+        computed += sum(s.units * s.length for _, s in run.split(longest)) * run.rows_per_unit
+        real += rows.sum()
+    return computed / real
+
+
+@pytest.mark.parametrize(("kind", "limit"), [("cpu", 3.3), ("cuda", 4.5)])
+def test_texts_of_many_lengths_waste_little(kind, limit):
+    """One microbatch for all units of a length computes ten times the tokens of the texts, on a GPU."""
+    lengths = np.clip(np.random.default_rng(0).gamma(3.0, 8.0, 10_000), 3, 128).astype(int)
+    run, rng = shapes(device_type=kind, max_length=128), np.random.default_rng(1)
+    assert _computed(run, rng, lengths) < limit
+    whole = shapes(device_type=kind, max_length=128, units=run.typical_units + 1)
+    assert _computed(whole, rng, lengths) > 2 * limit
+
+
 @pytest.mark.parametrize(("batch", "per_tuple"), [(64, 1), (256, 1), (64, 4), (0.01, 1), (3.5, 2)])
 def test_most_batches_fit(batch, per_tuple):
     found = typical_units(batch, per_tuple)

@@ -114,7 +114,8 @@ def test_a_frozen_layer_under_autocast_computes_what_autocast_does() -> None:
     assert torch.equal(grad(ours), grad(plain))
 
 
-def test_mpnet_gives_each_row_its_own_copy_of_the_shared_bias() -> None:
+@pytest.mark.parametrize("trained", ["relative", "layer"])
+def test_mpnet_gives_each_row_its_own_copy_of_the_shared_bias(trained: str) -> None:
     import transformers
 
     config = transformers.MPNetConfig(
@@ -126,7 +127,7 @@ def test_mpnet_gives_each_row_its_own_copy_of_the_shared_bias() -> None:
     )
     encoder = transformers.MPNetModel(config).encoder
     for path, p in encoder.named_parameters():
-        p.requires_grad_("relative" in path)
+        p.requires_grad_(trained in path)
     x = torch.randn(4, 5, 8)
     positions = torch.arange(5).flip(0).expand(4, -1)
     plain = encoder.compute_position_bias(x).detach()
@@ -135,6 +136,10 @@ def test_mpnet_gives_each_row_its_own_copy_of_the_shared_bias() -> None:
     # Given positions are honored; the reversed order mirrors both sides of the bias.
     turned = encoder.compute_position_bias(x, positions)
     assert torch.equal(turned, plain.flip(2, 3))
+    assert "compute_position_bias" in vars(
+        encoder
+    )  # a frozen table too: on a GPU it must be capturable
+    assert turned.requires_grad == (trained == "relative")
 
 
 def test_layers_may_be_called_with_the_names_of_their_arguments() -> None:

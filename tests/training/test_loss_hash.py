@@ -3,6 +3,7 @@
 import argparse
 import collections
 import functools
+import importlib
 import os
 import subprocess
 import sys
@@ -217,3 +218,22 @@ def test_the_state_of_a_module_leaves_out_parameters_and_libraries():
     assert kept_state_sha256(module) == before
     module[0].heads.append(1)
     assert kept_state_sha256(module) != before
+
+
+@pytest.mark.parametrize(("folder", "counts"), [("mine", True), ("site-packages", False)])
+def test_classes_of_installed_packages_do_not_count_wherever_they_are(
+    tmp_path, monkeypatch, folder, counts
+):
+    """A package that stands outside of the interpreter's own folders is a library by its folder's name."""
+    (tmp_path / folder).mkdir()
+    name = f"reldp_test_{folder.replace('-', '_')}"
+    (tmp_path / folder / f"{name}.py").write_text("class Part:\n    state = []\n")
+    monkeypatch.syspath_prepend(str(tmp_path / folder))
+    part = importlib.import_module(name).Part
+
+    def loss(embeddings, batch, part=part):
+        return embeddings.sum((1, 2))
+
+    before = loss_sha256(loss)
+    part.state.append(1)
+    assert (loss_sha256(loss) != before) == counts

@@ -49,8 +49,8 @@ def section(store: Store) -> str:
         sampling, tokens, forward and backward pass, clipping, secure noise and the optimizer. The table shows the
         median step, without loading and without the capture of CUDA graphs, which happens once per shape. With
         CUDA graphs, training with and without privacy is captured in the same way, with the same padding
-        (`benchmarks/step_time.py` compares with stock PEFT, which needs no padding). MPNet cannot be captured with
-        this version of transformers. The private step fuses each adapter with its layer, while training without
+        (`benchmarks/private_step.py` compares with stock PEFT, which needs no padding). The rows of MPNet are
+        without CUDA graphs. The private step fuses each adapter with its layer, while training without
         privacy runs PEFT's modules: ratios may be below 1. Target, analysis and pooling change neither time nor
         memory. *Precision*: bfloat16 weights and activations, bfloat16 autocast (matrix multiplications only), or
         float32; adapters, gradients, norms, sums and noise are float32 or better everywhere. Runs with

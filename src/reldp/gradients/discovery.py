@@ -228,9 +228,16 @@ def _wrappers(
             names = lora_names(module, known)
             if names:
                 yield LoraSite(module, names)
-        table = tables.get(id(getattr(module, "relative_attention_bias", None)))
-        if table is not None and type(module).__name__ == "MPNetEncoder":
-            yield RelativeBiasSite(module, table)
+        if type(module).__name__ == "MPNetEncoder" and _has_plain_bias(module):
+            yield RelativeBiasSite(module, tables.get(id(module.relative_attention_bias)))
+
+
+def _has_plain_bias(module: nn.Module) -> bool:
+    """Whether an MPNet encoder has the table and the methods that `RelativeBiasSite` stands in for."""
+    table = getattr(module, "relative_attention_bias", None)
+    methods = "compute_position_bias", "relative_position_bucket"
+    is_replaced = any(name in module.__dict__ for name in methods)
+    return type(table) is nn.Embedding and "forward" not in table.__dict__ and not is_replaced
 
 
 def _frozen(modules: list[nn.Module]) -> Iterator[Site]:

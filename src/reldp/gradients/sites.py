@@ -223,20 +223,28 @@ class EmbeddingSite(Site):
 
 
 class RelativeBiasSite(Site):
-    """MPNet's relative attention bias: one table lookup shared by all rows, given to each row."""
+    """MPNet's relative attention bias: one table lookup shared by all rows, given to each row.
+
+    Everything is computed on the device of the rows: some versions of transformers compute places on the CPU, and a
+    copy from there cannot be captured (`reldp.gradients.cuda_graphs`).
+    """
 
     method = "compute_position_bias"
 
-    def __init__(self, module: nn.Module, table: EmbeddingSite) -> None:
-        super().__init__(module, table.names)
+    def __init__(self, module: nn.Module, table: EmbeddingSite | None) -> None:
+        """Take the site of the table; None for a frozen table."""
+        super().__init__(module, {} if table is None else table.names)
         self.table = table
 
     def __call__(self, x: Tensor, position_ids: Tensor | None = None, num_buckets: int = 32) -> Any:
         """Return the bias of every row, (rows, heads, length, length)."""
-        self.recorder.check_rows(self._label(), x)
         if position_ids is None:
             position_ids = torch.arange(x.shape[1], device=x.device)[None]
         relative = position_ids[:, None, :] - position_ids[:, :, None]  # (1 or rows, T, T)
         buckets = self.module.relative_position_bucket(relative, num_buckets=num_buckets)
+        if self.table is None:
+            frozen = F.embedding(buckets, self.module.relative_attention_bias.weight.detach())
+            return frozen.permute(0, 3, 1, 2).expand(x.shape[0], -1, -1, -1).contiguous()
+        self.recorder.check_rows(self._label(), x)
         buckets = buckets.expand(x.shape[0], -1, -1)
         return self.table.look_up(buckets).permute(0, 3, 1, 2).contiguous()

@@ -24,6 +24,7 @@ Public: ``GaussianNoise``, ``add_noise``.
 [1.027, 1.988, 3.543]
 """
 
+import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -48,6 +49,7 @@ MIN_DEVIATION = 1e-280
 # hundred times for four million draws), small enough for the cache. Changing it changes the noise
 # of a key.
 _BLOCK = 1 << 18
+_MAX_WORKERS = 16
 
 
 class _Array(Protocol):
@@ -139,7 +141,8 @@ class GaussianNoise:
         noise_generator: ``"secure"`` (default) or ``"fast"``: see above.
         prefetch: Number of steps to draw ahead after each ``draw`` (default: 1). With 0, draws happen on
             request, on the caller's thread.
-        workers: Number of background threads (default: 1). Like ``prefetch``, it changes speed only.
+        workers: Number of background threads (default: all processors but one, and at most 16). Like
+            ``prefetch``, it changes speed only.
         allocate: Makes the float64 array of a given size that a draw is written into, e.g. in
             page-locked memory for transfers to a device.
     """
@@ -150,7 +153,7 @@ class GaussianNoise:
         noise_generator: str = "secure",
         *,
         prefetch: int = 1,
-        workers: int = 1,
+        workers: int | None = None,
         allocate: Callable[[int], NDArray[np.float64]] = np.empty,
     ) -> None:
         check_choice("noise_generator", noise_generator, NOISE_GENERATORS, error=InputError)
@@ -159,6 +162,8 @@ class GaussianNoise:
         self._streams = streams
         self._allocate = allocate
         self._ahead = check_integer("prefetch", as_integer(prefetch), error=InputError)
+        if workers is None:
+            workers = min(max(1, (os.cpu_count() or 1) - 1), _MAX_WORKERS)
         num_threads = check_integer("workers", as_integer(workers), low=1, error=InputError)
         self._pool = (
             ThreadPoolExecutor(num_threads, thread_name_prefix="reldp-noise") if prefetch else None

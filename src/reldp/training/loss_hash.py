@@ -46,6 +46,7 @@ _DEPTH = 16
 # What torch keeps in every module, which `module_sha256` looks at.
 _OF_TORCH = frozenset(vars(nn.Module()))
 _LIBRARIES = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib")})
+_LIBRARY_FOLDERS = frozenset({"site-packages", "dist-packages"})  # wherever they are
 _PLAIN = bool | int | float | str | bytes | Tensor | np.ndarray | np.generic | torch.dtype
 
 
@@ -211,4 +212,7 @@ def _is_own(module: str) -> bool:
     if module.partition(".")[0] in (*sys.stdlib_module_names - {"__main__"}, "reldp"):
         return False
     file = getattr(sys.modules.get(module), "__file__", None)
-    return file is None or not any(Path(file).is_relative_to(library) for library in _LIBRARIES)
+    if file is None:
+        return True
+    is_installed = not _LIBRARY_FOLDERS.isdisjoint(Path(file).parts)
+    return not is_installed and not any(Path(file).is_relative_to(path) for path in _LIBRARIES)

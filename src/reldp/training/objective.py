@@ -93,6 +93,7 @@ class Objective:
         self._by_unit = _UnitLoss(self).eval() if runs_by_unit else None
         self._loss_sha256: str | None = None
         self._encoder_sha256: str | None = None
+        self._is_marked = False
 
     @property
     def module(self) -> nn.Module:
@@ -121,9 +122,14 @@ class Objective:
         """Return all layers with their parameters, hooks and replaced methods, to be compared by identity."""
         parts: list[Any] = [value for value in vars(self.encoder).values() if callable(value)]
         for child in self.modules():
-            parts += [child, *child._parameters.values(), vars(child).get("forward")]
+            held = vars(child)
+            parts += [child, *child._parameters.values(), held.get("forward")]
             parts += [p.requires_grad for p in child._parameters.values() if p is not None]
-            parts += [hook for kind in _HOOKS for hook in getattr(child, kind, {}).values()]
+            for kind in _HOOKS:
+                if hooks := held.get(
+                    kind
+                ):  # most layers have none, and this runs before every step
+                    parts += hooks.values()
         return parts
 
     def check_parts(self, before: list[Any]) -> None:
@@ -190,8 +196,9 @@ class Objective:
 
     def mark_trained(self) -> None:
         """Remember that the encoder, and a loss with parameters, depend on private data."""
-        for _, value in self._trained_parts():
-            _TRAINED.add(value)
+        if not self._is_marked:  # layers stay the same, see `check_parts`
+            _TRAINED.update(value for _, value in self._trained_parts())
+            self._is_marked = True
 
     def check_untrained(self) -> None:
         """Refuse to start a new run from the weights of another: its epsilon would not cover that one.
