@@ -1,12 +1,21 @@
 """``reldp budget`` shows what runs cost together; ``reldp train`` enters a run before it starts."""
 
 import json
+import shutil
 
+import pytest
 import torch
 
+from reldp.auditing.run_audit import audit_canaries
 from reldp.cli.main import main
+from reldp.encoders import FeatureEncoder
+from reldp.errors import PlanError, ResumeError
+from reldp.graph import EntityGraph
 from reldp.plan import PrivacyPlan
 from reldp.runs.budget import Budget
+from reldp.runs.run_folder import RunFolder
+from reldp.training import PrivateStep, Trainer
+from reldp.training.callbacks import TrainingCallback, TrainingStopped
 from tests.training.small import small_graph
 
 torch.set_num_threads(1)
@@ -39,9 +48,14 @@ def test_runs_are_entered_before_they_start_and_the_limit_refuses(tmp_path, caps
     assert main(["budget", "init", str(graph), "--limit", limit, "--delta", "1e-4"]) == 0
     capsys.readouterr()
     assert train(graph, tmp_path / "one") == 0
-    assert "the run is entered in the budget" in capsys.readouterr().err
+    assert "the run will be entered in the budget" in capsys.readouterr().err
     assert train(graph, tmp_path / "one") == 0
-    assert "the run was entered before" in capsys.readouterr().err
+    with Budget.open(graph) as budget:
+        assert len(budget.charges) == 1
+    (tmp_path / "other").mkdir()
+    assert main(["budget", "init", str(tmp_path / "other")]) == 0
+    assert train(graph, tmp_path / "around", "--budget", str(tmp_path / "other")) == 2
+    assert "--budget must be that of the graph" in capsys.readouterr().err
     assert main(["verify", str(tmp_path / "one")]) == 0
     assert main(["publish", str(tmp_path / "one"), "-o", str(tmp_path / "bundle")]) == 0
     assert not (tmp_path / "bundle" / "budget.json").exists()
@@ -58,53 +72,85 @@ def test_runs_are_entered_before_they_start_and_the_limit_refuses(tmp_path, caps
     assert len(shown["entries"]) >= 2
 
 
-def test_shared_budgets_and_named_ones(tmp_path, capsys):
-    for name in ("one", "two"):
+def test_shared_budgets_named_ones_and_past_runs(tmp_path, capsys):
+    for name in ("one", "two", "three"):
         small_graph(seed=len(name)).write(tmp_path / name)
+    assert train(tmp_path / "one", tmp_path / "past") == 0
     assert main(["budget", "init", str(tmp_path / "one")]) == 0
     assert "No run is entered." in capsys.readouterr().out
     assert main(["budget", "share", str(tmp_path / "two"), "--with", str(tmp_path / "one")]) == 0
+    for _ in range(2):
+        assert main(["budget", "enter", str(tmp_path / "two"), str(tmp_path / "past")]) == 0
     assert train(tmp_path / "two", tmp_path / "run") == 0
-    (tmp_path / "other").mkdir()
-    assert main(["budget", "init", str(tmp_path / "other")]) == 0
-    assert train(tmp_path / "two", tmp_path / "run 2", "--budget", str(tmp_path / "other")) == 0
-    for folder in ("one", "other"):
-        with Budget.open(tmp_path / folder) as budget:
-            assert len(budget.charges) == 1
+    assert train(tmp_path / "three", tmp_path / "run 3", "--budget", str(tmp_path / "one")) == 0
+    with Budget.open(tmp_path / "one") as budget:
+        assert len(budget.charges) == 3
     capsys.readouterr()
     assert main(["budget", "show", str(tmp_path / "two"), "--delta", "1e-4"]) == 0
-    assert "for any one entity" in capsys.readouterr().out
+    assert "for any one entity that all runs protect" in capsys.readouterr().out
     assert (
         main(["budget", "limit", str(tmp_path / "two"), "--limit", "1e-3", "--delta", "1e-4"]) == 2
     )
     assert "--limit must be at least" in capsys.readouterr().err
 
 
-def test_a_search_is_shown_and_entered(tmp_path, capsys):
-    plan = PrivacyPlan(
-        num_entities=5000, num_relations=8000, max_degree=5, num_negatives=4, delta=1e-6,
-        expected_batch_size=32.0, num_steps=60, noise_multiplier=1.0,
+def test_trainers_loops_and_audits_are_entered_without_being_asked(tmp_path):
+    small_graph().write(tmp_path / "graph")
+    Budget.create(tmp_path / "graph").close()
+    capped = EntityGraph.read(tmp_path / "graph").cap_degrees(4, seed=0)
+    plan = PrivacyPlan.for_graph(
+        capped, sizes="public", num_steps=2, noise_multiplier=3.0, num_negatives=3,
+        expected_batch_size=20, delta=1e-4,
     )  # fmt: skip
-    (tmp_path / "plan.json").write_text(plan.to_json())
-    assert main(["budget", "init", str(tmp_path)]) == 0
-    words = [
-        "budget",
-        "search",
-        str(tmp_path),
-        "--plan",
-        str(tmp_path / "plan.json"),
-        "--mean",
-        "8",
-    ]
+    Trainer(FeatureEncoder.for_graph(capped), capped, plan, device="cpu").fit(tmp_path / "run")
+    step = PrivateStep(FeatureEncoder.for_graph(capped), capped, plan)
+    with step.record(tmp_path / "loop") as record:
+        for _ in record:
+            record.backward()
+    audit_canaries(RunFolder(tmp_path / "run"), capped.graph, num_canaries=20)
+    with Budget.open(tmp_path / "graph") as budget:
+        entered = [e for e in budget.entries if e["kind"] == "run"]
+        assert [e["purpose"] for e in entered] == ["train", "train", "audit"]
+        budget.set_limit(budget.epsilon(1e-4) * 1.001, 1e-4)
+    for start in (
+        lambda: Trainer(FeatureEncoder.for_graph(capped), capped, plan).fit(tmp_path / "more"),
+        lambda: (
+            PrivateStep(FeatureEncoder.for_graph(capped), capped, plan)
+            .record(tmp_path / "more")
+            .__enter__()
+        ),
+        lambda: audit_canaries(RunFolder(tmp_path / "run"), capped.graph, num_canaries=20),
+    ):
+        with pytest.raises(PlanError, match="`budget` must stay within"):
+            start()
+    assert not (tmp_path / "more" / "ledger.jsonl").exists()
+
+
+def test_a_copy_that_is_continued_in_another_branch_is_refused(tmp_path, capsys):
+    graph, run, copy = tmp_path / "graph", tmp_path / "run", tmp_path / "copy"
+    small_graph().write(graph)
+    assert main(["budget", "init", str(graph)]) == 0
+    capped = EntityGraph.read(graph).cap_degrees(4, seed=0)
+    plan = PrivacyPlan.for_graph(
+        capped, sizes="public", num_steps=6, noise_multiplier=3.0, num_negatives=3,
+        expected_batch_size=20, delta=1e-4,
+    )  # fmt: skip
+
+    class Stop(TrainingCallback):
+        def on_step_end(self, progress, requests):
+            requests.stop = progress.step == 3
+
+    def trainer(threads, callbacks=()):
+        encoder = FeatureEncoder.for_graph(capped)
+        return Trainer(encoder, capped, plan, device="cpu", threads=threads, callbacks=callbacks)
+
+    with pytest.raises(TrainingStopped):
+        trainer(1, [Stop()]).fit(run)
+    shutil.copytree(run, copy)
+    trainer(2).fit(copy)  # other bits, a new branch
+    with pytest.raises(ResumeError, match="copied before, or put back"):
+        trainer(1).fit(run)
     capsys.readouterr()
-    assert main([*words, "--dry-run"]) == 0
-    assert "Secret" not in capsys.readouterr().out
-    assert main([*words, "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["num_runs"] >= 1
-    assert shown["one_run"] < shown["epsilon"]
-    with Budget.open(tmp_path) as budget:
-        assert [charge.search.mean for charge in budget.charges] == [8.0]
 
 
 def test_bad_input_is_one_line(tmp_path, capsys):
@@ -113,8 +159,7 @@ def test_bad_input_is_one_line(tmp_path, capsys):
         ["show", str(tmp_path)],
         ["init", str(tmp_path / "none")],
         ["init", str(tmp_path), "--limit", "3"],
-        ["search", str(tmp_path), "--plan", str(tmp_path / "bad.json"), "--mean", "3"],
-        ["search", str(tmp_path), "--plan", str(tmp_path / "none"), "--mean", "3"],
+        ["enter", str(tmp_path), str(tmp_path / "none")],
         ["nothing"],
     ):
         assert main(["budget", *words]) == 2

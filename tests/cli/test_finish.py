@@ -13,13 +13,15 @@ torch.set_num_threads(1)
 
 def test_a_stopped_run_is_certified_and_verifies(tmp_path, monkeypatch, capsys):
     run = str(stopped(monkeypatch, tmp_path / "run", *small_parts()))
-    assert main(["finish", run, "--by-result", "--json"]) == 0
+    assert main(["finish", run, "--decided-by", "result", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["steps"]["stopped_at"] == 4
     assert printed["status"] == "proven"
     assert main(["verify", run]) == 0
     assert main(["finish", run]) == 0
     assert "8 counted of 12 planned" in capsys.readouterr().out
+    assert main(["finish", run, "--decided-by", "steps"]) == 2
+    assert "--decided-by must be what the ledger says, result, got steps" in capsys.readouterr().err
 
 
 def test_a_folder_without_a_run_is_bad_input(tmp_path, capsys):

@@ -24,7 +24,6 @@ from pathlib import Path
 
 import torch
 
-from reldp.cli.budget import enter_run
 from reldp.errors import ReldpError
 from reldp.reporting import verify
 from reldp.reporting.bundle import publish
@@ -51,8 +50,8 @@ def child(home, name, *, full_at=None):
             fill_disk(full_at)
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: os._exit(DISTURBED))
-        enter_run(home / "budget", None, home / name, PLAN)
-        Trainer(small_encoder(), CAPPED, PLAN, **SETTINGS).fit(home / name)
+        budget = home / "budget"
+        Trainer(small_encoder(), CAPPED, PLAN, budget=budget, **SETTINGS).fit(home / name)
         if not (home / f"{name} bundle").exists():
             publish(home / name, home / f"{name} bundle")
         code = 0

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from reldp.graph import EntityGraph
 from reldp.plan import PrivacyPlan
-from reldp.runs.budget import NAME, Budget, run_token
+from reldp.runs.budget import NAME, Budget
+from reldp.runs.budget_entry import run_token
 from reldp.runs.budget_place import find_budget
 from reldp.runs.run_folder import RunFolder
 from reldp.runs.sensitive_file import SensitiveRecord
@@ -161,11 +162,14 @@ def recipe(random, home: Path) -> None:
     Recipe.read(home / "recipe.toml", {})
 
 
+TOKEN = b'{"token": "' + b"0" * 32 + b'", "budget": "' + b"0" * 32 + b'"}'
+
+
 def budget(random, home: Path) -> None:
     """A budget, its link, and a run's token."""
     with Budget.create(home) as made:
         made.set_limit(9.0, 1e-6)
-        made._append(
+        made._file.append(
             {
                 "kind": "run",
                 "token": "0" * 32,
@@ -176,14 +180,16 @@ def budget(random, home: Path) -> None:
         )
     (home / NAME).write_bytes(damaged(random, (home / NAME).read_bytes()))
     if random.random() < 0.3:
-        (home / "budget-folder.json").write_bytes(damaged(random, b'{"folder": "."}'))
+        (home / "budget-folder.json").write_bytes(
+            damaged(random, b'{"folder": ".", "id": "' + b"0" * 32 + b'"}')
+        )
         (home / NAME).rename(home / "elsewhere")
         find_budget(home)
     else:
         Budget.open(home).close()
     (home / "run").mkdir()
-    (home / "run" / "budget.json").write_bytes(damaged(random, b'{"token": "' + b"0" * 32 + b'"}'))
-    run_token(RunFolder(home / "run"))
+    (home / "run" / "budget.json").write_bytes(damaged(random, TOKEN))
+    run_token(RunFolder(home / "run"), "0" * 32)
 
 
 def run_files(random, home: Path) -> None:

@@ -64,9 +64,10 @@ def ledger(plan=PLAN, *, counted=100, graph=None, noise="secure"):
         "date": "2025-01-02",
     }
     if counted < plan.num_steps:
-        end |= {"stopped_at": counted, "stop_decided_by": "schedule"}
+        end |= {"stopped_at": counted, "stop_decided_by": "steps"}
     steps = {"kind": "reserve", "branch": 0, "first": 0, "stop": counted}
-    return LedgerRecord.check([start, steps, end], "f" * 64)
+    saved = {"kind": "checkpoint", "branch": 0, "step": counted, "sha256": "ab" * 32}
+    return LedgerRecord.check([start, steps, *([saved] if counted else []), end], "f" * 64)
 
 
 def sized_plan(mode):

@@ -82,7 +82,7 @@ def forge_fewer_steps(run, **end):
 
 
 def forge_an_early_end(run):
-    forge_fewer_steps(run, stopped_at=10, stop_decided_by="schedule")
+    forge_fewer_steps(run, stopped_at=10, stop_decided_by="steps")
 
 
 def edit_plan(run):
@@ -229,7 +229,7 @@ def bring_back_a_key(run):
         (edit_ledger, "changed, removed or added"),
         (remove_line, "changed, removed or added"),
         (remove_last_line, "ledger.jsonl has no end"),
-        (forge_fewer_steps, "complete.stopped_at must be there, since 2 planned steps"),
+        (forge_fewer_steps, "since 2 planned steps are not counted"),
         (forge_an_early_end, "guarantee.epsilon.pld is"),
         (link_the_ledger, "ledger.jsonl must be there to be read: it is a link"),
         (remove_a_page("ledger.jsonl"), "has no ledger.jsonl"),

@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 
 from reldp.accounting.search import SearchSize
-from reldp.errors import ConfigError, LedgerError, PlanError, RunError
-from reldp.runs import budget as budget_module
-from reldp.runs.budget import NAME, Budget, run_token
-from reldp.runs.run_folder import RunFolder
+from reldp.errors import ConfigError, LedgerError, PlanError, ResumeError, RunError
+from reldp.runs import budget_file
+from reldp.runs.budget import NAME, Budget
 from tests.runs.test_budget_cost import OTHER, PLAN
 
 
@@ -47,16 +46,24 @@ def test_a_limit_refuses_what_would_exceed_it_and_enters_nothing(folder):
         with pytest.raises(PlanError, match="`budget` must stay within epsilon"):
             budget.enter_run(tokens("c")[0], replace(PLAN, num_steps=1))
         with pytest.raises(PlanError, match="`budget` must stay within epsilon"):
-            budget.enter_search(PLAN, SearchSize(mean=3.0))
+            budget.enter_search(tokens("s")[0], PLAN, SearchSize(mean=3.0))
         assert not budget.enter_run(tokens("a")[0], PLAN)  # it is in there
         with pytest.raises(PlanError, match="`limit` must be at least"):
             budget.set_limit(both / 2, 1e-6)
-        with pytest.raises(PlanError, match="`limit` must be at least"):
-            budget.set_limit(both * 1.001, 1e-6, adaptive=True)  # a sum is more
+        with pytest.raises(PlanError, match="`limit` must be at least infinite"):
+            budget.set_limit(50.0, 1e-6, adaptive=True)  # deltas of two runs are more
         assert (folder / NAME).read_bytes() == before
-        budget.set_limit(50.0, 1e-6, adaptive=True)
+
+
+def test_once_adaptive_means_added_for_ever(folder):
+    with Budget.open(folder) as budget:
+        budget.set_limit(50.0, 1e-5, adaptive=True)
+        for token in tokens("a", "b"):
+            budget.enter_run(token, PLAN)
+        assert budget.epsilon(1e-5) == pytest.approx(2 * PLAN.epsilon(), rel=1e-12)
+        budget.set_limit(40.0, 1e-5)
         assert budget.is_adaptive
-        assert budget.epsilon(1e-6) > both
+        assert budget.epsilon(1e-5) == pytest.approx(2 * PLAN.epsilon(), rel=1e-12)
 
 
 def test_units_and_claims_do_not_mix(folder):
@@ -65,23 +72,53 @@ def test_units_and_claims_do_not_mix(folder):
     with Budget.open(folder) as budget:
         with pytest.raises(ConfigError, match="`unit` must be entity in this budget, got relation"):
             budget.enter_run(tokens("a")[0], relation)
-        budget.set_limit(99.0, 1e-6)
-        with pytest.raises(PlanError, match="plans with a proof, got one whose status is claimed"):
+        with pytest.raises(PlanError, match="plans with a proof, got one whose epsilon is claimed"):
             budget.enter_run(tokens("a")[0], claimed)
-        with pytest.raises(PlanError, match="plans with a proof, got one whose status is none"):
+        budget.set_limit(99.0, 1e-6)
+        with pytest.raises(PlanError, match="got infinite with this run"):
             budget.enter_run(tokens("a")[0], replace(PLAN, noise_multiplier=0.0))
+        assert budget.charges == []
 
 
-def test_two_processes_and_two_budgets_are_refused(folder):
-    with Budget.open(folder), pytest.raises(RunError, match="one writer"):
-        Budget.open(folder)
+def test_two_budgets_in_a_folder_are_refused(folder):
     with pytest.raises(ConfigError, match="must be new"):
         Budget.create(folder)
-    with pytest.raises(ConfigError, match="reldp budget init"):
-        Budget.open(folder / "nowhere")
+    (folder / NAME).unlink()
+    Budget.create(folder).close()  # nothing was entered, so nothing is lost
+    with Budget.open(folder) as budget:
+        budget.enter_run(tokens("a")[0], PLAN)
+    (folder / NAME).unlink()
+    with pytest.raises(ConfigError, match="must not have lost its budget"):
+        Budget.create(folder)
 
 
-def test_a_changed_line_is_seen_and_a_half_line_cut_off(folder):
+def test_a_run_that_was_made_before_is_entered_whatever_the_limit(folder):
+    with Budget.open(folder) as budget:
+        budget.set_limit(1e-3, 1e-6)
+        with pytest.raises(PlanError, match="`budget` must stay within"):
+            budget.enter_run(tokens("a")[0], PLAN)
+        assert budget.enter_run(tokens("a")[0], PLAN, is_spent=True)
+        assert budget.epsilon(1e-6) == PLAN.epsilon()
+
+
+def test_a_session_must_follow_the_one_that_was_noted(folder):
+    one, two, three = ("1" * 64, "2" * 64, "3" * 64)
+    with Budget.open(folder) as budget:
+        token, other = tokens("a", "b")
+        assert not budget.has_session(token)
+        budget.note_session(token, [one], one)
+        budget.note_session(token, [one, two], two)
+        assert budget.has_session(token)
+        assert not budget.has_session(other)
+        for hashes in ([one], [one, three]):  # put back, or continued from a copy
+            with pytest.raises(ResumeError, match="copied before, or put back"):
+                budget.note_session(token, hashes, hashes[-1])
+        length = len(budget.entries)
+        budget.note_session(token, [one, two], two)
+        assert len(budget.entries) == length  # it is noted
+
+
+def test_a_changed_line_is_seen(folder):
     with Budget.open(folder) as budget:
         budget.set_limit(9.0, 1e-6)
         budget.enter_run(tokens("a")[0], PLAN)
@@ -97,16 +134,12 @@ def test_a_changed_line_is_seen_and_a_half_line_cut_off(folder):
         place.write_bytes(damaged)
         with pytest.raises(LedgerError, match=rf"{NAME}|ledger"):
             Budget.open(folder)
-    place.write_bytes(whole + b'{"kind":"run"')
-    with Budget.open(folder) as budget:
-        assert len(budget.charges) == 1
-    assert place.read_bytes() == whole
 
 
 def test_an_entry_that_is_impossible_is_named(folder):
     entry = {"kind": "run", "token": "x", "purpose": "train", "plan": {}, "date": "2026-01-01"}
     with Budget.open(folder) as budget:
-        budget._append(entry)
+        budget._file.append(entry)
     with pytest.raises(LedgerError, match=rf"{NAME} line 2 must be an entry of a budget"):
         Budget.open(folder)
 
@@ -118,7 +151,7 @@ def test_a_full_disk_enters_nothing(folder, monkeypatch):
     with Budget.open(folder) as budget:
         before = (folder / NAME).read_bytes()
         with monkeypatch.context() as patch:
-            patch.setattr(budget_module.os, "fsync", full)
+            patch.setattr(budget_file.os, "fsync", full)
             with pytest.raises(RunError, match="the disk is full"):
                 budget.enter_run(tokens("a")[0], PLAN)
         assert (folder / NAME).read_bytes() == before
@@ -126,15 +159,3 @@ def test_a_full_disk_enters_nothing(folder, monkeypatch):
         budget.enter_run(tokens("a")[0], PLAN)
     with Budget.open(folder) as budget:
         assert len(budget.charges) == 1
-
-
-def test_a_token_stays_with_its_folder(tmp_path):
-    run = RunFolder(tmp_path / "run")
-    token = run_token(run)
-    assert run_token(run) == token
-    assert run_token(RunFolder(tmp_path / "other")) != token
-    assert stat.S_IMODE((run.path / "budget.json").stat().st_mode) == 0o600
-    for damaged in (b"", b"{}", b'{"token": 1}', b"\xff", b"[" * 99999):
-        (run.path / "budget.json").write_bytes(damaged)
-        with pytest.raises(LedgerError, match=r"budget\.json must hold the token"):
-            run_token(run)

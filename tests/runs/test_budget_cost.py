@@ -33,10 +33,19 @@ def test_different_plans_cost_more_than_either_and_less_than_the_sum():
     charges = [Charge(plan=PLAN), Charge(plan=OTHER)]
     both = composed_epsilon(charges, 1e-6)
     assert max(PLAN.epsilon(), OTHER.epsilon()) < both < PLAN.epsilon() + OTHER.epsilon()
-    added = composed_epsilon(charges, 1e-6, adaptive=True)
-    halves = [replace(plan, delta=5e-7).epsilon() for plan in (PLAN, OTHER)]
-    assert added == pytest.approx(sum(halves), rel=1e-9)
+    added = composed_epsilon(charges, 2e-6, adaptive=True)
+    assert added == pytest.approx(PLAN.epsilon() + OTHER.epsilon(), rel=1e-9)
     assert both < added
+    assert composed_epsilon(charges, 1e-6, adaptive=True) == math.inf  # deltas are added too
+
+
+def test_what_a_run_costs_adaptively_does_not_depend_on_later_runs():
+    """The delta of a run is fixed when the run is chosen: a filter needs that (theory.md 3.5)."""
+    alone, runs = (
+        composed_epsilon([Charge(plan=PLAN)], 1e-3, adaptive=True),
+        [Charge(plan=PLAN)] * 7,
+    )
+    assert composed_epsilon(runs, 1e-3, adaptive=True) == pytest.approx(7 * alone, rel=1e-12)
 
 
 def _hockey_stick_of_two_subsampled_gaussians(epsilon, plans):
@@ -75,7 +84,25 @@ def test_a_direct_convolution_has_the_same_delta():
     assert found > 0.9e-3  # and not by a wide margin
 
 
-def test_private_sizes_are_added_for_every_run():
+def test_a_release_of_sizes_counts_once_however_many_runs_use_it():
+    sized = replace(PLAN, sizes="private", sizes_epsilon=0.25, sizes_delta=1e-8)
+    drawn = Charge(epsilon=0.25, delta=1e-8, release="a" * 32)
+    runs = [Charge(plan=sized, release="a" * 32)] * 2
+    inner = replace(PLAN, num_steps=120, delta=1e-6 - 1e-8).epsilon()
+    for charges in (runs, [drawn, *runs]):
+        assert composed_epsilon(charges, 1e-6) == pytest.approx(0.25 + inner, rel=1e-12)
+    assert composed_epsilon([drawn], 1e-6) == 0.25
+    assert composed_epsilon([drawn, drawn], 1e-6) == 0.5  # drawn again
+    assert composed_epsilon([drawn, replace_release(drawn)], 1e-6) == 0.5
+    less = Charge(epsilon=0.1, delta=1e-9, release="a" * 32)
+    assert composed_epsilon([less, *runs], 1e-6) == pytest.approx(0.25 + inner, rel=1e-12)
+
+
+def replace_release(charge):
+    return replace(charge, release="b" * 32)
+
+
+def test_private_sizes_without_a_name_are_added_for_every_run():
     sized = replace(PLAN, sizes="private", sizes_epsilon=0.25, sizes_delta=1e-8)
     both = composed_epsilon([Charge(plan=sized)] * 2, 1e-6)
     inner = replace(PLAN, num_steps=120, delta=1e-6 - 2e-8).epsilon()
@@ -90,6 +117,14 @@ def test_a_search_is_added_with_its_part_of_delta():
     both = composed_epsilon([Charge(plan=PLAN), Charge(plan=PLAN, search=size)], 1e-6)
     assert both == pytest.approx(alone + run, rel=1e-12)
     assert alone > run
+
+
+def test_a_search_of_a_fixed_number_is_that_many_runs():
+    fixed = Charge(plan=PLAN, search=SearchSize(runs=3))
+    assert composed_epsilon([fixed], 1e-6) == replace(PLAN, num_steps=180).epsilon()
+    assert (
+        composed_epsilon([fixed, Charge(plan=PLAN)], 1e-6) == replace(PLAN, num_steps=240).epsilon()
+    )
 
 
 def test_a_run_without_noise_has_no_finite_epsilon():

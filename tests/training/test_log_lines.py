@@ -20,12 +20,18 @@ def run(monkeypatch, seconds_per_step, steps, spent=lambda step: step / 100):
 def test_lines_come_every_30_seconds_and_at_the_end(monkeypatch, capsys):
     run(monkeypatch, 10.0, 8)
     lines = capsys.readouterr().err.splitlines()
+    assert "sensitive" in lines.pop(0)
     assert [line.partition(",")[0] for line in lines] == [
         "reldp: step 3 of 8",
         "reldp: step 6 of 8",
         "reldp: step 8 of 8",
     ]
     assert lines[0].endswith("0.1 steps/s, 50 s left, epsilon <= 0.03")
+
+
+def test_epsilon_is_rounded_up(monkeypatch, capsys):
+    run(monkeypatch, 40.0, 1, spent=lambda step: 3.00041)
+    assert capsys.readouterr().err.endswith("epsilon <= 3.001\n")
 
 
 def test_a_short_run_prints_nothing(monkeypatch, capsys):

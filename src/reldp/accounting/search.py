@@ -21,13 +21,14 @@ Public inside the package: `SearchSize`, `search_cost`.
 
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from reldp._validate import check_choice, check_number
+from reldp._validate import check_choice, check_integer, check_number
 from reldp.accounting.cost import PrivacyCost, check_request
 from reldp.accounting.events import Composition
 from reldp.accounting.overflow import log_overflow
@@ -46,19 +47,50 @@ SET_ASIDE = 1e-3  # share of delta for batches that cannot be drawn
 
 @dataclass(frozen=True, kw_only=True)
 class SearchSize:
-    """The distribution of the number of runs of a search.
+    """The number of runs of a search: drawn secretly from a distribution, or fixed and known.
 
     Attributes:
-        mean: Expected number of runs, above 1.
+        mean: Expected number of runs, above 1; None for a fixed number.
         distribution: ``"logarithmic"`` or ``"geometric"``.
+        runs: The fixed number; None for one that is drawn.
     """
 
-    mean: float
+    mean: float | None = None
     distribution: str = "logarithmic"
+    runs: int | None = None
 
     def __post_init__(self) -> None:
+        if (self.mean is None) == (self.runs is None):
+            raise PlanError(
+                "`mean` or `runs` must be given, and not both. Use mean for a secret number of runs."
+            )
+        if self.runs is not None:
+            check_integer("runs", self.runs, low=1, high=int(LARGEST_MEAN), error=PlanError)
+            return
         check_number("mean", self.mean, above=1, high=LARGEST_MEAN, error=PlanError)
         check_choice("distribution", self.distribution, DISTRIBUTIONS, error=PlanError)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        if self.runs is not None:
+            return {"runs": self.runs}
+        return {"mean": self._mean, "distribution": self.distribution}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "SearchSize":
+        """Return what `to_dict` wrote.
+
+        Raises:
+            PlanError: The values are others.
+        """
+        if set(values) not in ({"runs"}, {"mean", "distribution"}):
+            raise PlanError("`size` must be runs, or mean and distribution, got something else.")
+        return cls(**values)
+
+    @property
+    def _mean(self) -> float:
+        assert self.mean is not None
+        return float(self.mean)
 
     @property
     def eta(self) -> int:
@@ -68,17 +100,17 @@ class SearchSize:
     @property
     def log_mean(self) -> float:
         """Logarithm of the expected number of runs, with room for the rounding of `gamma`."""
-        return math.log(self.mean) + 1e-12
+        return math.log(self._mean) + 1e-12
 
     @cached_property
     def gamma(self) -> float:
         """The distribution's other parameter, rounded down, which raises the cost."""
         if self.eta == 1:
-            return 1.0 / self.mean
+            return 1.0 / self._mean
         low, high = 1e-12, 1.0 - 1e-9  # the mean falls with gamma
         for _ in range(200):
             middle = math.sqrt(low * high)
-            if _logarithmic_mean(middle) > self.mean:
+            if _logarithmic_mean(middle) > self._mean:
                 low = middle
             else:
                 high = middle
@@ -92,9 +124,21 @@ class SearchSize:
 
     def draw(self) -> int:
         """Draw the number of runs by the operating system's randomness. Sensitive: never release it."""
+        if self.runs is not None:
+            return self.runs
         rest, count = secrets.randbelow(2**53) / 2**53, 1
         while rest >= (chance := self.probability(count)) and count < 10**7:
             rest, count = rest - chance, count + 1
+        return count
+
+    def quantile(self, share: float) -> int:
+        """Return a number of runs that a search exceeds with probability 1 - share at most."""
+        if self.runs is not None:
+            return self.runs
+        total, count = self.probability(1), 1
+        while total < share and count < 10**7:
+            count += 1
+            total += self.probability(count)
         return count
 
 

@@ -1,8 +1,8 @@
 """Audits of a run folder: the settings that its steps used, and a copy of the run that is trained with canaries.
 
 The ledger of a run says how its encoder was made and how it was trained, so a copy can be trained from it. The copy is
-a further run on the private graph, which no certificate counts: it is trained in a temporary folder, and what it shows
-is sensitive.
+a further run on the private graph, which no certificate counts, and which is entered in the graph's budget if it has
+one. It is trained in a temporary folder, and what it shows is sensitive.
 
 Public to the package: `audit_canaries`, `initial_encoder`, `step_settings`, `on_this_machine`.
 
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from reldp.auditing.real_step import StepSettings
 from reldp.auditing.training_audit import TrainingAudit, audit_training
 from reldp.errors import ConfigError
+from reldp.runs.budget_place import find_budget
 from reldp.runs.ledger import read_ledger
 from reldp.runs.run_folder import RunFolder, read_plan
 
@@ -90,7 +91,11 @@ def audit_canaries(
 
         def train(with_canaries: Any, copy: Any) -> Any:
             encoder = initial_encoder(start["encoder"], model)
-            trainer = Trainer(encoder, with_canaries, copy, **_training_settings(start))
+            budget = find_budget(graph.folder)
+            trainer = Trainer(
+                encoder, with_canaries, copy, budget=budget, **_training_settings(start)
+            )
+            trainer._purpose = "audit"
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", PoorPlanWarning)  # the run itself was warned
                 return trainer.fit(Path(home) / "run").encoder.encode_graph

@@ -17,22 +17,27 @@ __all__ = ["command"]
 def command(run: Path, as_json: bool) -> None:
     """Destroy the key of RUN, and record in its ledger that it is abandoned.
 
-    The run gets no model and no certificate, and cannot be resumed. Its steps stay spent: their epsilon counts towards
+    The run gets no model and no certificate, and cannot be resumed. Its epsilon stays spent: it counts towards
     everything that is released about the graph. To get a model of the steps so far, use reldp finish instead.
     """
     from reldp.runs.ending import abandon
-    from reldp.runs.privacy_cost import cost_of_run
+    from reldp.runs.privacy_cost import cost_of_run, privacy_cost
     from reldp.runs.run_folder import RunFolder, read_plan
 
     record = abandon(run)
-    cost = cost_of_run(read_plan(RunFolder(run)), "pld", record)
+    plan = read_plan(RunFolder(run))
+    counted, planned = (
+        cost_of_run(plan, "pld", record),
+        privacy_cost(plan, "pld", plan.num_steps),
+    )
     if as_json:
         print_json(
-            {"abandoned": True, "steps": record.num_counted, "epsilon": cost.epsilon}
-            | {"delta": cost.delta, "folder": str(run)}
+            {"abandoned": True, "steps": record.num_counted, "epsilon": planned.epsilon}
+            | {"epsilon_of_steps": counted.epsilon, "delta": planned.delta, "folder": str(run)}
         )
         return
     click.echo(
-        f"The run is abandoned and its key destroyed. Its {record.num_counted:,} counted steps stay spent: epsilon "
-        f"{round_up(cost.epsilon)} at delta {round_up(cost.delta)}."
+        f"The run is abandoned and its key destroyed. Epsilon {round_up(planned.epsilon)} at delta "
+        f"{round_up(planned.delta)} stays spent, that of all planned steps. Only if nobody looked at results before, "
+        f"it is {round_up(counted.epsilon)}, that of the {record.num_counted:,} counted steps."
     )

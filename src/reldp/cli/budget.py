@@ -15,14 +15,21 @@ if TYPE_CHECKING:
     from reldp.plan import PrivacyPlan
     from reldp.runs.budget import Budget
 
-__all__ = ["command", "enter_run"]
+__all__ = ["command", "run_note"]
 
 _MAIN = "Main options"
 _FIXED = (
-    "Composed by privacy-loss distributions. This holds if the settings of all runs were fixed without looking at "
-    "results of earlier runs on this data; otherwise set a limit with --adaptive."
+    "Composed by privacy-loss distributions. This holds if settings and number of all runs were fixed without looking "
+    "at results of runs on this data. If somebody looked, set a limit with --adaptive; the limit is then the guarantee."
 )
-_ADDED = "The epsilons of all runs are added: settings may be chosen by results of earlier runs."
+_ADDED = (
+    "Epsilons and deltas of all runs are added: settings may be chosen by results of earlier runs. If the number of "
+    "runs was, the limit is the guarantee, as it was when the first result was seen."
+)
+_CONDITIONS = {
+    False: "settings and number of all runs were fixed without looking at results",
+    True: "the limit was fixed before the first result was seen",
+}
 
 
 @click.group()
@@ -114,7 +121,7 @@ def limit_command(folder: Path, limit: float, delta: float, adaptive: bool, as_j
 @json_option
 def show(folder: Path, delta: float | None, as_json: bool) -> None:
     """Show all runs and searches on the data of FOLDER, and their epsilon together."""
-    with _open(folder) as budget:
+    with _open(folder, read_only=True) as budget:
         _show(budget, delta, as_json)
 
 
@@ -137,130 +144,46 @@ def share(graph: Path, other: Path) -> None:
     click.echo(f"Runs on {graph} are entered in the budget in {other}.")
 
 
-@command.command(
-    "search",
-    cls=Command,
-    examples=[
-        "reldp budget search GRAPH --plan plan.json --mean 30",
-        "reldp budget search GRAPH --plan RUN/plan.json --mean 30 --dry-run",
-    ],
-)
+@command.command("enter", cls=Command, examples=["reldp budget enter GRAPH RUN-1 RUN-2"])
 @click.argument("folder", type=click.Path(path_type=Path))
-@option(
-    "--plan",
-    "plan_file",
-    type=click.Path(path_type=Path),
-    required=True,
-    group=_MAIN,
-    metavar="FILE",
-    help="plan.json of every run of the search.",
-)
-@option(
-    "--mean",
-    type=Number(),
-    required=True,
-    group=_MAIN,
-    metavar="N",
-    help="Expected number of runs, above 1.",
-)
-@option(
-    "--distribution",
-    type=Word(("logarithmic", "geometric")),
-    default="logarithmic",
-    show_default=True,
-    group=_MAIN,
-    help="Distribution of the number of runs; logarithmic costs less, geometric has fewer very long searches.",
-)
-@option(
-    "--delta",
-    type=Number(),
-    group=_MAIN,
-    metavar="DELTA",
-    help="Delta at which epsilon is shown (default: the plan's).",
-)
-@option(
-    "--dry-run",
-    is_flag=True,
-    group=_MAIN,
-    help="Show the epsilon of the search, and enter nothing.",
-)
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @json_option
-def search(
-    folder: Path,
-    plan_file: Path,
-    mean: float,
-    distribution: str,
-    delta: float | None,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    """Enter a search for hyperparameters, and draw its number of runs, which must stay secret.
+def enter(folder: Path, runs: tuple[Path, ...], as_json: bool) -> None:
+    """Enter RUNS that were made before FOLDER had a budget, or without it.
 
-    Train as many runs with this plan as the command says, each with settings drawn at random from a list that was fixed
-    before; choose the best by public data; publish that one and nothing about the others, not even their number. The
-    epsilon of the released model is then that of the search (theory.md 3.5), and not the one in its certificate. A
-    search with a number of runs that is known costs the composition of its runs: enter each with reldp train.
+    They are spent, so they are entered whatever the limit. A run that is in the budget is not entered again.
     """
-    from reldp.accounting.search import SearchSize
-    from reldp.plan import PrivacyPlan
-    from reldp.runs.budget_cost import Charge, composed_epsilon
-    from reldp.runs.plain_files import read_plain
+    from reldp.runs.budget_entry import enter_past_run
 
-    plan = PrivacyPlan.from_json(read_plain(plan_file, limit=2**20))
-    size = SearchSize(mean=mean, distribution=distribution)
-    at = plan.delta if delta is None else delta
-    fields: dict[str, Any] = {
-        "epsilon": composed_epsilon([Charge(plan=plan, search=size)], at),
-        "one_run": composed_epsilon([Charge(plan=plan)], at),
-        "composition": composed_epsilon([Charge(plan=plan)] * round(mean), at),
-        "delta": at,
-    }
-    if not dry_run:
-        with _open(folder) as budget:
-            budget.enter_search(plan, size)
-        fields["num_runs"] = size.draw()
-    if as_json:
-        print_json(fields)
-        return
-    click.echo(f"search       epsilon {round_up(fields['epsilon'])} at delta {round_up(at)}")
-    click.echo(f"one run      epsilon {round_up(fields['one_run'])}")
-    click.echo(f"{round(mean):,} known runs  epsilon {round_up(fields['composition'])}, composed")
-    if not dry_run:
-        click.echo(f"\nSecret: train {fields['num_runs']:,} runs. Publish the best one only.")
+    with _open(folder) as budget:
+        for run in runs:
+            enter_past_run(run, budget)
+        _show(budget, None, as_json)
 
 
-def enter_run(folder: Path | None, graph: str | None, run_folder: Path, plan: "PrivacyPlan") -> str:
-    """Enter a run in the budget of its graph before it starts; return a line about it, or nothing.
+def run_note(place: Path, plan: "PrivacyPlan") -> str:
+    """Return a line about the budget that a run will be entered in.
 
     Args:
-        folder: Folder of the budget, if one was named.
-        graph: The graph as it was named.
-        run_folder: The run folder; it gets a token.
+        place: Folder of the budget.
         plan: The plan of the run.
     """
-    from reldp.runs.budget import Budget, run_token
-    from reldp.runs.budget_place import find_budget
-    from reldp.runs.run_folder import RunFolder
+    from reldp.runs.budget import Budget
 
-    place = find_budget(graph) if folder is None else folder
-    if place is None:
-        return ""
-    with Budget.open(place) as budget:
-        entered = budget.enter_run(run_token(RunFolder(run_folder)), plan)
+    with Budget.open(place, read_only=True) as budget:
         spent = budget.epsilon(plan.delta)
-    words = "is entered" if entered else "was entered before"
     return (
-        f"the run {words} in the budget in {place}: epsilon {round_up(spent)} at delta "
-        f"{round_up(plan.delta)} with all runs there."
+        f"the run will be entered in the budget in {place}, where epsilon {round_up(spent)} at delta "
+        f"{round_up(plan.delta)} was spent before."
     )
 
 
-def _open(folder: Path) -> "Budget":
+def _open(folder: Path, *, read_only: bool = False) -> "Budget":
     """Open the budget of a graph's folder, its own or a shared one."""
     from reldp.runs.budget import Budget
     from reldp.runs.budget_place import find_budget
 
-    return Budget.open(find_budget(folder) or folder)
+    return Budget.open(find_budget(folder) or folder, read_only=read_only)
 
 
 def _check_pair(limit: float | None, delta: float | None) -> None:
@@ -273,7 +196,7 @@ def _show(budget: "Budget", delta: float | None, as_json: bool) -> None:
     limit = budget.limit
     at = delta if delta is not None else None if limit is None else float(limit["delta"])
     spent = None if at is None else budget.epsilon(at)
-    entries = [e for e in budget.entries if e["kind"] in ("run", "search")]
+    entries = [e for e in budget.entries if e["kind"] in ("run", "search", "sizes")]
     if as_json:
         print_json(
             {
@@ -282,8 +205,9 @@ def _show(budget: "Budget", delta: float | None, as_json: bool) -> None:
                 "delta": at,
                 "limit": None if limit is None else limit["epsilon"],
                 "adaptive": budget.is_adaptive,
+                "holds_if": _CONDITIONS[budget.is_adaptive],
                 "entries": [
-                    {n: v for n, v in entry.items() if n not in ("plan", "token")}
+                    {n: v for n, v in entry.items() if n not in ("plan", "token", "release")}
                     for entry in entries
                 ],
             }
@@ -295,17 +219,23 @@ def _show(budget: "Budget", delta: float | None, as_json: bool) -> None:
     for header in ("date", "entry", "steps", "noise", "runs"):
         table.add_column(header)
     for entry in entries:
-        plan = entry["plan"]
-        runs = f"{entry['mean']:g} expected" if entry["kind"] == "search" else "1"
-        name = entry.get("purpose", "search")
-        table.add_row(
-            entry["date"], name, f"{plan['num_steps']:,}", f"{plan['noise_multiplier']:.6g}", runs
-        )
+        table.add_row(entry["date"], *_row(entry))
     lines = ["No run is entered." if not entries else _ADDED if budget.is_adaptive else _FIXED]
     if at is not None and spent is not None:
         lines.insert(
-            0, f"Epsilon {round_up(spent)} at delta {round_up(at)} for any one {budget.unit}."
+            0,
+            f"Epsilon {round_up(spent)} at delta {round_up(at)} for any one {budget.unit} that all runs protect.",
         )
     if limit is not None:
         lines.append(f"Limit: epsilon {limit['epsilon']:g} at delta {limit['delta']:g}.")
     print_table(table, *lines)
+
+
+def _row(entry: Any) -> list[str]:
+    """Return what an entry is: kind, steps, noise and number of runs."""
+    if entry["kind"] == "sizes":
+        return ["private sizes", "", f"epsilon {round_up(entry['epsilon'])}", ""]
+    plan, size = entry["plan"], entry.get("size", {})
+    runs = f"{size['mean']:g} expected" if "mean" in size else f"{size.get('runs', 1):,}"
+    name = entry.get("purpose", "search")
+    return [name, f"{plan['num_steps']:,}", f"{plan['noise_multiplier']:.6g}", runs]

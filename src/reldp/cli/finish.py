@@ -5,22 +5,26 @@ from pathlib import Path
 import click
 
 from reldp.cli.commands import Command, option
-from reldp.cli.options import json_option
+from reldp.cli.options import Word, json_option
 from reldp.cli.output import print_json
+from reldp.runs.schema import DECISIONS
 
 __all__ = ["command"]
 
 _MAIN = "Main options"
 
 
-@click.command(cls=Command, examples=["reldp finish RUN", "reldp finish RUN --by-result"])
+@click.command(
+    cls=Command,
+    examples=["reldp finish RUN --decided-by time", "reldp finish RUN --decided-by result"],
+)
 @click.argument("run", type=click.Path(path_type=Path))
 @option(
-    "--by-result",
-    is_flag=True,
+    "--decided-by",
+    type=Word(DECISIONS),
     group=_MAIN,
-    help="State that you decided to end the run by looking at its weights, or at their evaluation on public data. "
-    "Epsilon is then that of all planned steps (default: epsilon of the counted steps).",
+    help="What decided to end the run: a number of steps that was fixed before; time, such as a deadline; or a result, "
+    "if anybody looked at the model or its evaluation on public data. Needed if steps are left.",
 )
 @option(
     "--model",
@@ -29,16 +33,17 @@ _MAIN = "Main options"
     help="Folder or hub name of the base model (default: the name in the ledger).",
 )
 @json_option
-def command(run: Path, by_result: bool, model: str | None, as_json: bool) -> None:
+def command(run: Path, decided_by: str | None, model: str | None, as_json: bool) -> None:
     """End RUN before its last step: write the model of its newest checkpoint, certify the steps spent, destroy the key.
 
     Stop reldp train first (Ctrl-C saves a checkpoint). The graph is not needed. The certificate covers every step that
-    the ledger counts, and states that you decided to end without looking at anything that depends on the private data;
-    use --by-result if you looked at the model. The run cannot be resumed afterwards.
+    the ledger counts and states what decided; after a decision by a result it covers all planned steps. If somebody
+    looked at sensitive values, such as losses, no epsilon covers the decision: abandon the run. The run cannot be
+    resumed afterwards.
     """
     from reldp.training.finishing import finish, named_encoder
 
-    certificate = finish(run, by_result=by_result, encoder=named_encoder(run, model))
+    certificate = finish(run, decided_by=decided_by, encoder=named_encoder(run, model))
     steps = certificate.values["steps"]
     if as_json:
         print_json(

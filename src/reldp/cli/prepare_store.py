@@ -103,6 +103,7 @@ def command(
     SOURCE is a folder with a file or a folder of files of entities and one of relations, in Parquet, Arrow, CSV, TSV or
     JSONL. All other commands take a store in place of a graph folder.
     """
+    from reldp.graph.budget_link import carry_budget
     from reldp.graph.store import BuildSettings, build_store
 
     settings = BuildSettings(memory_limit=memory_limit, threads=threads, temp_dir=temp_dir)
@@ -118,6 +119,7 @@ def command(
             show_ids=show_ids,
             report=report,
         )
+    carry_budget(Path(source), Path(output))
     _print(graph, output, as_json)
 
 

@@ -24,7 +24,7 @@ from reldp._validate import (
     SIZES,
     TYPED_LOSSES,
 )
-from reldp.cli.budget import enter_run
+from reldp.cli.budget import run_note
 from reldp.cli.commands import Command, option
 from reldp.cli.dry_run import show_dry_run
 from reldp.cli.exit_codes import Terminated
@@ -135,7 +135,7 @@ def _with_flags(function: Any) -> Any:
     group=_PRIVACY,
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Folder of the budget to enter the run in before it starts (default: the graph's, if it has one).",
+    help="Folder of the budget to enter the run in before it starts, for a graph without one (default: the graph's).",
 )
 @option(
     "--dry-run",
@@ -186,6 +186,8 @@ def command(
     --print-config lists all of them. The run folder will hold the trained model, the certificate and the ledger of all
     steps. Running the same command again with the same -o resumes a run that was stopped.
     """
+    from reldp.runs.budget_place import budget_for
+    from reldp.runs.release_entry import named_budget
     from reldp.runs.run_folder import RunFolder
     from reldp.training.recipe import Recipe
 
@@ -209,16 +211,17 @@ def command(
     with _notes(verbose), _warnings_as_lines():
         resumed = RunFolder(folder).has_run
         _detail("reading the graph and the model.")
-        trainer = recipe.trainer(show_ids=show_ids, resumed=resumed)
+        with named_budget(budget):
+            trainer = recipe.trainer(show_ids=show_ids, resumed=resumed, budget=budget)
         size_cost = "" if resumed else recipe.size_cost(trainer.capped, trainer.plan)
         if size_cost:
             _note(size_cost)
         _note(_encoder_line(recipe, trainer))
         if output is None:
             _note(f"the run folder is {folder}. To resume the run, add -o {folder}.")
-        charge = enter_run(budget, recipe.values["data"]["graph"], folder, trainer.plan)
-        if charge:
-            _note(charge)
+        place = None if resumed else budget_for(trainer.capped.graph.folder, budget)
+        if place is not None:
+            _note(run_note(place, trainer.plan))
         _detail(
             f"{trainer.plan.num_steps:,} steps are planned; checking the encoder on public rows."
         )

@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from reldp.errors import GraphError
 from reldp.graph.bounding import Bounding
+from reldp.graph.budget_link import carry_budget
 from reldp.graph.capping import read_only
 from reldp.graph.columns import single, values_at
 from reldp.graph.conversions import Conversions
@@ -60,6 +61,7 @@ class EntityGraph(Conversions, Bounding, Counting):
         relation_types: (m,) int32, read-only: type of each relation, as index of `type_names`; None
             without types.
         type_names: Names of the types, sorted, a public list (`with_types`); empty without types.
+        folder: Where it was read from, by which its budget is found; None if it was made in memory.
     """
 
     entities: Any
@@ -67,6 +69,7 @@ class EntityGraph(Conversions, Bounding, Counting):
     record: GraphRecord = field(default_factory=GraphRecord)
     relation_types: npt.NDArray[np.int32] | None = None
     type_names: tuple[str, ...] = ()
+    folder: Path | None = None
 
     def __post_init__(self) -> None:
         shape = self.relations.shape
@@ -116,7 +119,8 @@ class EntityGraph(Conversions, Bounding, Counting):
             from reldp.graph.store.stored_graph import StoredGraph  # it is built on this class
 
             return StoredGraph.open(Path(path))
-        return cls._checked(read_folder(path, kinds, show_ids=show_ids), kinds)
+        graph = cls._checked(read_folder(path, kinds, show_ids=show_ids), kinds)
+        return dataclasses.replace(graph, folder=Path(path).resolve())
 
     @classmethod
     def read_files(
@@ -336,6 +340,7 @@ class EntityGraph(Conversions, Bounding, Counting):
             relation_types=None if types is None else types[inside],
             type_names=self.type_names,
             record=self.record.with_drops({"relations_across_parts": cut}),
+            folder=self.folder,
         )
 
     def to_arrow(self) -> tuple[Any, Any]:
@@ -363,6 +368,7 @@ class EntityGraph(Conversions, Bounding, Counting):
             overwrite: Replace a graph that is already in the folder.
         """
         write_folder(path, *self.to_arrow(), self.record, format=format, overwrite=overwrite)
+        carry_budget(self.folder, Path(path))
 
     def _array(self, name: str) -> Any:
         return single(self.entities.column(name))

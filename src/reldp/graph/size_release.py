@@ -12,7 +12,8 @@ margin plus 1 falls short of the larger neighbor's n with probability below d0 /
 The number of unprotected entities is the same for neighbors and costs nothing. It gets noise all the same, so that no
 exact size is published, and is cut off at the exact number, so that its bound never fails.
 
-Public inside the package: `Release`, `draw_release`, `expected_epsilon`, `release_target`, `num_unprotected`.
+Public inside the package: `Release`, `draw_release`, `expected_epsilon`, `largest_cost`, `release_target`,
+`num_unprotected`.
 
 >>> release = Release(entities=50_000, relations=90_000, unprotected=0, coarse_rate=10**6,
 ...                   entity_rate=2 * 10**7, relation_rate=2 * 10**7, failure=1e-9, max_degree=5)
@@ -35,7 +36,14 @@ from reldp.graph.size_store import FILE_NAME
 if TYPE_CHECKING:
     from reldp.graph.capped import CappedGraph
 
-__all__ = ["Release", "draw_release", "expected_epsilon", "num_unprotected", "release_target"]
+__all__ = [
+    "Release",
+    "draw_release",
+    "expected_epsilon",
+    "largest_cost",
+    "num_unprotected",
+    "release_target",
+]
 
 USUAL_TARGET = 1.0  # where no target epsilon is given
 LARGEST_TARGET = 16.0  # a larger target does not make the release more expensive
@@ -145,6 +153,15 @@ def draw_release(capped: "CappedGraph", target: Fraction, delta: float | None) -
         failure=failure,
         max_degree=degree,
     )
+
+
+def largest_cost(target: Fraction, delta: float | None) -> tuple[float, float]:
+    """Return bounds on epsilon and delta of a release, whatever the sizes and the noise."""
+    coarse = Fraction(max(1, math.floor(target * COARSE * BILLION)), BILLION)
+    fine = max(Fraction(1, BILLION), Fraction(LARGEST_SHARE) * target)
+    usual = float(coarse) / 100  # 0.1 / (10 * scale), where the coarse numbers are 0 or less
+    failure = DELTA_SHARE * min(usual, usual if delta is None else delta)
+    return _rounded_up(2 * coarse + 2 * fine), 2 * failure * (1 + 1e-9)  # for rounding
 
 
 def expected_epsilon(capped: "CappedGraph", target_epsilon: float | None) -> float:

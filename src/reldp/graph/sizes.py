@@ -25,13 +25,20 @@ Public: `SizeBounds`, `bounds_for`, `has_release`.
 
 from dataclasses import dataclass
 from fractions import Fraction
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reldp._validate import SIZES, check_choice, check_integer, check_number
 from reldp.errors import PlanError
-from reldp.graph.size_release import Release, draw_release, num_unprotected, release_target
+from reldp.graph.size_release import (
+    Release,
+    draw_release,
+    largest_cost,
+    num_unprotected,
+    release_target,
+)
 from reldp.graph.size_store import is_remembered, remembered, state_folder
 
 if TYPE_CHECKING:
@@ -206,7 +213,7 @@ def _private(
         capped.fingerprint,
         _folders(folder),
         Release.parsed,
-        lambda: draw_release(capped, target, delta).values(),
+        lambda: _drawn(capped, target, delta, unit, folder).values(),
     )
     min_entities, max_relations, unprotected = release.bounds(num_unprotected(capped))
     return SizeBounds(
@@ -219,3 +226,22 @@ def _private(
         expected_entities=release.entities,
         expected_relations=release.relations,
     )
+
+
+def _drawn(
+    capped: "CappedGraph",
+    target: Fraction,
+    delta: float | None,
+    unit: str,
+    folder: str | PathLike[str] | None,
+) -> Release:
+    """Draw a release that the graph's budget, if it has one, allows, and enter it there."""
+    place = capped.graph.folder if folder is None else Path(folder)
+    # By its name: the budget is built on plans, which are built on this module.
+    entry = import_module("reldp.runs.release_entry").ReleaseEntry.of(capped, place)
+    if entry is not None:
+        entry.refuse(unit, *largest_cost(target, delta))
+    release = draw_release(capped, target, delta)
+    if entry is not None:
+        entry.enter(release)
+    return release

@@ -1,4 +1,4 @@
-"""The budget of a graph: a ledger of all runs and searches on the same data, and a limit that they keep.
+"""The budget of a graph: a ledger of everything that is spent on the same data, and a limit that it keeps.
 
 ``budget.jsonl`` lies in the graph's folder, or in a folder of the owner's choice that several graphs share
 because their entities overlap. Its lines are chained by hashes like those of a run's ledger:
@@ -8,44 +8,41 @@ because their entities overlap. Its lines are chained by hashes like those of a 
 | ``budget`` | the unit of privacy, and a random id of this budget |
 | ``limit`` | the largest epsilon at a delta, and whether plans may be chosen by results |
 | ``run`` | a run that may start: its token, its plan and its purpose |
-| ``search`` | a search that may start: the plan of its runs and the distribution of their number |
+| ``search`` | a search that may start: its token, the plan of its runs, and their number or its distribution |
+| ``sizes`` | private sizes that are released: their epsilon and delta |
+| ``session`` | a run or search is started or resumed: its token, and the head of its ledger at that moment |
 
-A run is entered before it starts. Its token is written into the run folder first (budget.json), so a process that is
-killed and started again finds the token and is not entered twice, while a new run always is. An entry
-is never removed: what was entered stays spent. The file holds settings and dates, nothing computed from data, but it
-shows how often the owner used the data; only its owner can read it.
+A run is entered before it starts (`reldp.runs.budget_entry`). An entry is never removed: what was entered stays
+spent. Sessions show when a run folder was copied and continued twice, or put back to an older state. The file holds
+settings and dates, nothing computed from data without noise, but it shows how often the owner used the data; only its
+owner can read it.
 
-Public inside the package: `Budget`, `run_token`, `NAME`.
+Public inside the package: `Budget`, `NAME`.
 
 >>> Budget.open("nowhere")
 Traceback (most recent call last):
 reldp.errors.ConfigError: The budget must exist, got no budget.jsonl in 'nowhere'. Make one with reldp budget init.
 """
 
-import json
 import math
-import os
 import secrets
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from reldp._validate import UNITS, check_choice, check_number
 from reldp.accounting.search import SearchSize
-from reldp.errors import ConfigError, LedgerError, PlanError
+from reldp.errors import ConfigError, LedgerError, PlanError, ResumeError
 from reldp.plan import PrivacyPlan
 from reldp.runs import schema
 from reldp.runs.budget_cost import Charge, composed_epsilon
-from reldp.runs.durable import disk_errors, write_durably
-from reldp.runs.ledger import _FIRST_LINK, _line, _lock, _parse, _today
-from reldp.runs.run_folder import BUDGET_TOKEN, RunFolder
+from reldp.runs.budget_file import NAME, BudgetFile
+from reldp.runs.known_budgets import lost_budget
+from reldp.runs.ledger import _today
 
-__all__ = ["NAME", "Budget", "run_token"]
+__all__ = ["NAME", "Budget"]
 
-NAME = "budget.jsonl"
-_OWNER_ONLY = 0o600
-_TOKEN_BYTES = 16
+_ID_BYTES = 16
 _Entry = Mapping[str, Any]
 
 _TOKEN = schema.Rule("32 hexadecimal digits", lambda v: type(v) is str and len(v) == 32)
@@ -55,20 +52,26 @@ _SCHEMAS: dict[str, Any] = {
     "limit": {"kind": schema.TEXT, "epsilon": schema.POSITIVE, "delta": schema.PROBABILITY}
     | {"adaptive": schema.TRUTH, "date": schema.DATE},
     "run": {"kind": schema.TEXT, "token": _TOKEN, "purpose": schema.TEXT, "plan": schema.OBJECT}
-    | {"date": schema.DATE},
-    "search": {"kind": schema.TEXT, "plan": schema.OBJECT, "mean": schema.POSITIVE}
-    | {"distribution": schema.TEXT, "date": schema.DATE},
+    | {"release?": _TOKEN, "date": schema.DATE},
+    "search": {"kind": schema.TEXT, "token": _TOKEN, "plan": schema.OBJECT, "size": schema.OBJECT}
+    | {"release?": _TOKEN, "date": schema.DATE},
+    "sizes": {"kind": schema.TEXT, "release": _TOKEN, "epsilon": schema.NOT_NEGATIVE}
+    | {"delta": schema.PROBABILITY, "date": schema.DATE},
+    "session": {"kind": schema.TEXT, "token": _TOKEN, "head": schema.HASH, "date": schema.DATE},
 }
 
 
 class Budget:
-    """An open budget; closed by ``with``, and open in one process at a time."""
+    """An open budget; closed by ``with``. Other processes wait until it is closed."""
 
-    def __init__(self, path: Path, descriptor: int, entries: list[_Entry], head: str) -> None:
-        """Take over an open, locked file; use `create` or `open`."""
-        self._path, self._descriptor, self._head = path, descriptor, head
-        self._entries = [_checked(entry, number) for number, entry in enumerate(entries, 1)]
-        if not entries or any((e["kind"] == "budget") != (i == 0) for i, e in enumerate(entries)):
+    def __init__(self, file: BudgetFile) -> None:
+        """Take over an open file; use `create` or `open`."""
+        self._file = file
+        for number, entry in enumerate(file.entries, 1):
+            _check(entry, number)
+        if not file.entries or any(
+            (e["kind"] == "budget") != (i == 0) for i, e in enumerate(file.entries)
+        ):
             raise LedgerError(f"{NAME} must start with its unit, once, got something else.")
 
     @classmethod
@@ -76,75 +79,70 @@ class Budget:
         """Make a budget in a folder.
 
         Raises:
-            ConfigError: There is one.
+            ConfigError: There is one, or there was one that is gone.
         """
         check_choice("unit", unit, UNITS, error=ConfigError)
-        place = Path(folder) / NAME
-        if os.path.lexists(place):
-            raise ConfigError(f"The budget must be new, got {NAME} in {str(folder)!r}.")
-        with disk_errors(place):
-            place.parent.mkdir(parents=True, exist_ok=True)
-        entry = {"kind": "budget", "format": 1, "id": secrets.token_hex(_TOKEN_BYTES)}
-        entry |= {"unit": unit, "date": _today()}
-        write_durably(place, _line(entry, _FIRST_LINK)[0], mode=_OWNER_ONLY)
+        place = Path(folder)
+        if not (place / NAME).exists() and lost_budget(place):
+            raise ConfigError(
+                f"FOLDER must not have lost its budget, got {str(folder)!r}, whose {NAME} is gone. Restore it: what "
+                "is spent stays spent. For other data, use another folder."
+            )
+        entry = {"kind": "budget", "format": 1, "id": secrets.token_hex(_ID_BYTES)}
+        BudgetFile.create(place, entry | {"unit": unit, "date": _today()})
         return cls.open(folder)
 
     @classmethod
-    def open(cls, folder: str | Path) -> "Budget":
-        """Open the budget in a folder; cut off a half-written last line.
+    def open(cls, folder: str | Path, *, read_only: bool = False) -> "Budget":
+        """Open the budget in a folder; wait while another process has it open.
+
+        Args:
+            folder: The folder.
+            read_only: Whether nothing will be entered; the file stays as it is.
 
         Raises:
             ConfigError: There is none.
-            LedgerError: It was changed, or is damaged.
-            RunError: Another process has it open.
+            LedgerError: It was changed, is damaged, or lacks entries that were made.
+            RunError: Another process has it open for too long.
         """
-        place = Path(folder) / NAME
-        if not place.is_file() or place.is_symlink():
-            raise ConfigError(
-                f"The budget must exist, got no {NAME} in {str(folder)!r}. Make one with reldp budget init."
-            )
-        with disk_errors(place, "opened"):
-            descriptor = os.open(place, os.O_RDWR | os.O_APPEND)
+        file = BudgetFile.open(Path(folder), read_only=read_only)
         try:
-            _lock(descriptor, place)
-            entries, head, size = _parse(place.read_bytes(), half_line_allowed=True)
-            os.ftruncate(descriptor, size)
-            return cls(place, descriptor, entries, head)
-        except LedgerError as error:
-            os.close(descriptor)
-            raise LedgerError(str(error).replace("The ledger", NAME)) from None
+            return cls(file)
         except BaseException:
-            os.close(descriptor)
+            file.close()
             raise
+
+    @property
+    def id(self) -> str:
+        """The random id of the budget."""
+        return self._file.id
 
     @property
     def unit(self) -> str:
         """The unit of privacy of all runs."""
-        return str(self._entries[0]["unit"])
+        return str(self.entries[0]["unit"])
 
     @property
     def entries(self) -> tuple[_Entry, ...]:
         """All entries in order."""
-        return tuple(self._entries)
+        return tuple(self._file.entries)
 
     @property
     def limit(self) -> _Entry | None:
         """The limit that holds: the last one that was set."""
-        return next((e for e in reversed(self._entries) if e["kind"] == "limit"), None)
+        return next((e for e in reversed(self.entries) if e["kind"] == "limit"), None)
 
     @property
     def charges(self) -> list[Charge]:
         """Everything that was entered."""
         return [
-            Charge(plan=PrivacyPlan.from_dict(dict(entry["plan"])), search=_search(entry))
-            for entry in self._entries
-            if entry["kind"] in ("run", "search")
+            _charge(entry) for entry in self.entries if entry["kind"] in ("run", "search", "sizes")
         ]
 
     @property
     def is_adaptive(self) -> bool:
-        """Whether plans may be chosen by results of earlier runs, so that epsilons are added."""
-        return self.limit is not None and bool(self.limit["adaptive"])
+        """Whether plans may be chosen by results of earlier runs, or could be once, so that epsilons are added."""
+        return any(e["adaptive"] for e in self.entries if e["kind"] == "limit")
 
     def epsilon(self, delta: float) -> float:
         """Return the epsilon at delta of everything that was entered."""
@@ -158,21 +156,40 @@ class Budget:
         """
         check_number("limit", epsilon, above=0, error=PlanError)
         check_number("delta", delta, above=0, below=1, error=PlanError)
-        spent = composed_epsilon(self.charges, delta, adaptive=adaptive)
+        spent = composed_epsilon(self.charges, delta, adaptive=adaptive or self.is_adaptive)
         if spent > epsilon:
             raise PlanError(
                 f"`limit` must be at least {_shown(spent)}, which is spent at this delta, got {epsilon:g}."
             )
         entry = {"kind": "limit", "epsilon": float(epsilon), "delta": float(delta)}
-        self._append(entry | {"adaptive": adaptive, "date": _today()})
+        self._file.append(entry | {"adaptive": adaptive, "date": _today()})
 
-    def enter_run(self, token: str, plan: PrivacyPlan, *, purpose: str = "train") -> bool:
+    def find(self, token: str) -> _Entry | None:
+        """Return the run or search of a token, if it was entered."""
+        entered = (e for e in self.entries if e["kind"] in ("run", "search"))
+        return next((e for e in entered if e["token"] == token), None)
+
+    def has_session(self, token: str) -> bool:
+        """Return whether the run or search of a token was started."""
+        return self._last_head(token) is not None
+
+    def enter_run(
+        self,
+        token: str,
+        plan: PrivacyPlan,
+        *,
+        purpose: str = "train",
+        release: str | None = None,
+        is_spent: bool = False,
+    ) -> bool:
         """Enter a run before it starts; once for each token.
 
         Args:
-            token: The run's token, from `run_token`.
+            token: A random token of the run.
             plan: Its plan.
             purpose: What it is for.
+            release: Which private sizes its plan uses (`reldp.runs.budget_entry.release_id`), if any.
+            is_spent: Whether it ran before it was entered: it is entered whatever the limit.
 
         Returns:
             Whether it was entered now, and not before.
@@ -181,69 +198,111 @@ class Budget:
             ConfigError: The token belongs to a run of another plan, or the unit differs.
             PlanError: The limit would be exceeded; nothing is entered.
         """
-        known = [e for e in self._entries if e["kind"] == "run" and e["token"] == token]
-        if known:
-            if PrivacyPlan.from_dict(dict(known[0]["plan"])).hash != plan.hash:
+        entry = {"kind": "run", "token": token, "purpose": purpose, "plan": plan.to_dict()}
+        return self._enter(token, plan, entry, release, within_limit=not is_spent)
+
+    def enter_search(
+        self, token: str, plan: PrivacyPlan, size: SearchSize, *, release: str | None = None
+    ) -> bool:
+        """Enter a search before its first run starts; like `enter_run`."""
+        entry = {"kind": "search", "token": token, "plan": plan.to_dict(), "size": size.to_dict()}
+        return self._enter(token, plan, entry, release)
+
+    def _enter(
+        self,
+        token: str,
+        plan: PrivacyPlan,
+        entry: dict[str, Any],
+        release: str | None,
+        *,
+        within_limit: bool = True,
+    ) -> bool:
+        known = self.find(token)
+        if known is not None:
+            if any(known.get(name) != entry.get(name) for name in ("kind", "plan", "size")):
                 raise ConfigError(
                     "The run must have the plan that its budget knows, got another. Use another folder."
                 )
             return False
-        self._refuse_excess(Charge(plan=plan))
-        entry = {"kind": "run", "token": token, "purpose": purpose, "plan": plan.to_dict()}
-        self._append(entry | {"date": _today()})
+        self._refuse_unit(plan.unit)
+        if plan.status == "claimed" and within_limit:
+            raise PlanError(
+                "`budget` must cover plans with a proof, got one whose epsilon is claimed without one."
+            )
+        if release is not None:
+            entry["release"] = release
+        if within_limit:
+            self._refuse_excess(_charge(entry))
+        self._file.append(entry | {"date": _today()})
         return True
 
-    def enter_search(self, plan: PrivacyPlan, size: SearchSize) -> None:
-        """Enter a search before its first run starts.
+    def refuse_release(self, unit: str, epsilon: float, delta: float) -> None:
+        """Refuse, before it is drawn, a release of sizes for another unit, or one that could exceed the limit.
 
         Raises:
-            PlanError: The limit would be exceeded; nothing is entered.
+            ConfigError: The unit differs.
+            PlanError: The limit could be exceeded.
         """
-        self._refuse_excess(Charge(plan=plan, search=size))
-        self._append({"kind": "search", "plan": plan.to_dict(), **asdict(size), "date": _today()})
+        self._refuse_unit(unit)
+        self._refuse_excess(Charge(epsilon=epsilon, delta=delta))
+
+    def _refuse_unit(self, unit: str) -> None:
+        if unit != self.unit:
+            raise ConfigError(
+                f"`unit` must be {self.unit} in this budget, got {unit}. Epsilons of different units cannot be "
+                "composed."
+            )
+
+    def enter_release(self, epsilon: float, delta: float, release: str) -> None:
+        """Enter private sizes that were drawn, before anybody sees them."""
+        entry = {"kind": "sizes", "release": release, "epsilon": epsilon, "delta": delta}
+        self._file.append(entry | {"date": _today()})
+
+    def note_session(self, token: str, hashes: Collection[str], head: str) -> None:
+        """Note that a run is started or resumed, before its next step.
+
+        Args:
+            token: The token of the run.
+            hashes: Hashes of all lines of its ledger.
+            head: Hash of the last line.
+
+        Raises:
+            ResumeError: The ledger lacks the line that was the last one when the run was resumed before.
+        """
+        last = self._last_head(token)
+        if last is not None and last not in hashes:
+            raise ResumeError(
+                "The run must go on where it was resumed last, got a folder that was copied before, or put back to an "
+                f"older state: {NAME} knows a later one. Continue that one; a new run needs a new folder."
+            )
+        if last != head:
+            entry = {"kind": "session", "token": token, "head": head}
+            self._file.append(entry | {"date": _today()})
+
+    def _last_head(self, token: str) -> str | None:
+        noted = (e for e in reversed(self.entries) if e["kind"] == "session")
+        return next((str(e["head"]) for e in noted if e["token"] == token), None)
 
     def _refuse_excess(self, charge: Charge) -> None:
-        """Refuse a charge of another unit, without a proof, or beyond the limit."""
-        if charge.plan.unit != self.unit:
-            raise ConfigError(
-                f"`unit` must be {self.unit} in this budget, got {charge.plan.unit}. Epsilons of different "
-                "units cannot be composed."
-            )
+        """Refuse a charge beyond the limit."""
         if self.limit is None:
             return
-        if charge.plan.status != "proven":
-            raise PlanError(
-                f"`budget` must cover plans with a proof, got one whose status is {charge.plan.status}."
-            )
         delta, max_epsilon = float(self.limit["delta"]), float(self.limit["epsilon"])
         total = composed_epsilon([*self.charges, charge], delta, adaptive=self.is_adaptive)
         if not total <= max_epsilon:
+            how = (
+                " Deltas are added as well: use a smaller delta for each run."
+                if self.is_adaptive
+                else ""
+            )
             raise PlanError(
                 f"`budget` must stay within epsilon {max_epsilon:g} at delta {delta:g}, got {_shown(total)} with "
-                "this run. Use more noise or fewer steps, or raise the limit."
+                f"this run. Use more noise or fewer steps, or raise the limit.{how}"
             )
-
-    def _append(self, entry: _Entry) -> None:
-        """Write one line and wait until it is on the disk; all or nothing."""
-        plain = json.loads(json.dumps(entry, allow_nan=False))
-        line, head = _line(plain, self._head)
-        with disk_errors(self._path):
-            before = os.fstat(self._descriptor).st_size
-            try:
-                if os.write(self._descriptor, line) != len(line):
-                    raise OSError(28, "No space left on device")
-                os.fsync(self._descriptor)
-            except OSError:
-                os.ftruncate(self._descriptor, before)
-                raise
-        self._entries.append(plain)
-        self._head = head
 
     def close(self) -> None:
         """Let another process open the budget."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._file.close()
 
     def __enter__(self) -> "Budget":
         return self
@@ -252,42 +311,26 @@ class Budget:
         self.close()
 
 
-def run_token(run: RunFolder) -> str:
-    """Return the token of a run folder; made, and written to the disk, by the first call."""
-    place = run.path / BUDGET_TOKEN
-    with disk_errors(place):
-        run.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not place.exists():
-            text = json.dumps({"token": secrets.token_hex(_TOKEN_BYTES)}) + "\n"
-            write_durably(place, text.encode(), mode=_OWNER_ONLY)
-        data = place.read_bytes()
-    try:
-        values = json.loads(data)
-        schema.check(values, {"token": _TOKEN})
-    except (ValueError, RecursionError, schema.SchemaError):
-        raise LedgerError(f"{BUDGET_TOKEN} must hold the token of a run, got damage.") from None
-    return str(values["token"])
+def _charge(entry: _Entry) -> Charge:
+    release = entry.get("release")
+    if entry["kind"] == "sizes":
+        return Charge(epsilon=entry["epsilon"], delta=entry["delta"], release=release)
+    plan = PrivacyPlan.from_dict(dict(entry["plan"]))
+    search = SearchSize.from_dict(entry["size"]) if entry["kind"] == "search" else None
+    return Charge(plan=plan, search=search, release=release)
 
 
-def _search(entry: _Entry) -> SearchSize | None:
-    if entry["kind"] != "search":
-        return None
-    return SearchSize(mean=entry["mean"], distribution=entry["distribution"])
-
-
-def _checked(entry: _Entry, number: int) -> _Entry:
-    """Return an entry that a budget may hold."""
+def _check(entry: _Entry, number: int) -> None:
+    """Refuse an entry that no budget holds."""
     try:
         schema.check(entry, _SCHEMAS[str(entry.get("kind"))])
         if "plan" in entry:
-            PrivacyPlan.from_dict(dict(entry["plan"]))
-            _search(entry)
+            _charge(entry)
     except (KeyError, TypeError, schema.SchemaError, PlanError) as error:
         reason = "of no known kind" if isinstance(error, KeyError) else str(error)
         raise LedgerError(
             f"{NAME} line {number} must be an entry of a budget, got one {reason}."
         ) from None
-    return entry
 
 
 def _shown(epsilon: float) -> str:

@@ -1,14 +1,15 @@
-"""Epsilon of everything that is spent on the same data: runs of different plans, and searches.
+"""Epsilon of everything that is spent on the same data: runs of different plans, searches and releases of sizes.
 
 Steps of all runs are composed by their privacy-loss distributions, which gives less than the sum of their epsilons.
-This needs that the plans were fixed without looking at results of earlier runs on the data (theory.md 3.5).
-For plans that were chosen after looking, the epsilons and deltas of the runs are added, which is always valid.
+This needs that the plans, and the number of runs, were fixed without looking at results of earlier runs on the data
+(theory.md 3.5). For plans that may have been chosen after looking, the epsilons and deltas of the runs are added: each
+run has the delta of its own plan, which was fixed when the run was chosen.
 
-The release of private sizes is added for every run, although runs of one graph and cap may share it. Searches
-(`reldp.accounting.search`) are added, each with its own part of delta. A run counts with all of its planned
-steps, whether or not it took them.
+Releases of private sizes are added, each once, however many runs use it. Searches (`reldp.accounting.search`) are
+added, each with its own part of delta; a search of a fixed number of runs counts as these runs. A run counts with
+all of its planned steps, whether or not it took them.
 
-Public inside the package: `Charge`, `composed_epsilon`.
+Public inside the package: `Charge`, `composed_epsilon`, `search_epsilon`.
 
 >>> composed_epsilon([], 1e-6)
 0.0
@@ -17,56 +18,117 @@ Public inside the package: `Charge`, `composed_epsilon`.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from reldp.accounting.events import Composition
 from reldp.accounting.pld import PLDAccountant
 from reldp.accounting.search import SearchSize, search_cost
 from reldp.plan import PrivacyPlan
 
-__all__ = ["Charge", "composed_epsilon"]
+__all__ = ["Charge", "composed_epsilon", "search_epsilon"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Charge:
-    """A run, or a search that releases its best run.
+    """A run, a search that releases its best run, or a release of private sizes.
 
     Attributes:
-        plan: The plan of the run, or of every run of the search.
-        search: The distribution of the number of runs; None for a single run.
+        plan: The plan of the run, or of every run of the search; None for a release of sizes.
+        search: The number of runs or its distribution; None for a single run.
+        release: Which private sizes are released, or used by the plan.
+        epsilon: Epsilon of a release.
+        delta: Delta of a release.
     """
 
-    plan: PrivacyPlan
+    plan: PrivacyPlan | None = None
     search: SearchSize | None = None
+    release: str | None = None
+    epsilon: float = 0.0
+    delta: float = 0.0
 
 
 def composed_epsilon(charges: Sequence[Charge], delta: float, *, adaptive: bool = False) -> float:
     """Return an epsilon at delta that covers all charges together.
 
     Args:
-        charges: The runs and searches.
+        charges: The runs, searches and releases.
         delta: The delta of the whole.
-        adaptive: Whether plans were chosen by looking at results of earlier runs.
+        adaptive: Whether plans, or their number, may have been chosen by looking at results of earlier runs.
 
     Returns:
-        Epsilon; infinite if delta is too small, or a run has no noise.
+        Epsilon; infinite if delta is too small, or a run has no noise or no proof.
     """
     if not charges:
         return 0.0
-    rest = delta - sum(charge.plan.sizes_delta for charge in charges)
-    if rest <= 0:
+    sizes, sizes_delta = _sizes(charges)
+    rest = delta - sizes_delta
+    used = [charge for charge in charges if charge.plan is not None]
+    if rest <= 0 or any(c.plan is not None and c.plan.status != "proven" for c in used):
         return math.inf
-    sizes = sum(charge.plan.sizes_epsilon for charge in charges)
-    searches = [charge for charge in charges if charge.search is not None]
-    runs = [charge.plan for charge in charges if charge.search is None]
-    groups = [[plan] for plan in runs] if adaptive else [runs] if runs else []
-    share = rest / (len(groups) + len(searches))
-    steps = sum(_steps_epsilon(plans, share) for plans in groups)
-    selected = sum(
-        search_cost(_steps([charge.plan]), charge.search, share).epsilon
-        for charge in searches
-        if charge.search is not None
-    )
-    return sizes + steps + selected
+    if not used:
+        return sizes
+    if adaptive:
+        return sizes + _added(used, rest)
+    searches = [c for c in used if _is_drawn(c)]
+    runs = tuple(plan for c in used if not _is_drawn(c) for plan in _plans(c))
+    share = rest / (bool(runs) + len(searches))
+    steps = _steps_epsilon(runs, share) if runs else 0.0
+    return sizes + steps + sum(_one(charge, share) for charge in searches)
+
+
+def search_epsilon(plan: PrivacyPlan, size: SearchSize, delta: float) -> float:
+    """Return the epsilon at delta of releasing the best run of a search; private sizes included."""
+    return composed_epsilon([Charge(plan=plan, search=size)], delta)
+
+
+def _added(charges: Sequence[Charge], delta: float) -> float:
+    """Return the sum of epsilons, each at the delta of its own plan; infinite if these are more than delta."""
+    parts = [c.plan.delta - c.plan.sizes_delta for c in charges if c.plan is not None]
+    if math.fsum(parts) > delta * (1 + 1e-12):
+        return math.inf
+    return math.fsum(_one(charge, part) for charge, part in zip(charges, parts, strict=True))
+
+
+def _one(charge: Charge, delta: float) -> float:
+    """Return the epsilon of the steps of a run or search alone."""
+    assert charge.plan is not None
+    if charge.search is not None and _is_drawn(charge):
+        return _search_epsilon(charge.plan, charge.search, delta)
+    return _steps_epsilon(_plans(charge), delta)
+
+
+def _is_drawn(charge: Charge) -> bool:
+    """Return whether a charge is a search whose number of runs is drawn."""
+    return charge.search is not None and charge.search.runs is None
+
+
+def _plans(charge: Charge) -> tuple[PrivacyPlan, ...]:
+    """Return the plans of a run, or of all runs of a search of a fixed number."""
+    assert charge.plan is not None
+    count = 1 if charge.search is None else charge.search.runs
+    return (charge.plan,) * (count or 1)
+
+
+def _sizes(charges: Sequence[Charge]) -> tuple[float, float]:
+    """Return epsilon and delta of all releases of sizes; runs that name a release share it."""
+    drawn: dict[object, tuple[float, float]] = {}
+    used: dict[object, tuple[float, float]] = {}
+    for number, charge in enumerate(charges):
+        name = number if charge.release is None else charge.release
+        if charge.plan is None:
+            epsilon, delta = drawn.get(name, (0.0, 0.0))
+            drawn[name] = epsilon + charge.epsilon, delta + charge.delta
+        else:
+            epsilon, delta = used.get(name, (0.0, 0.0))
+            plan = charge.plan
+            used[name] = max(epsilon, plan.sizes_epsilon), max(delta, plan.sizes_delta)
+    both = {
+        name: [
+            max(pair) for pair in zip(drawn.get(name, (0, 0)), used.get(name, (0, 0)), strict=True)
+        ]
+        for name in {**drawn, **used}
+    }
+    return math.fsum(e for e, _ in both.values()), math.fsum(d for _, d in both.values())
 
 
 def _steps(plans: Sequence[PrivacyPlan]) -> Composition:
@@ -77,5 +139,11 @@ def _steps(plans: Sequence[PrivacyPlan]) -> Composition:
     return steps
 
 
-def _steps_epsilon(plans: Sequence[PrivacyPlan], delta: float) -> float:
+@lru_cache(maxsize=64)
+def _steps_epsilon(plans: tuple[PrivacyPlan, ...], delta: float) -> float:
     return PLDAccountant().epsilon(_steps(plans), delta).epsilon
+
+
+@lru_cache(maxsize=64)
+def _search_epsilon(plan: PrivacyPlan, size: SearchSize, delta: float) -> float:
+    return search_cost(_steps([plan]), size, delta).epsilon

@@ -2,26 +2,29 @@
 
 Graphs whose entities overlap, such as two versions of the same data, must share a budget: an entity that is in both
 is exposed by the runs on both. A small file in the graph's folder, budget-folder.json, names the folder of the
-shared budget. reldp cannot know that graphs overlap; the owner declares it.
+shared budget and its id. reldp cannot know that graphs overlap; the owner declares it.
 
-Public inside the package: `find_budget`, `share_budget`.
+Public inside the package: `budget_for`, `find_budget`, `share_budget`.
 
 >>> find_budget("nowhere") is None
 True
 """
 
 import json
+import os
 from pathlib import Path
 
 from reldp.errors import ConfigError
-from reldp.runs.budget import NAME
+from reldp.runs.budget import Budget
+from reldp.runs.budget_file import NAME
 from reldp.runs.durable import write_durably
+from reldp.runs.known_budgets import lost_budget
 from reldp.runs.plain_files import read_plain
 from reldp.runs.strict_json import parse_json
 
-__all__ = ["find_budget", "share_budget"]
+__all__ = ["budget_for", "find_budget", "share_budget"]
 
-_LINK = "budget-folder.json"
+LINK = "budget-folder.json"
 _LIMIT = 2**16
 
 
@@ -29,45 +32,93 @@ def find_budget(graph: str | Path | None) -> Path | None:
     """Return the folder of the budget of a graph's folder; None if it has none.
 
     Raises:
-        ConfigError: The graph names a budget that is not there, or has two.
+        ConfigError: The graph names a budget that is not there, has two, or lost the one that it had.
     """
     folder = None if graph is None else Path(graph)
-    if folder is None or not folder.is_dir():
+    if folder is None:
         return None
-    has_own = (folder / NAME).exists()
-    if not (folder / _LINK).exists():
-        return folder if has_own else None
-    values = parse_json(read_plain(folder / _LINK, limit=_LIMIT), _LINK)
-    named = values.get("folder") if isinstance(values, dict) else None
-    if not isinstance(named, str) or has_own:
-        raise ConfigError(f"{_LINK} must name one folder, of a graph without a budget of its own.")
-    place = folder / named
-    try:
-        is_there = (place / NAME).exists()
-    except (OSError, ValueError):  # a name that no file can have
-        is_there = False
-    if not is_there:
+    if not folder.is_dir():
+        if lost_budget(folder):
+            raise ConfigError(
+                f"The folder of the graph must be there, since it has a budget, got none: {folder.name!r}."
+            )
+        return None
+    has_own = os.path.lexists(folder / NAME)
+    if os.path.lexists(folder / LINK):
+        if has_own:
+            raise ConfigError(f"{LINK} must be in a graph without a budget of its own, got both.")
+        return _linked(folder)
+    if not has_own and lost_budget(folder):
         raise ConfigError(
-            f"{_LINK} must name a folder with {NAME}, got {named[:80]!r}, which has none. Move it back, or declare "
-            "the new place with reldp budget share."
+            f"The graph in {folder.name!r} must have its budget, got none: {NAME} was there and is gone. Restore it: "
+            "what is spent stays spent. For other data, use another folder."
         )
-    return place
+    return folder if has_own else None
+
+
+def budget_for(graph: str | Path | None, named: str | Path | None) -> Path | None:
+    """Return the folder of the budget that a run belongs to: the graph's, or a named one if it has none.
+
+    Raises:
+        ConfigError: The graph has a budget, and another one is named.
+    """
+    current = find_budget(graph)
+    if named is None or current is None:
+        return current if named is None else Path(named)
+    if _id(current) != _id(Path(named)):
+        raise ConfigError(
+            f"`budget` must be that of the graph, got {str(named)!r}. A run counts in the budget of its graph; reldp "
+            "budget share declares a common one for graphs that have none."
+        )
+    return current
 
 
 def share_budget(graph: str | Path, budget: str | Path) -> None:
     """Declare that runs on a graph are entered in the budget of another folder.
 
     Raises:
-        ConfigError: There is no such folder or budget, or the graph has a budget of its own.
+        ConfigError: There is no such folder or budget, or the graph has a budget.
     """
-    folder, place = Path(graph), Path(budget)
+    folder = Path(graph)
     if not folder.is_dir():
         raise ConfigError(f"GRAPH must be a folder, got {str(graph)!r}.")
-    if not (place / NAME).exists():
+    place = find_budget(budget)
+    if place is None:
         raise ConfigError(f"`with` must be a folder with {NAME}, got {str(budget)!r}.")
-    if (folder / NAME).exists():
+    if (current := find_budget(graph)) is not None:
+        if _id(current) == _id(place):
+            return
         raise ConfigError(
-            f"GRAPH must have no budget of its own, got one with {NAME}. Its runs would be in two budgets."
+            "GRAPH must have no budget, got one: what was entered there would be forgotten."
         )
-    text = json.dumps({"folder": str(place.resolve())}) + "\n"
-    write_durably(folder / _LINK, text.encode(), mode=0o600)
+    text = json.dumps({"folder": str(place.resolve()), "id": _id(place)}) + "\n"
+    write_durably(folder / LINK, text.encode(), mode=0o600)
+
+
+def _linked(folder: Path) -> Path:
+    """Return the folder that a link names, if the budget there is the one that was declared."""
+    values = parse_json(read_plain(folder / LINK, limit=_LIMIT), LINK)
+    named = values.get("folder") if isinstance(values, dict) else None
+    if not isinstance(named, str) or not isinstance(values.get("id"), str):
+        raise ConfigError(f"{LINK} must name the folder and the id of a budget, got damage.")
+    place = folder / named
+    try:
+        is_there = os.path.lexists(place / NAME)
+    except (OSError, ValueError):  # a name that no file can have
+        is_there = False
+    if not is_there:
+        raise ConfigError(
+            f"{LINK} must name a folder with {NAME}, got {named[:80]!r}, which has none. Move it back, or change "
+            f"the folder in {LINK} to its new place."
+        )
+    if _id(place) != values["id"]:
+        raise ConfigError(
+            f"{LINK} must name the budget that was declared, got another one in {named[:80]!r}. Restore "
+            f"{NAME} there."
+        )
+    return place
+
+
+def _id(folder: Path) -> str:
+    with Budget.open(folder, read_only=True) as budget:
+        return budget.id

@@ -63,11 +63,7 @@ class Certificate:
         if record.start["plan_hash"] != plan.hash:
             raise LedgerError("The plan must be the one that the ledger names, got another.")
         _check_facts(plan, record.start)
-        if record.num_left and "stopped_at" not in completion:
-            raise LedgerError(
-                f"ledger.jsonl: complete.stopped_at must be there, since {record.num_left} planned steps are "
-                "not counted, got none."
-            )
+        _check_end(record, completion)
         return cls(
             {
                 "format": FORMAT,
@@ -183,6 +179,21 @@ def _check_facts(plan: "PrivacyPlan", start: Mapping[str, Any]) -> None:
             raise LedgerError(
                 f"ledger.jsonl: start.{name} must be {words} under this plan, got {stated!r}."
             )
+
+
+def _check_end(record: "LedgerRecord", completion: Mapping[str, Any]) -> None:
+    """Refuse a completion that does not say that, and why, steps are left: no run writes one."""
+    stated = [completion.get(name) for name in ("stopped_at", "stop_decided_by")]
+    wanted = [record.checkpoint["step"] if record.checkpoint else None, stated[1]]
+    if not record.num_left and stated != [None, None]:
+        raise LedgerError(
+            "ledger.jsonl: complete.stopped_at must be absent, since all planned steps are counted."
+        )
+    if record.num_left and (None in stated or stated != wanted):
+        raise LedgerError(
+            f"ledger.jsonl: complete.stopped_at must be the step of the newest checkpoint, with stop_decided_by, since "
+            f"{record.num_left} planned steps are not counted, got {stated[0]}."
+        )
 
 
 def number(value: float | str) -> float:

@@ -106,7 +106,7 @@ def _early(steps: _Values) -> list[tuple[str, object]]:
     """Return the row of a run that was ended before its planned steps."""
     if "stopped_at" not in steps:
         return []
-    how = "a result" if steps.get("stop_decided_by") == "result" else "a schedule"
+    how = steps["stop_decided_by"]
     return [
         ("ended early", f"the model is that before step {steps['stopped_at']}; decided by {how}")
     ]

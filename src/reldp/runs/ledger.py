@@ -111,6 +111,12 @@ class Ledger:
         return self._state.record(tuple(self._entries), self._head)
 
     @property
+    def hashes(self) -> list[str]:
+        """The hashes of all lines in order; the last one is the head."""
+        lines = self._path.read_bytes().split(b"\n")[: len(self._entries)]
+        return [str(json.loads(line)["hash"]) for line in lines]
+
+    @property
     def num_left(self) -> int:
         """Planned steps that are not counted yet; reserved steps are counted, whether or not they have run."""
         return self.record.num_left
@@ -135,9 +141,16 @@ class Ledger:
         if (self.branch, step) not in self._state.overflows:
             self._append({"kind": "overflow", "branch": self.branch, "step": step})
 
-    def checkpoint(self, step: int, sha256: str) -> None:
-        """Name the checkpoint file before `step`, which must already be flushed to the disk."""
-        self._append({"kind": "checkpoint", "branch": self.branch, "step": step, "sha256": sha256})
+    def checkpoint(self, step: int, sha256: str, *, stopped_by: str | None = None) -> None:
+        """Name the checkpoint file before `step`, which must already be flushed to the disk.
+
+        Args:
+            step: The next step.
+            sha256: Hash of the file.
+            stopped_by: What asked for a stop here, if anything did.
+        """
+        entry = {"kind": "checkpoint", "branch": self.branch, "step": step, "sha256": sha256}
+        self._append(entry if stopped_by is None else {**entry, "stopped_by": stopped_by})
 
     def resume(
         self,

@@ -4,7 +4,7 @@ A schema is a rule for one value, or a dictionary with the schemas of its entrie
 ends in ``?`` may be absent; ``OPEN: True`` in a dictionary allows further entries. The error names the
 first value that breaks its rule. Types are exact: true is not a number, and 1.0 is not a count.
 
-Private to the package: `check`, `CERTIFICATE`, `START`, `COMPLETION`.
+Private to the package: `check`, `CERTIFICATE`, `START`, `COMPLETION`, `DECISIONS`.
 
 >>> check({"a": {"b": -1}}, {"a": {"b": COUNT}})
 Traceback (most recent call last):
@@ -21,9 +21,11 @@ from typing import Any
 from reldp._validate import SIZES
 from reldp.graph.record import PROVENANCE
 
-__all__ = ["CERTIFICATE", "COMPLETION", "START", "SchemaError", "check"]
+__all__ = ["CERTIFICATE", "COMPLETION", "DECISIONS", "START", "SchemaError", "check"]
 
 OPEN = "*"
+DECISIONS = ("steps", "time", "result")
+"""What a decision to end a run early can be made by."""
 
 
 class SchemaError(Exception):
@@ -118,7 +120,7 @@ START = {
 }
 
 # Of a run that ended before its planned steps.
-_EARLY = {"stopped_at?": COUNT, "stop_decided_by?": _one_of("schedule", "result")}
+_EARLY = {"stopped_at?": COUNT, "stop_decided_by?": _one_of(*DECISIONS)}
 
 COMPLETION = {"key": _one_of("destroyed"), "model": _MODEL, "date": DATE, **_EARLY, OPEN: True}
 

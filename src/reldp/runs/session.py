@@ -4,6 +4,7 @@ The content of the folder decides what `Session.open` does:
 
 * no ledger: a new run. Plan, secret files and the checkpoint before step 0 are written first, the
   ledger last. If a crash comes before that, the next call starts over, because no step has run;
+* no ledger, and a budget for the graph: the run is entered there first (`reldp.runs.budget_entry`);
 * a ledger without completion: the run resumes from its newest checkpoint, in the same branch if
   re-executed steps have the same bits, in a new one otherwise (theory.md 6). Different data or a
   different objective is refused, with all differences (`reldp.runs.changes`);
@@ -30,6 +31,7 @@ from typing import Any, Protocol
 from reldp.errors import ConfigError, ResumeError
 from reldp.noise import Streams
 from reldp.plan import PrivacyPlan
+from reldp.runs.budget_entry import BudgetUse, enter, note_end, note_session
 from reldp.runs.changes import newest_branch, refuse_changes, why_new_branch
 from reldp.runs.checkpoints import read_checkpoint, remove_other_checkpoints, write_checkpoint
 from reldp.runs.durable import TEMPORARY, disk_errors, sync_folder, write_durably
@@ -74,6 +76,10 @@ class RunFacts(Protocol):
     @property
     def table_is_exact(self) -> bool:
         """Whether the rows that steps use have the same bits on every machine."""
+
+    @property
+    def budget(self) -> BudgetUse | None:
+        """The budget that the run is entered in, if the graph has one."""
 
     def start(self, sensitive: SensitiveRecord) -> dict[str, Any]:
         """Return the public values of the ledger's first entry, except for `inputs`."""
@@ -131,13 +137,20 @@ class Session:
     @classmethod
     def _start(cls, run: RunFolder, facts: RunFacts, initial_checkpoint: bytes) -> "Session":
         _clear(run)
+        enter(run, facts.plan, facts.budget)
         write_durably(run.plan, plan_bytes(facts.plan))
         sensitive = SensitiveRecord.new(facts.fingerprint, facts.statistics)
         sensitive.write(run.sensitive)
         streams = Streams(bound_key(make_key(run.key), facts.identity))
         named = {"step": 0, "sha256": write_checkpoint(run.checkpoints, 0, initial_checkpoint)}
         start = facts.start(sensitive) | {"inputs": facts.inputs(sensitive), "checkpoint": named}
-        return cls(run, facts, Ledger.create(run.ledger, start), sensitive, streams)
+        ledger = Ledger.create(run.ledger, start)
+        try:
+            note_session(run, ledger, facts.budget)
+        except BaseException:
+            ledger.close()
+            raise
+        return cls(run, facts, ledger, sensitive, streams)
 
     @classmethod
     def _resume(cls, run: RunFolder, facts: RunFacts, ledger: Ledger) -> "Session":
@@ -159,7 +172,10 @@ class Session:
             return session
         session.streams = Streams(bound_key(read_key(run.key), facts.identity))
         if not no_step_left:
+            enter(run, facts.plan, facts.budget)
+            note_session(run, ledger, facts.budget)  # refuses a copy before it changes anything
             session._resume_in_ledger(reason)
+            note_session(run, ledger, facts.budget)
         return session
 
     @property
@@ -204,9 +220,16 @@ class Session:
         """
         return read_checkpoint(self.run.checkpoints, *_named_checkpoint(self.ledger))
 
-    def save(self, step: int, data: bytes) -> None:
-        """Make the content of a checkpoint before `step` the one to resume from."""
-        self.ledger.checkpoint(step, write_checkpoint(self.run.checkpoints, step, data))
+    def save(self, step: int, data: bytes, *, stopped_by: str | None = None) -> None:
+        """Make the content of a checkpoint before `step` the one to resume from.
+
+        Args:
+            step: The next step.
+            data: The content.
+            stopped_by: What asked for a stop here, other than a signal.
+        """
+        hashed = write_checkpoint(self.run.checkpoints, step, data)
+        self.ledger.checkpoint(step, hashed, stopped_by=stopped_by)
         remove_other_checkpoints(self.run.checkpoints, step)
 
     def complete(self, save_model: Callable[[Path], None], weights_sha256: str) -> None:
@@ -245,11 +268,14 @@ def complete_run(
         weights_sha256: Hash of the released weights.
         facts: Further public values of the completion.
     """
+    note_end(run, ledger)  # a copy that went on elsewhere is refused before it is released
     with disk_errors(run.model):
         for half_written in run.path.glob(".model.*"):
             shutil.rmtree(half_written)
         save_model(run.model)
         for place in (run.model, *run.model.rglob("*")):  # libraries write by the umask
+            if place.is_symlink():
+                continue
             place.chmod(0o755 if place.is_dir() else 0o644)
     sync_folder(run.model)
     destroy_key(run.key)

@@ -239,10 +239,16 @@ def early_end(plan: "PrivacyPlan", num_counted: int, completion: _Values) -> lis
             "public data, so epsilon is that of all planned steps. Sensitive values, such as losses and "
             "evaluations on private relations, were not looked at (theory.md 6)."
         ]
+    if completion.get("stop_decided_by") == "time":
+        return [
+            f"{ended} Epsilon covers the steps that were counted. Time decided when to end, and the time that steps "
+            "take depends on the private data: it is assumed that the number of steps shows nothing about them. Nobody "
+            "decided by looking at noisy weights or sensitive values (theory.md 6)."
+        ]
     return [
-        f"{ended} Epsilon covers the steps that were counted. The decision to end was made without "
-        "looking at anything that depends on the private data, noisy weights included. If it was made by noisy "
-        "weights, epsilon is that of all planned steps (theory.md 6)."
+        f"{ended} Epsilon covers the steps that were counted. Their number was fixed without looking at anything that "
+        "depends on the private data: neither noisy weights, nor sensitive values, nor the time that steps took "
+        "(theory.md 6)."
     ]
 
 

@@ -10,9 +10,11 @@ A callback sees the number of steps, the learning rate and epsilon, which are pu
 statistics of a step, which are sensitive, only with ``log_sensitive=True``. It may read the encoder's
 weights, which have noise between steps, and may ask for a checkpoint, or for a stop after one: calling
 `fit` again resumes the run. The ledger, which is public, records the steps of checkpoints, so a request must not
-follow from sensitive values.
+follow from sensitive values. A stop by a callback is recorded as one: `reldp finish` then gives the epsilon of all
+planned steps, and refuses where the callback saw sensitive values.
 
-Public: `TrainingCallback`, `Progress`, `StepRequests`, `TrainingStopped`; inside the package `CallbackList`.
+Public: `TrainingCallback`, `Progress`, `StepRequests`, `TrainingStopped`; inside the package `CallbackList`,
+`CALLBACK`, `SENSITIVE_CALLBACK`.
 
 >>> StepRequests().stop
 False
@@ -27,7 +29,19 @@ from reldp.errors import ConfigError, RunError
 if TYPE_CHECKING:
     from reldp.training.step_report import StepReport
 
-__all__ = ["CallbackList", "Progress", "StepRequests", "TrainingCallback", "TrainingStopped"]
+CALLBACK = "callback"
+SENSITIVE_CALLBACK = "callback that sees sensitive values"
+"""What stopped a run, in its ledger."""
+
+__all__ = [
+    "CALLBACK",
+    "SENSITIVE_CALLBACK",
+    "CallbackList",
+    "Progress",
+    "StepRequests",
+    "TrainingCallback",
+    "TrainingStopped",
+]
 
 
 class TrainingStopped(RunError):
@@ -126,6 +140,11 @@ class CallbackList:
         """Call `on_checkpoint` of all."""
         for callback in self._callbacks:
             callback.on_checkpoint(self._progress)
+
+    @property
+    def stopper(self) -> str:
+        """What a stop by a callback is called in the ledger."""
+        return SENSITIVE_CALLBACK if self._log_sensitive else CALLBACK
 
     def raise_stopped(self) -> None:
         """Raise that the run was stopped.

@@ -12,10 +12,13 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reldp.encoders.folders import state_hash
 from reldp.plan import PrivacyPlan
+from reldp.runs.budget_entry import BudgetUse
+from reldp.runs.budget_place import budget_for
 from reldp.runs.sensitive_file import SensitiveRecord
 from reldp.training.config import PerformanceSettings
 from reldp.training.identity import (
@@ -60,6 +63,9 @@ class TrainingFacts:
         threads: Number of CPU threads.
         make_table: Returns the rows that steps use; called only if steps are left.
         pool: Public entities that negatives are drawn from.
+        budget_folder: Folder of the budget, if one was named; else that of the graph.
+        purpose: What the run is for, for its budget.
+        search: The search that the run belongs to, if any (`reldp.training.searching`).
         has_known_loop: Whether everything between two steps is known and saved, as in `Trainer`.
     """
 
@@ -71,6 +77,9 @@ class TrainingFacts:
     threads: int
     make_table: Callable[[], Any]
     pool: Any = None
+    budget_folder: str | Path | None = None
+    purpose: str = "train"
+    search: Mapping[str, Any] | None = None
     has_known_loop: bool = True
 
     @property
@@ -95,6 +104,17 @@ class TrainingFacts:
     def table_is_exact(self) -> bool:
         """Whether the rows that steps use have the same bits on every machine."""
         return self.encoder.table_is_exact
+
+    @cached_property
+    def budget(self) -> BudgetUse | None:
+        """The budget that the run is entered in, if the graph has one or one was named."""
+        folder = budget_for(self.capped.graph.folder, self.budget_folder)
+        if folder is None:
+            return None
+        token = None if self.search is None else str(self.search["token"])
+        return BudgetUse(
+            folder=folder, fingerprint=self.fingerprint, purpose=self.purpose, search=token
+        )
 
     @property
     def fingerprint(self) -> str:

@@ -3,9 +3,11 @@
 The model is that of the newest checkpoint. Every step that the ledger counts is certified, whether or not
 the checkpoint includes it, and the key is destroyed. No graph is needed: the weights are noisy already.
 
-When to end is a decision, and epsilon depends on what it was made by (theory.md 6): a *schedule* (time,
-money, a deadline) gives the epsilon of the counted steps; a *result* (noisy weights, or their evaluation on
-public data) gives the epsilon of all planned steps. The certificate says which was declared.
+When to end is a decision, and epsilon depends on what it was made by (theory.md 6). A number of *steps* that was fixed
+without the data gives the epsilon of the counted steps. *Time* (a deadline, a machine that was taken away) gives the
+same under the assumption that the time that steps take shows nothing about the data. A *result* (noisy weights, or
+their evaluation on public data) gives the epsilon of all planned steps. The certificate says which was declared. A run
+that a callback stopped was stopped by a result; if the callback saw sensitive values, no epsilon covers the decision.
 
 Public inside the package: `finish`, `encoder_of_run`, `named_encoder`.
 
@@ -19,6 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reldp._validate import check_choice
 from reldp.errors import ConfigError, ResumeError
 from reldp.runs.certificate_files import write_certificate
 from reldp.runs.changes import changes
@@ -26,13 +29,15 @@ from reldp.runs.checkpoints import read_checkpoint
 from reldp.runs.ending import open_unfinished
 from reldp.runs.ledger import read_ledger
 from reldp.runs.run_folder import RunFolder, read_plan
+from reldp.runs.schema import DECISIONS
 from reldp.runs.session import complete_run
+from reldp.training.callbacks import SENSITIVE_CALLBACK
 
 if TYPE_CHECKING:
     from reldp.encoders import Encoder
     from reldp.losses import Loss
     from reldp.runs.certificate import Certificate
-    from reldp.runs.ledger import Ledger
+    from reldp.runs.ledger import Ledger, LedgerRecord
 
 __all__ = ["encoder_of_run", "finish", "named_encoder"]
 
@@ -49,7 +54,7 @@ _ADAPTATION = {
 def finish(
     folder: str | Path,
     *,
-    by_result: bool = False,
+    decided_by: str | None = None,
     encoder: "Encoder | None" = None,
     loss: "Loss | None" = None,
 ) -> "Certificate":
@@ -57,20 +62,25 @@ def finish(
 
     Args:
         folder: The run folder. A complete run gets its certificate again.
-        by_result: Whether the decision to end was made by noisy weights or what follows from them.
+        decided_by: What the decision to end was made by: ``"steps"``, ``"time"`` or ``"result"``. Needed if steps
+            are left.
         encoder: An encoder made like the one of the run, with any weights; by default it is
             made from what the ledger says about it.
         loss: The loss of the run, if it has trained parameters.
 
     Raises:
-        ConfigError: The encoder is another, or cannot be made from the ledger.
+        ConfigError: The encoder is another, or cannot be made from the ledger; or `decided_by` is missing,
+            contradicts the ledger, or comes after the end of the run.
         ResumeError: No step has been saved, or the checkpoint is damaged.
         RunError: There is no run, it is abandoned, or another process has it open.
     """
     run = RunFolder(folder)
+    if decided_by is not None:
+        check_choice("decided_by", decided_by, DECISIONS, error=ConfigError)
     with open_unfinished(run) as ledger:
+        _check_decision(ledger.record, decided_by)
         if ledger.record.completion is None:
-            _complete(run, ledger, by_result=by_result, encoder=encoder, loss=loss)
+            _complete(run, ledger, decided_by=decided_by, encoder=encoder, loss=loss)
     return write_certificate(run)
 
 
@@ -78,7 +88,7 @@ def _complete(
     run: RunFolder,
     ledger: "Ledger",
     *,
-    by_result: bool,
+    decided_by: str | None,
     encoder: "Encoder | None",
     loss: "Loss | None",
 ) -> None:
@@ -111,9 +121,39 @@ def _complete(
     facts: dict[str, Any] = {}
     if ledger.record.num_left:
         facts["stopped_at"] = int(named["step"])
-        facts["stop_decided_by"] = "result" if by_result else "schedule"
+        facts["stop_decided_by"] = decided_by
     objective.mark_trained()
     complete_run(run, ledger, objective.save, state_hash(objective.parameters), facts)
+
+
+def _check_decision(record: "LedgerRecord", decided_by: str | None) -> None:
+    """Refuse a declaration that is missing, too late, or contradicts the ledger."""
+    completion = record.completion
+    if completion is not None:
+        declared = completion.get("stop_decided_by")
+        if decided_by not in (None, declared):
+            raise ConfigError(
+                f"`decided_by` must be what the ledger says, {declared or 'nothing, since all steps were taken'}, got "
+                f"{decided_by}. It was declared when the run ended, and cannot be changed."
+            )
+        return
+    if not record.num_left:
+        return
+    stopped_by = (record.checkpoint or {}).get("stopped_by")
+    if stopped_by == SENSITIVE_CALLBACK:
+        raise ConfigError(
+            "The run must not have been stopped by sensitive values, got a stop by a callback that sees them: no "
+            "epsilon covers the decision to end here. Resume it, or use reldp abandon."
+        )
+    if stopped_by is not None and decided_by != "result":
+        raise ConfigError(
+            f"`decided_by` must be result, since a callback stopped this run, got {decided_by or 'none'}."
+        )
+    if decided_by is None:
+        raise ConfigError(
+            f"`decided_by` must say what the decision to end was made by, {', '.join(DECISIONS)}, got none. Use "
+            "result if anybody looked at the model."
+        )
 
 
 def encoder_of_run(described: Mapping[str, Any], model: str | None = None) -> "Encoder":

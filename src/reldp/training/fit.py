@@ -4,7 +4,7 @@ Where sizes are private or declared, the plan holds bounds (theory.md 2.4): the 
 them. A refusal is for the owner's eyes only, since accepting and refusing would bisect the sizes,
 and its message never prints an exact size. Where sizes are public, the plan's are the graph's.
 
-Public inside the package: `check_fit`, `check_table`, `make_table`, `refuse_compiled`.
+Public inside the package: `check_fit`, `check_table`, `check_device`, `make_table`, `refuse_compiled`.
 
 >>> from reldp.graph import EntityGraph
 >>> from reldp.plan import PrivacyPlan
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from reldp.encoders import Encoder
     from reldp.training.config import PerformanceSettings
 
-__all__ = ["check_fit", "check_table", "make_table", "refuse_compiled"]
+__all__ = ["check_device", "check_fit", "check_table", "make_table", "refuse_compiled"]
 
 
 def check_fit(capped: CappedGraph, plan: PrivacyPlan, *, clip: bool = True) -> None:
@@ -157,6 +157,21 @@ def _check_noise(plan: PrivacyPlan, clip: bool) -> None:
         raise ConfigError(
             f"`noise_multiplier` must be at least {least:.2g} for this batch size, "
             f"got {plan.noise_multiplier!r}. Less hides nothing; 0 says so openly."
+        )
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that is not there."""
+    if device == "cpu":
+        return
+    import torch
+
+    index = device.partition(":")[2] or "0"
+    count = torch.cuda.device_count()
+    if not index.isdigit() or int(index) >= count:
+        raise ConfigError(
+            f"`device` must exist here, got {device}: "
+            f"{count or 'no'} CUDA device{'s' if count > 1 else ''} found. Use cpu."
         )
 
 

@@ -1,8 +1,8 @@
 """Progress of training as plain lines, for logs of jobs without a terminal.
 
 One line every 30 seconds, and one at the end of a run that took longer: step, rate, time left and an upper bound on
-epsilon. Rate and time left are sensitive, because the time that steps take depends on the data: such a log is for the
-owner of the data.
+epsilon, rounded up. Rate and time left are sensitive, because the time that steps take depends on the data: such a log
+is for the owner of the data, and its first line says so.
 
 Private to the package: `log_lines`.
 
@@ -16,7 +16,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from reldp.runs.wording import shown
+
 __all__ = ["log_lines"]
+
+_NOTE = "rate and time left depend on the data and are sensitive: keep this log with the data, or use --quiet."
 
 INTERVAL = 30.0  # seconds between lines
 
@@ -33,18 +37,22 @@ def log_lines(
         spent: Returns an upper bound on epsilon after a number of steps.
     """
     began = printed = time.monotonic()
+    was_noted = False
 
     def advance(step: int) -> None:
-        nonlocal printed
+        nonlocal printed, was_noted
         now = time.monotonic()
         if now - printed < INTERVAL and (step != stop or printed == began):
             return
         printed = now
         rate = (step - first) / max(now - began, 1e-9)
         epsilon = spent(step)
-        words = "infinite" if math.isinf(epsilon) else f"<= {epsilon:.3g}"
+        words = "infinite" if math.isinf(epsilon) else f"<= {shown(epsilon)}"
         left = _duration((stop - step) / rate) if rate else "unknown"
         with suppress(OSError):  # nobody may be reading, and training goes on
+            if not was_noted:
+                was_noted = True
+                print(f"reldp: {_NOTE}", file=sys.stderr)
             print(
                 f"reldp: step {step:,} of {stop:,}, {rate:.3g} steps/s, {left} left, epsilon {words}",
                 file=sys.stderr,

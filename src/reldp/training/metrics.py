@@ -30,6 +30,7 @@ from torch import Tensor
 from reldp.encoders.folders import state_hash
 from reldp.runs.durable import disk_errors, write_durably
 from reldp.runs.run_folder import RunFolder
+from reldp.runs.wording import shown as rounded_up
 from reldp.training.log_lines import log_lines
 from reldp.training.loggers import SENSITIVE, WARNING, make_loggers
 from reldp.training.repeatability import is_repeatable
@@ -169,7 +170,7 @@ def progress_bar(
         def advance(step: int) -> None:
             rate = (step - first) / max(time.perf_counter() - began, 1e-9)
             epsilon = spent(step)
-            words = "infinite" if math.isinf(epsilon) else f"{epsilon:.3g}"
+            words = "infinite" if math.isinf(epsilon) else rounded_up(epsilon)
             bar.update(task, completed=step, epsilon=words, rate=f"{rate:.3g}")
 
         yield advance

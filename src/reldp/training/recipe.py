@@ -123,12 +123,15 @@ class Recipe:
             parts.append("\n".join(lines))
         return "\n\n".join(parts) + "\n"
 
-    def trainer(self, *, show_ids: bool = False, resumed: bool = False) -> "Trainer":
+    def trainer(
+        self, *, show_ids: bool = False, resumed: bool = False, budget: Path | None = None
+    ) -> "Trainer":
         """Load and check everything; return a trainer that is ready to fit.
 
         Args:
             show_ids: Whether errors about the graph may show ids, which are sensitive.
             resumed: Whether a run is resumed, whose private sizes have been released before.
+            budget: Folder of the budget, if one is named.
         """
         from reldp.training.trainer import Trainer
 
@@ -148,7 +151,7 @@ class Recipe:
         if resumed:
             self._require_release(capped)
         plan = self.plan(capped, pool)
-        return Trainer(encoder, capped, plan, pool=pool, **settings)
+        return Trainer(encoder, capped, plan, pool=pool, budget=budget, **settings)
 
     def capped(self, *, show_ids: bool = False) -> "CappedGraph":
         """Return the training graph with bounded degrees; errors show ids only on request."""

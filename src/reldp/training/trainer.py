@@ -55,7 +55,7 @@ from reldp.training.chosen_loss import (
 from reldp.training.config import TrainingConfig
 from reldp.training.counted_steps import BLOCK, CountedSteps, warn_about_plan
 from reldp.training.facts import TrainingFacts
-from reldp.training.fit import check_fit, make_table
+from reldp.training.fit import check_device, check_fit, make_table
 from reldp.training.loss_check import check_loss
 from reldp.training.metrics import MetricsLog, ReexecutionDiffers, progress_bar
 from reldp.training.objective import Objective
@@ -106,6 +106,8 @@ class Trainer:
             callable that follows `reldp.losses.Loss`.
         pool: Public entities for ``negatives="public"``: another graph, texts or features.
         callbacks: Run between steps (`reldp.training.callbacks`).
+        budget: Folder of the budget to enter the run in (`reldp budget`); by default that of the graph's folder, if
+            it has one.
         **settings: Fields of `LearningSettings`, `PerformanceSettings` and `LoggingSettings`.
     """
 
@@ -118,6 +120,7 @@ class Trainer:
         loss: str | Loss | None = None,
         pool: Any = None,
         callbacks: Sequence[TrainingCallback] = (),
+        budget: str | Path | None = None,
         **settings: Any,
     ) -> None:
         """Check that everything fits together, before anything is computed."""
@@ -143,13 +146,14 @@ class Trainer:
             self._loss = resolve_loss(loss, plan, capped, encoder)
         self._objective = Objective(encoder, self._loss, plan)
         check_loss(self._objective)
-        _check_device(self.config.performance.device)
+        check_device(self.config.performance.device)
         if (pool is None) == (plan.negatives == "public"):
             raise ConfigError(
                 "`pool` must be given with negatives='public' and only then, "
                 f"got {'none' if pool is None else 'one'} with {plan.negatives!r}."
             )
         self._pool = pool
+        self._budget, self._purpose = budget, "train"
         self._table: Any = None
         self._step: PrivateStep | None = None
 
@@ -220,6 +224,8 @@ class Trainer:
             threads=threads,
             make_table=self._rows,
             pool=self._pool,
+            budget_folder=self._budget,
+            purpose=self._purpose,
         )
 
     def _rows(self) -> Any:
@@ -312,11 +318,14 @@ class _Loop:
                 with self._weights_stay():
                     asked = self._callbacks.end(rate, report)
                 due = self._schedule.is_due(step + 1, stop)
-                if due or asked.checkpoint or asked.stop or asked_to_stop():
-                    self._session.save(step + 1, self._state(step + 1, branch).to_bytes())
+                must_stop = asked_to_stop()
+                if due or asked.checkpoint or asked.stop or must_stop:
+                    by = self._callbacks.stopper if asked.stop else None
+                    state = self._state(step + 1, branch)
+                    self._session.save(step + 1, state.to_bytes(), stopped_by=by)
                     with self._weights_stay():
                         self._callbacks.saved()
-                if asked_to_stop() and step + 1 < stop:
+                if must_stop and step + 1 < stop:
                     raise KeyboardInterrupt
                 if asked.stop and step + 1 < stop:
                     self._callbacks.raise_stopped()
@@ -382,16 +391,3 @@ class _Loop:
             return privacy_cost(plan, "pld", min(rounded_up, plan.num_steps)).epsilon
 
         return spent
-
-
-def _check_device(device: str) -> None:
-    """Refuses a device that is not there."""
-    if device == "cpu":
-        return
-    index = device.partition(":")[2] or "0"
-    count = torch.cuda.device_count()
-    if not index.isdigit() or int(index) >= count:
-        raise ConfigError(
-            f"`device` must exist here, got {device}: "
-            f"{count or 'no'} CUDA device{'s' if count > 1 else ''} found. Use cpu."
-        )

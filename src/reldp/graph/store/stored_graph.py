@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from reldp._validate import as_integer, check_integer
 from reldp.errors import GraphError
+from reldp.graph.budget_link import carry_budget
 from reldp.graph.capped import CappedGraph, CappingReport
 from reldp.graph.capping import read_only
 from reldp.graph.counting import CapCount, TextGroups
@@ -298,6 +299,7 @@ class StoredGraph(EntityGraph):
             record=record,
             relation_types=relation_types,
             type_names=self.type_names,
+            folder=self.folder,
         )
 
     def with_record(self, record: GraphRecord) -> "StoredGraph":
@@ -366,6 +368,7 @@ class StoredGraph(EntityGraph):
             record=self.record.with_drops({"relations_across_parts": part.values["num_cut"]}),
             files=part.files,
         )
+        carry_budget(self.folder, part.folder)
         return StoredGraph(part.folder, content_fingerprint(part.folder, manifest))
 
     def _array_file(self, name: str) -> npt.NDArray[Any]:

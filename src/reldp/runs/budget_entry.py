@@ -1,0 +1,181 @@
+"""How a run folder and a budget know each other: a run is entered before it starts, and noted when it is resumed.
+
+A random token in the run folder (budget.json) names the entry. It is written first, so a process that is killed between
+the entry and the start of the run finds the token again and is not entered twice. When a run is started or resumed, the
+head of its ledger is noted in the budget. A folder with the token and without that ledger is a new run, and is entered
+again. A ledger that lacks the noted line was copied before, or put back to an older state, and is refused.
+
+Public inside the package: `BudgetUse`, `enter`, `enter_past_run`, `note_end`, `note_session`, `release_id`,
+`run_token`.
+
+>>> len(release_id("0" * 32, "fingerprint", 900, 2000))
+32
+"""
+
+import hashlib
+import json
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reldp.errors import ConfigError, LedgerError
+from reldp.runs import schema
+from reldp.runs.budget import _TOKEN, NAME, Budget
+from reldp.runs.durable import disk_errors, write_durably
+from reldp.runs.known_budgets import known_folder
+from reldp.runs.ledger import read_ledger
+from reldp.runs.plain_files import read_plain
+from reldp.runs.run_folder import BUDGET_TOKEN, RunFolder, read_plan
+from reldp.runs.strict_json import parse_json
+
+if TYPE_CHECKING:
+    from reldp.plan import PrivacyPlan
+    from reldp.runs.ledger import Ledger
+
+__all__ = [
+    "BudgetUse",
+    "enter",
+    "enter_past_run",
+    "note_end",
+    "note_session",
+    "release_id",
+    "run_token",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetUse:
+    """The budget that a run is entered in.
+
+    Attributes:
+        folder: Folder of the budget.
+        fingerprint: Of the capped graph; sensitive.
+        purpose: What the run is for.
+        search: Token of the search that the run belongs to, which was entered instead of it.
+    """
+
+    folder: Path
+    fingerprint: str
+    purpose: str = "train"
+    search: str | None = None
+
+
+def enter(run: RunFolder, plan: "PrivacyPlan", use: BudgetUse | None) -> None:
+    """Enter a run that is about to start, or to be resumed.
+
+    Raises:
+        ConfigError: The run was entered in a budget that is not the graph's, or its unit is another.
+        PlanError: The limit would be exceeded; nothing is entered.
+    """
+    if use is None:
+        if (run.path / BUDGET_TOKEN).exists():
+            raise ConfigError(
+                "The run must be resumed with its budget, got none for this graph. Name its folder with `budget`."
+            )
+        return
+    with Budget.open(use.folder) as budget:
+        if use.search is not None:
+            _require_search(budget, use.search, plan)
+            return
+        sizes = plan.num_entities, plan.num_relations
+        is_private = plan.sizes == "private"
+        release = release_id(budget.id, use.fingerprint, *sizes) if is_private else None
+        token = run_token(run, budget.id)
+        if not run.has_run and budget.has_session(token):
+            token = run_token(run, budget.id, renew=True)
+        budget.enter_run(token, plan, purpose=use.purpose, release=release)
+
+
+def note_session(run: RunFolder, ledger: "Ledger", use: BudgetUse | None) -> None:
+    """Note in the budget that a run goes on, before its next step.
+
+    Raises:
+        ResumeError: The budget knows a later state of the run.
+    """
+    if use is None or use.search is not None:
+        return
+    with Budget.open(use.folder) as budget:
+        hashes = ledger.hashes
+        budget.note_session(run_token(run, budget.id), hashes, hashes[-1])
+
+
+def note_end(run: RunFolder, ledger: "Ledger") -> None:
+    """Note in the budget of a run, if this machine knows where it is, that the run ends.
+
+    Raises:
+        ResumeError: The budget knows another continuation of the run.
+    """
+    if not (run.path / BUDGET_TOKEN).exists():
+        return
+    values = _read_token(run)
+    folder = known_folder(values["budget"])
+    if folder is None or not (folder / NAME).is_file():
+        return
+    with Budget.open(folder) as budget:
+        if budget.id == values["budget"] and budget.has_session(values["token"]):
+            hashes = ledger.hashes
+            budget.note_session(values["token"], hashes, hashes[-1])
+
+
+def enter_past_run(folder: str | Path, budget: Budget) -> bool:
+    """Enter a run that was made without the budget, whatever the limit; return whether it was entered now.
+
+    Raises:
+        ConfigError: It is in another budget, or its unit is another.
+        RunError: There is no run.
+    """
+    run = RunFolder(folder)
+    run.require_run()
+    read_ledger(run.ledger)
+    token = run_token(run, budget.id)
+    return budget.enter_run(token, read_plan(run), purpose="entered later", is_spent=True)
+
+
+def run_token(run: RunFolder, budget: str, *, renew: bool = False) -> str:
+    """Return the token by which a budget knows a run folder; made, and written to the disk, by the first call.
+
+    Args:
+        run: The folder.
+        budget: The id of the budget.
+        renew: Whether to make a new one.
+
+    Raises:
+        ConfigError: The run is in another budget.
+        LedgerError: The file is damaged.
+    """
+    place = run.path / BUDGET_TOKEN
+    with disk_errors(place):
+        run.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if renew or not place.exists():
+            values = {"token": secrets.token_hex(16), "budget": budget}
+            write_durably(place, (json.dumps(values) + "\n").encode(), mode=0o600)
+    values = _read_token(run)
+    if values["budget"] != budget:
+        raise ConfigError(
+            "The run must stay in the budget that it was entered in, got another one for this graph."
+        )
+    return values["token"]
+
+
+def _read_token(run: RunFolder) -> dict[str, str]:
+    try:
+        values = parse_json(read_plain(run.path / BUDGET_TOKEN, limit=2**16), BUDGET_TOKEN)
+        schema.check(values, {"token": _TOKEN, "budget": _TOKEN})
+    except schema.SchemaError:
+        raise LedgerError(f"{BUDGET_TOKEN} must hold the token of a run, got damage.") from None
+    return dict(values)
+
+
+def release_id(budget: str, fingerprint: str, min_entities: int, max_relations: int) -> str:
+    """Return a name for released sizes of a capped graph that shows nothing else about the graph."""
+    text = f"{fingerprint} {min_entities} {max_relations}"
+    return hashlib.blake2b(text.encode(), key=bytes.fromhex(budget), digest_size=16).hexdigest()
+
+
+def _require_search(budget: Budget, token: str, plan: "PrivacyPlan") -> None:
+    entry = budget.find(token)
+    if entry is None or entry["kind"] != "search" or dict(entry["plan"]) != plan.to_dict():
+        raise ConfigError(
+            "A run of a search must have the plan that was entered for the search, got another."
+        )

@@ -1,0 +1,110 @@
+"""What this machine knows about budgets: where each was, and its newest entry.
+
+A budget that was restored from an older copy, or continued in two copies, lacks entries that were made. The user's
+state folder (`reldp.graph.size_store.state_folder`) therefore keeps, for every budget that was changed here, its
+folder, its number of lines and the hash of its last line. A budget whose lines lack that hash is refused. Copies
+on other machines are not known here.
+
+Public inside the package: `note`, `known_head`, `known_folder`, `lost_budget`.
+
+>>> known_head("0" * 32) is None
+True
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from reldp.errors import LedgerError, RunError
+from reldp.graph.size_store import state_folder
+from reldp.runs import schema
+from reldp.runs.durable import write_durably
+from reldp.runs.plain_files import read_plain
+from reldp.runs.strict_json import parse_json
+
+__all__ = ["known_folder", "known_head", "lost_budget", "note"]
+
+FILE_NAME = "budgets.private.json"
+_LARGEST = 10**8  # bytes
+_MANY = 500
+_ENTRY = {"folder": schema.TEXT, "lines": schema.SIZE, "head": schema.HASH}
+
+
+def note(budget: str, folder: Path, lines: int, head: str) -> None:
+    """Remember the newest entry of a budget; a state folder that cannot be written remembers nothing."""
+    state = state_folder()
+    if state is None:
+        return
+    with suppress(OSError, RunError):
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _locked(state):
+            known = _pruned(_read(state))
+            known[budget] = {"folder": str(folder.resolve()), "lines": lines, "head": head}
+            content = {"format": 1, "budgets": known}
+            text = json.dumps(content, indent=2, sort_keys=True) + "\n"
+            write_durably(state / FILE_NAME, text.encode(), mode=0o600)
+
+
+def known_head(budget: str) -> str | None:
+    """Return the hash of the newest line of a budget that this machine knows."""
+    entry = _read(state_folder()).get(budget)
+    return None if entry is None else str(entry["head"])
+
+
+def known_folder(budget: str) -> Path | None:
+    """Return the folder that a budget was in when it was changed here."""
+    entry = _read(state_folder()).get(budget)
+    return None if entry is None else Path(entry["folder"])
+
+
+def lost_budget(folder: Path) -> bool:
+    """Return whether this machine knows a budget that was in a folder."""
+    place = str(folder.resolve())
+    return any(entry["folder"] == place for entry in _read(state_folder()).values())
+
+
+def _pruned(known: dict[str, Any]) -> dict[str, Any]:
+    """Return what is known, without budgets of folders that are gone if there are many."""
+    if len(known) < _MANY:
+        return known
+    return {name: entry for name, entry in known.items() if Path(entry["folder"]).is_dir()}
+
+
+def _read(state: Path | None) -> dict[str, Any]:
+    """Return what is known by the id of a budget.
+
+    Raises:
+        LedgerError: The file is damaged.
+    """
+    if state is None or not os.path.lexists(state / FILE_NAME):
+        return {}
+    try:
+        content = parse_json(read_plain(state / FILE_NAME, limit=_LARGEST), FILE_NAME)
+        schema.check(content, {"format": schema.SIZE, "budgets": schema.OBJECT})
+        for entry in content["budgets"].values():
+            schema.check(entry, _ENTRY)
+    except (RunError, schema.SchemaError, AttributeError, TypeError) as error:
+        raise LedgerError(
+            f"{FILE_NAME} in the state folder must be whole, got damage: {str(error).rstrip('.')}. Restore it from "
+            "a backup."
+        ) from None
+    return dict(content["budgets"])
+
+
+@contextmanager
+def _locked(state: Path) -> Iterator[None]:
+    """Let one process at a time change the file."""
+    descriptor = os.open(
+        state / "budgets.private.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+    )
+    try:
+        with suppress(ImportError):  # a system without such locks
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

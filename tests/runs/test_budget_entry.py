@@ -1,0 +1,146 @@
+"""A run is entered once, also when it is killed before it starts; a copy of its folder or token is a run of its own."""
+
+import shutil
+import stat
+from types import SimpleNamespace
+
+import pytest
+
+from reldp.errors import ConfigError, LedgerError, ReldpError, ResumeError, RunError
+from reldp.runs.budget import Budget
+from reldp.runs.budget_entry import (
+    BudgetUse,
+    enter,
+    enter_past_run,
+    note_end,
+    note_session,
+    release_id,
+    run_token,
+)
+from reldp.runs.run_folder import RunFolder
+from tests.runs.test_budget_cost import OTHER, PLAN
+
+ONE, TWO, THREE = "1" * 64, "2" * 64, "3" * 64
+
+
+@pytest.fixture
+def use(tmp_path):
+    Budget.create(tmp_path / "budget").close()
+    return BudgetUse(folder=tmp_path / "budget", fingerprint="f")
+
+
+def entries(use, kind="run"):
+    with Budget.open(use.folder, read_only=True) as budget:
+        return [entry for entry in budget.entries if entry["kind"] == kind]
+
+
+def started(run, use, *hashes):
+    """Leave what a start leaves: a ledger, noted in the budget."""
+    run.ledger.write_text("")
+    note_session(run, SimpleNamespace(hashes=list(hashes)), use)
+
+
+def test_a_run_that_is_killed_before_it_starts_is_entered_once(use, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    for _ in range(3):
+        enter(run, PLAN, use)
+    assert len(entries(use)) == 1
+    started(run, use, ONE)
+    enter(run, PLAN, use)  # resumed
+    assert len(entries(use)) == 1
+    with pytest.raises(ConfigError, match="the plan that its budget knows"):
+        enter(run, OTHER, use)
+
+
+def test_a_token_without_its_ledger_is_a_new_run(use, tmp_path):
+    run, copy = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "copy")
+    enter(run, PLAN, use)
+    started(run, use, ONE)
+    copy.path.mkdir()
+    shutil.copy(run.path / "budget.json", copy.path / "budget.json")
+    enter(copy, PLAN, use)
+    assert len(entries(use)) == 2
+    run.ledger.unlink()  # an interrupted run whose checkpoints may have been seen
+    enter(run, PLAN, use)
+    assert len(entries(use)) == 3
+
+
+def test_a_folder_that_is_continued_twice_is_refused(use, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    enter(run, PLAN, use)
+    started(run, use, ONE)
+    shutil.copytree(run.path, tmp_path / "copy")
+    note_session(run, SimpleNamespace(hashes=[ONE, TWO]), use)
+    for hashes in ([ONE], [ONE, THREE]):
+        with pytest.raises(ResumeError, match="copied before, or put back"):
+            note_session(RunFolder(tmp_path / "copy"), SimpleNamespace(hashes=hashes), use)
+    note_session(run, SimpleNamespace(hashes=[ONE, TWO, THREE]), use)
+    with pytest.raises(ResumeError, match="copied before, or put back"):
+        note_end(RunFolder(tmp_path / "copy"), SimpleNamespace(hashes=[ONE, TWO, TWO]))
+    note_end(run, SimpleNamespace(hashes=[ONE, TWO, THREE]))
+    note_end(RunFolder(tmp_path / "free"), SimpleNamespace(hashes=[]))  # in no budget
+
+
+def test_a_run_stays_in_its_budget(use, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    enter(run, PLAN, None)  # no budget, no entry
+    assert not run.path.exists()
+    enter(run, PLAN, use)
+    with pytest.raises(ConfigError, match="must be resumed with its budget, got none"):
+        enter(run, PLAN, None)
+    Budget.create(tmp_path / "other").close()
+    other = BudgetUse(folder=tmp_path / "other", fingerprint="f")
+    with pytest.raises(ConfigError, match="must stay in the budget"):
+        enter(run, PLAN, other)
+    assert entries(other) == []
+
+
+def test_a_run_of_a_search_is_not_entered_again(use, tmp_path):
+    from reldp.accounting.search import SearchSize
+
+    token = "5" * 32
+    inside = BudgetUse(folder=use.folder, fingerprint="f", search=token)
+    run = RunFolder(tmp_path / "run")
+    with pytest.raises(ConfigError, match="A run of a search must have the plan"):
+        enter(run, PLAN, inside)
+    with Budget.open(use.folder) as budget:
+        budget.enter_search(token, PLAN, SearchSize(mean=4.0))
+    enter(run, PLAN, inside)
+    note_session(run, SimpleNamespace(hashes=[ONE]), inside)
+    with pytest.raises(ConfigError, match="A run of a search must have the plan"):
+        enter(run, OTHER, inside)
+    assert entries(use) == entries(use, "session") == []
+
+
+def test_past_runs_need_a_ledger_that_is_whole(use, tmp_path):
+    with Budget.open(use.folder) as budget:
+        with pytest.raises(RunError, match="must exist"):
+            enter_past_run(tmp_path / "none", budget)
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run" / "ledger.jsonl").write_text("damage\n")
+        with pytest.raises(LedgerError):
+            enter_past_run(tmp_path / "run", budget)
+    assert entries(use) == []
+
+
+def test_tokens_stay_with_their_folder_and_damage_is_seen(tmp_path):
+    run, name = RunFolder(tmp_path / "run"), "0" * 32
+    token = run_token(run, name)
+    assert run_token(run, name) == token
+    assert run_token(run, name, renew=True) != token
+    assert run_token(RunFolder(tmp_path / "other"), name) != token
+    assert stat.S_IMODE((run.path / "budget.json").stat().st_mode) == 0o600
+    for damaged in (b"", b"{}", b'{"token": 1}', b"\xff", b"[" * 99999):
+        (run.path / "budget.json").write_bytes(damaged)
+        with pytest.raises(ReldpError, match=r"budget\.json"):
+            run_token(run, name)
+
+
+def test_the_name_of_a_release_depends_on_the_budget():
+    one, other = "0" * 32, "1" * 32
+    names = [
+        release_id(*given)
+        for given in ((one, "f", 1, 2), (one, "g", 1, 2), (other, "f", 1, 2), (one, "f", 1, 3))
+    ]
+    assert len(set(names)) == 4
+    assert release_id(one, "f", 1, 2) == names[0]

@@ -1,0 +1,62 @@
+"""What this machine knows about budgets survives, is bounded, and is refused when it is damaged."""
+
+import json
+import stat
+
+import pytest
+
+from reldp.errors import LedgerError
+from reldp.runs import known_budgets
+from reldp.runs.known_budgets import FILE_NAME, known_head, lost_budget, note
+
+ID, HEAD = "1" * 32, "a" * 64
+
+
+@pytest.fixture
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+def test_the_newest_head_and_the_folder_are_known(state, tmp_path):
+    assert known_head(ID) is None
+    assert not lost_budget(tmp_path)
+    note(ID, tmp_path, 2, "b" * 64)
+    note(ID, tmp_path, 3, HEAD)
+    assert known_head(ID) == HEAD
+    assert known_head("2" * 32) is None
+    assert lost_budget(tmp_path / "x" / "..")
+    assert stat.S_IMODE((state / FILE_NAME).stat().st_mode) == 0o600
+
+
+def test_folders_that_are_gone_are_forgotten_only_where_there_are_many(
+    state, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(known_budgets, "_MANY", 3)
+    note("3" * 32, tmp_path / "gone", 1, HEAD)
+    note(ID, tmp_path, 1, HEAD)
+    assert known_head("3" * 32) == HEAD
+    note("4" * 32, tmp_path, 1, HEAD)
+    note("5" * 32, tmp_path, 1, HEAD)
+    assert known_head("3" * 32) is None
+    assert known_head(ID) == HEAD
+
+
+def test_damage_is_refused_and_a_state_that_cannot_be_written_forgets(state, tmp_path, monkeypatch):
+    note(ID, tmp_path, 1, HEAD)
+    whole = json.loads((state / FILE_NAME).read_text())
+    whole["budgets"][ID]["head"] = "x"
+    for damaged in (
+        "{",
+        "[]",
+        '{"format": 1}',
+        '{"format": 1, "budgets": {"x": 3}}',
+        json.dumps(whole),
+    ):
+        (state / FILE_NAME).write_text(damaged)
+        with pytest.raises(LedgerError, match="must be whole, got damage"):
+            known_head(ID)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "file"))
+    note(ID, tmp_path, 1, HEAD)
+    assert known_head(ID) is None
