@@ -147,3 +147,22 @@ def test_rounding_covers_vanishing_coefficients():
     exact = np.zeros(720)
     exact[[0, 360]] = weights / weights.sum()
     assert np.abs(tilted - exact).max() <= rounding
+
+
+@pytest.mark.parametrize("count", [1, 7, 400])
+def test_divergences_of_coins_are_bounded_closely_at_every_epsilon(count):
+    interval = 0.02
+    ups = np.arange(count + 1)
+    losses, masses = (2 * ups - count) * interval, binom.pmf(ups, count, 0.6)
+    epsilons = np.linspace(0.0, 1.2 * count * interval, 50)
+    exact = np.maximum(-np.expm1(epsilons[:, None] - losses), 0.0) @ masses
+    found = ComposedLoss([(coin(0.6, interval), count)], 1e-9).divergences(epsilons)
+    assert (found >= exact).all()
+    assert (found <= exact + 1e-9).all()
+
+
+def test_divergences_include_infinite_losses():
+    loss = coin(0.6, 0.02, infinity=1e-3)
+    found = ComposedLoss([(loss, 10)], 1e-9).divergences(np.array([0.0, 5.0]))
+    assert found[1] == pytest.approx(1 - 0.999**10, rel=1e-6)
+    assert found[0] > found[1]

@@ -5,7 +5,12 @@ import pytest
 from scipy.stats import binom
 
 from reldp.accounting.cost import PrivacyCost
-from reldp.accounting.overflow import _log_factor, cost_with_overflow, log_overflow
+from reldp.accounting.overflow import (
+    _log_factor,
+    cost_with_overflow,
+    log_overflow,
+    overflow_charge,
+)
 from reldp.errors import PlanError
 from tests.accounting.conformance import small_step
 
@@ -114,3 +119,12 @@ def test_excess_masses_of_different_steps_multiply():
     together = _log_factor(one * 1000 + other * 1000)
     assert together == pytest.approx(math.log1p(3 / 120) + 2 * excess, rel=1e-12)
     assert together > _log_factor(one * 1000)
+
+
+def test_the_charge_at_an_epsilon_is_that_of_theorem_b():
+    composition = small_step(pool_size=120) * 7
+    log_p, factor = log_overflow(composition.parts[0][0]), _log_factor(composition)
+    expected = 7 * math.exp(log_p) * (1 + math.exp(factor + 0.5))
+    assert overflow_charge(composition, 0.5) == pytest.approx(expected)
+    assert overflow_charge(composition, 0.5) > 7 * (1 + math.exp(0.5)) * binom.sf(39, 2003, 0.01)
+    assert overflow_charge(composition, 1e4) == 1

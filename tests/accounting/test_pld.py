@@ -91,7 +91,7 @@ def test_a_ten_times_finer_grid_changes_less_than_one_percent(step, count, delta
     usual = PLDAccountant(analysis=analysis).epsilon(step * count, delta).epsilon
     log_tail = math.log(delta / count) - 25.0
     pair = dominating_pair(step, analysis, log_tail, node_spacing=0.0125)
-    search = pld._Search([(pair, count)], delta)
+    search = pld.EpsilonSearch([(pair, count)], delta)
     search.evaluate(search._interval / 20, search._growth / 20, search._widest / 20)
     assert search.epsilon * (1 - 1e-6) <= usual <= search.epsilon * 1.01
 

@@ -102,6 +102,33 @@ class ComposedLoss:
         steps = sum(count for _, count in self._parts)
         return best + 16.0 * ROUNDING * steps if best > 0 else 0.0
 
+    def divergences(self, epsilons: Array) -> Array:
+        """Return upper bounds on the hockey-stick divergence at each epsilon, 0 or more.  (E,) -> (E,).
+
+        All of them come from one transform without a tilt, so rounding is relative to 1 and not to the answer: use
+        `epsilon` where delta is tiny.
+        """
+        low, high = self.window
+        first, size = self._bins(low, high)
+        masses, rounding = self._tilted_sum(0.0, size)
+        start = min(max(0, -first - 1), size - 1)  # no loss below -1 interval matters
+        masses = np.maximum(np.roll(masses, -(first % size))[start:], 0.0)
+        losses = (first + np.arange(start, size)) * self._interval
+        scale = math.exp(float(self._log_moments(np.zeros(1))[0]))
+        masses = scale * (masses + rounding)
+        spent = self._infinite() + 3 * NEGLIGIBLE * self._delta
+        # Losses may be too small by the rounding that `epsilon` adds.
+        margin = 16.0 * ROUNDING * sum(count for _, count in self._parts)
+        at = np.asarray(epsilons, dtype=np.float64) - margin
+        above = np.searchsorted(losses, at, side="right")
+        # Sum over losses above epsilon of mass - exp(epsilon) mass exp(-loss), and what adding up may round away.
+        whole = np.append(np.cumsum(masses[::-1])[::-1], 0.0)[above]
+        shrunk = np.append(np.cumsum((masses * np.exp(-losses))[::-1])[::-1], 0.0)[above]
+        with np.errstate(over="ignore", invalid="ignore"):
+            excess = whole - np.nan_to_num(np.exp(at) * shrunk)
+        values: Array = spent + np.maximum(excess, 0.0) + 4 * ROUNDING * len(masses) * whole
+        return np.minimum(values, 1.0)
+
     def _infinite(self) -> float:
         """Probability that at least one loss is infinite."""
         if any(part.infinity >= 1 for part, _ in self._parts):
@@ -152,8 +179,7 @@ class ComposedLoss:
         self, low: float, high: float, tilt: float, delta: float
     ) -> tuple[float, float]:
         """Epsilon with the rounding bound added to every bin, and epsilon without it."""
-        first = math.floor(low / self._interval) - 1
-        size = fft.next_fast_len(math.ceil(high / self._interval) - first + 2, real=True)
+        first, size = self._bins(low, high)
         start = max(0, -first)  # epsilon is never negative
         if start >= size:
             return 0.0, 0.0
@@ -165,6 +191,11 @@ class ComposedLoss:
         scale = np.exp(np.minimum(log_moment - tilt * losses, 600.0))
         with_rounding = smallest_epsilon(losses, scale * (tilted + rounding), delta)
         return with_rounding, smallest_epsilon(losses, scale * tilted, delta)
+
+    def _bins(self, low: float, high: float) -> tuple[int, int]:
+        """Return the first multiple of the interval in a window, and the number of bins of the transform."""
+        first = math.floor(low / self._interval) - 1
+        return first, fft.next_fast_len(math.ceil(high / self._interval) - first + 2, real=True)
 
     def _tilted_sum(self, tilt: float, size: int) -> tuple[Array, float]:
         """Tilted masses of the sum modulo `size`, and a bound on each one's rounding error.

@@ -31,7 +31,7 @@ from reldp.accounting.cost import PrivacyCost, check_request
 from reldp.accounting.events import Composition, CoupledStep
 from reldp.errors import PlanError
 
-__all__ = ["composed_cost", "cost_with_overflow", "log_overflow"]
+__all__ = ["composed_cost", "cost_with_overflow", "log_overflow", "overflow_charge"]
 
 TOLERATED = 0.05  # largest share of delta that undrawable batches may take
 LEAST = 1e-9  # share of delta that is set aside for them in any case
@@ -56,8 +56,7 @@ def cost_with_overflow(
         delta: The whole delta.
         cost: Privacy cost of the steps themselves at a given delta; its epsilon falls as delta grows.
     """
-    logs = [math.log(count) + log_overflow(event) for event, count in composition.running]
-    log_probability = max(logs, default=-math.inf) + math.log(max(len(logs), 1))
+    log_probability = _log_probability(composition)
     if log_probability == -math.inf:
         return cost(delta)
     if log_probability + math.log(2.0) > math.log(TOLERATED * delta):
@@ -77,6 +76,14 @@ def cost_with_overflow(
             break
         share = min(2 * needed, TOLERATED)
     return replace(best, epsilon=math.inf)
+
+
+def overflow_charge(composition: Composition, epsilon: float) -> float:
+    """Return what undrawable batches add to delta at an epsilon, by Theorem B; at most 1."""
+    log_probability = _log_probability(composition)
+    if log_probability == -math.inf:
+        return 0.0
+    return min(_share(log_probability, _log_factor(composition) + epsilon, 1.0), 1.0)
 
 
 def composed_cost(
@@ -102,6 +109,12 @@ def composed_cost(
     if any(event.noise_multiplier == 0 for event, _ in composition.running):
         return PrivacyCost(math.inf, delta, accountant, analyses[0])
     return cost_with_overflow(composition, delta, lambda target: cost(analyses, target))
+
+
+def _log_probability(composition: Composition) -> float:
+    """Log of an upper bound on the probability that any step's batch cannot be drawn."""
+    logs = [math.log(count) + log_overflow(event) for event, count in composition.running]
+    return max(logs, default=-math.inf) + math.log(max(len(logs), 1))
 
 
 def _log_factor(composition: Composition) -> float:

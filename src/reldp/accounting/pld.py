@@ -28,7 +28,7 @@ from reldp.accounting.dominating import DominatingPair, dominating_pair
 from reldp.accounting.events import Composition
 from reldp.accounting.overflow import composed_cost
 
-__all__ = ["PLDAccountant", "loss_positions"]
+__all__ = ["EpsilonSearch", "PLDAccountant", "loss_positions"]
 
 MAX_BINS = 2**23
 MAX_LEVELS = 16
@@ -70,7 +70,7 @@ def loss_positions(
     return np.unique(np.concatenate([both[inside], [bottom, top]]))
 
 
-class _Search:
+class EpsilonSearch:
     """Upper bounds on epsilon at delta under one analysis, at finer and finer intervals."""
 
     def __init__(self, pairs: list[tuple[DominatingPair, int]], delta: float) -> None:
@@ -83,6 +83,7 @@ class _Search:
         self._levels = 0
         self._finest = False  # whether memory allows no smaller interval
         self.settled = False
+        self.composed: tuple[ComposedLoss, ...] = ()  # of the last interval: removal, insertion
 
     def _choose_interval(self) -> None:
         """Return a first interval: rounding all losses to its multiples should raise epsilon by about 0.5 %.
@@ -141,6 +142,7 @@ class _Search:
                 break
             self._finest = True  # a coarser grid only raises epsilon
             interval *= math.ceil(bins / MAX_BINS)
+        self.composed = tuple(composed)
         first = int(np.argmax(self._bounds))
         self._bounds[first] = min(self._bounds[first], composed[first].epsilon())
         if self._bounds[1 - first] > self._bounds[first]:
@@ -185,7 +187,7 @@ class PLDAccountant:
         searches = {}
         for analysis in analyses:
             pairs = [(dominating_pair(e, analysis, log_tail), n) for e, n in composition.running]
-            searches[analysis] = _Search(pairs, delta)
+            searches[analysis] = EpsilonSearch(pairs, delta)
         if self.interval is not None:
             for search in searches.values():
                 search.evaluate(self.interval, 0.0, self.interval)
@@ -195,7 +197,7 @@ class PLDAccountant:
         return PrivacyCost(searches[best].epsilon, delta, self.name, best)
 
 
-def _refine_all(searches: list[_Search]) -> None:
+def _refine_all(searches: list[EpsilonSearch]) -> None:
     """Refines every search until it settles or another one is clearly better."""
     for search in searches:
         search.refine()
