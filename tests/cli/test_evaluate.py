@@ -120,3 +120,39 @@ def test_a_run_that_is_not_complete_has_no_model(tmp_path, graph, capsys, monkey
         Trainer(*small_parts()).fit(tmp_path / "run")
     assert main(["evaluate", str(tmp_path / "run"), "--graph", graph]) == 2
     assert "must be complete" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore::reldp.training.advice.PoorPlanWarning")
+def test_the_model_before_training_is_measured_beside_the_run(tmp_path, capsys):
+    from reldp.encoders import TextEncoder
+    from reldp.graph import EntityGraph
+    from reldp.plan import PrivacyPlan
+
+    ring = [(i, (i + 1) % 8) for i in range(8)]
+    graph = EntityGraph.from_lists(list(range(8)), ring, text=TEXTS)
+    graph.write(tmp_path / "graph")
+    model, run = write_model("bert", tmp_path / "model"), tmp_path / "run"
+    capped = graph.promise_degrees(2)
+    sizes = {"num_entities": 8, "num_relations": 8, "max_degree": 2, "num_negatives": 1}
+    plan = PrivacyPlan(**sizes, sample_rate=0.02, num_steps=2, noise_multiplier=1.0, delta=0.1)
+    Trainer(TextEncoder.load(model, lora_rank=2, max_length=16), capped, plan).fit(run)
+    command = ["evaluate", str(run), "--graph", str(tmp_path / "graph"), "--candidates", "all"]
+    assert main([*command, "--before", "--base-model", str(model), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    base = evaluate(TextEncoder.load(model, train="none", max_length=16), graph, "all")
+    assert printed["before"]["mrr"] == pytest.approx(base["mrr"])
+    assert printed["gain"]["mrr"][0] == pytest.approx(printed["mrr"] - base["mrr"])
+    assert main(["report", str(run)]) == 0
+    page = (run / "report.html").read_text()
+    assert "before training" in page
+    assert f"{100 * base['mrr']:.1f} [" in page
+    assert main([*command, "--before", "--base-model", str(model)]) == 0
+    assert "after training" in capsys.readouterr().out
+
+
+def test_before_needs_a_run_that_started_from_a_text_model(tmp_path, graph, capsys):
+    Trainer(*small_parts()).fit(tmp_path / "run")
+    command = ["evaluate", str(tmp_path / "run"), "--graph", graph, "--before"]
+    assert main(command) == 2
+    assert "started from a text model" in capsys.readouterr().err
+    assert not (tmp_path / "run" / "evaluations.jsonl").exists()

@@ -35,7 +35,7 @@ def files(folder):
 def test_a_bundle_holds_public_files_only_and_verifies_without_the_run(trained, tmp_path):
     published = publish(trained.path, tmp_path / "bundle")
     model = {f"model/{name}" for name in ("README.md", "encoder.json", "model.safetensors")}
-    assert files(tmp_path / "bundle") == {*PUBLIC_FILES, "report.html", *model}
+    assert files(tmp_path / "bundle") == {*PUBLIC_FILES, "report.html", "certificate.html", *model}
     assert files(trained.path) > files(tmp_path / "bundle")
     # A copy in another place, where nothing of the run exists.
     shutil.copytree(tmp_path / "bundle", tmp_path / "elsewhere" / "bundle")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reldp.reporting.charts import line_chart, ticks
+from reldp.reporting.charts import Axis, Note, Range, Series, chart, line_chart, range_chart, ticks
 
 
 def points(svg):
@@ -25,7 +25,8 @@ def test_higher_values_are_drawn_higher_and_later_ones_further_right():
 
 def test_a_chart_is_valid_xml_with_its_label_escaped():
     svg = line_chart([0, 1], [1.0, 2.0], label="a < b & c")
-    assert ElementTree.fromstring(svg).attrib["aria-label"] == "a < b & c over steps"
+    label = ElementTree.fromstring(svg).attrib["aria-label"]
+    assert label == "a < b & c over steps. From 1 at step 0 to 2 at step 1."
 
 
 def test_what_is_no_number_is_left_out():
@@ -57,3 +58,46 @@ def test_ticks_cover_the_range_with_a_few_round_numbers(low, width, count):
 def test_ticks_rise(low, high):
     found = ticks(low, high, 5)
     assert found == sorted(set(found))
+
+
+def test_logarithmic_axes_space_equal_factors_equally():
+    axis = Axis(label="rate", low=1e-4, high=1.0, log=True, marks=(1e-4, 1e-2, 1.0, 10.0))
+    assert [axis.share(x) for x in (1e-4, 1e-2, 1.0)] == pytest.approx([0, 0.5, 1])
+    assert [mark for mark, _ in axis.labels(5)] == [1e-4, 1e-2, 1.0]
+
+
+def test_points_have_tooltips_and_lines_have_what_they_say():
+    axis = Axis(label="x", low=0, high=1)
+    points = ((0.0, 0.5), (1.0, 1.0))
+    words = ("a < b", "c")
+    svg = chart(
+        "t",
+        "d",
+        x=axis,
+        y=axis,
+        series=[
+            Series(points=points, words=words, fill=True),
+            Series(points=points, words=words, line=False, dots=True),
+        ],
+        notes=[Note(x=0.5, y=0.5, text="n & m")],
+    )
+    tree = ElementTree.fromstring(svg)
+    space = "{http://www.w3.org/2000/svg}"
+    assert [t.text for t in tree.iter(f"{space}title")] == list(words)
+    assert next(tree.iter(f"{space}polyline")).attrib["data-words"] == "a < b|c"
+    assert "n & m" in [t.text for t in tree.iter(f"{space}text")]
+
+
+def test_rows_of_a_range_chart_show_value_interval_and_limit():
+    axis = Axis(label="percent", low=0, high=100)
+    rows = [
+        Range(label="one", words="w", value=50.0, low=40.0, high=60.0),
+        Range(label="two", words="w", limit=75.0),
+    ]
+    tree = ElementTree.fromstring(range_chart("t", "d", rows, x=axis, width=436))
+    space = "{http://www.w3.org/2000/svg}"
+    (dot,) = tree.iter(f"{space}circle")
+    assert dot.attrib["cx"] == "218.0"
+    lines = {line.attrib["class"]: line.attrib for line in tree.iter(f"{space}line")}
+    assert (lines["interval main"]["x1"], lines["interval main"]["x2"]) == ("178.0", "258.0")
+    assert lines["limit"]["x1"] == "318.0"

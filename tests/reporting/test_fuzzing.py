@@ -97,7 +97,8 @@ HOLES = {
     "files that do not belong": [(verification._Inspector, "folder", nothing)],
     "the model": [(verification._Inspector, "model", nothing)],
     "the pages": [(verification._Inspector, "pages", nothing)],
-    "the report": [(verification._Inspector, "report", nothing)],
+    "the report": [(verification._Inspector, "_report", nothing)],
+    "the form": [(verification._Inspector, "_form", nothing)],
     "what the owner keeps": [(verification._Inspector, "owner_files", nothing)],
     "the ledger's head": [(verification, "agreed_certificate", ignore_a_field("ledger"))],
 }

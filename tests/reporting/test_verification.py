@@ -265,6 +265,7 @@ def bring_back_a_key(run):
         (add("audits.json", b"[]"), "'audits.json' is not a file of a run"),
         (add("more/x"), "'more/x' is not a file of a run"),
         (add("report.html"), "report.html is not the page"),
+        (add("certificate.html"), "certificate.html is not the form"),
         (swap_checkpoint, "is not the file that the ledger names"),
         (add("checkpoints/step-000000001.safetensors"), "is not named in the ledger"),
     ],

@@ -62,6 +62,7 @@ def test_lines_are_appended_for_their_owner_and_read_but_for_a_torn_one(tmp_path
         ("audits.json", False),
         ("model", False),
         ("plan.json/x", False),
+        ("certificate.html", True),
         (".hidden", False),
     ],
 )

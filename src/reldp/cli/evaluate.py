@@ -24,7 +24,7 @@ _GROUPS = "relations are ranked in groups of --candidates, and a smaller last gr
 @click.command(
     cls=Command,
     examples=[
-        "reldp evaluate RUN --graph wordnet-verbs",
+        "reldp evaluate RUN --graph wordnet-verbs --before",
         "reldp evaluate sentence-transformers/all-MiniLM-L6-v2 --graph wordnet-verbs",
     ],
 )
@@ -51,6 +51,17 @@ _GROUPS = "relations are ranked in groups of --candidates, and a smaller last gr
     metavar="N",
     help="Number of relations to sample for the evaluation (default: all). A last group with fewer relations than "
     "--candidates is dropped.",
+)
+@option(
+    "--before",
+    is_flag=True,
+    group=_MAIN,
+    help="Also evaluate the text model that the run started from, so that the report shows both with the gain.",
+)
+@option(
+    "--base-model",
+    metavar="MODEL",
+    help="With --before: folder or hub name of that text model (default: the name in the run's ledger).",
 )
 @option("--max-relations", "num_relations_alias", type=Integer(), hidden=True)  # the name in 0.3
 @option(
@@ -101,6 +112,8 @@ def command(
     filtered: bool | None,
     seed: int,
     batch_size: int,
+    before: bool,
+    base_model: str | None,
     device: str | None,
     drop: tuple[str, ...],
     show_ids: bool,
@@ -116,7 +129,7 @@ def command(
     from reldp.encoders.device import default_device
     from reldp.evaluation import evaluate
     from reldp.graph.bundled import open_graph
-    from reldp.training.trained import load_trained, load_trained_loss
+    from reldp.training.trained import load_base, load_trained, load_trained_loss
 
     test_graph = open_graph(graph, drop=drop, show_ids=show_ids)
     limit = num_relations_alias if num_relations is None else num_relations
@@ -126,29 +139,65 @@ def command(
     settings = {} if pooling is None else {"pooling": pooling}
     encoder = load_trained(source, **settings).to(used_device)
     is_typed = score is None and bool(test_graph.type_names)
-    result = evaluate(
-        encoder,
-        test_graph,
-        _candidates(candidates),
-        score=SCORES[0] if score is None else score,
-        loss=load_trained_loss(source) if is_typed else None,
-        filtered=filtered,
-        max_relations=limit,
-        seed=seed,
-        batch_size=batch_size,
-    )
+    loss = load_trained_loss(source) if is_typed else None
+    if before and loss is not None:
+        raise ConfigError(
+            "`before` must be used without trained scores, which the base model lacks. Add --score cosine."
+        )
+    base = load_base(source, base_model, **settings).to(used_device) if before else None
+    protocol: dict[str, Any] = {
+        "score": SCORES[0] if score is None else score,
+        "loss": loss,
+        "filtered": filtered,
+        "max_relations": limit,
+        "seed": seed,
+        "batch_size": batch_size,
+    }
+    count = _candidates(candidates)
+    first = None if base is None else evaluate(base, test_graph, count, **protocol)
+    result = evaluate(encoder, test_graph, count, **protocol)
     if limit is not None and result.num_relations != limit:
         click.echo(
             f"reldp: {result.num_relations:,} relations were used, and not {limit:,}: "
             f"{'the graph has no more' if result.num_relations == test_graph.num_relations else _GROUPS}.",
             err=True,
         )
-    fields = {"graph": Path(graph).name, "pooling": pooling, **result.to_json()}
+    named = {"graph": Path(graph).name, "pooling": pooling}
+    lines = _lines(named, first, result)
     if as_json:
-        print_json({**fields, "device": used_device})
+        print_json({**lines[-1], **_before(lines), "device": used_device})
     else:
+        if first is not None:
+            click.echo("before training")
+            _show(first, used_device)
+            click.echo("\nafter training")
         _show(result, used_device)
-    _store(source, fields)
+    _store(source, lines)
+
+
+def _lines(
+    named: dict[str, Any], first: "EvaluationResult | None", result: "EvaluationResult"
+) -> list[dict[str, Any]]:
+    """Return the lines of evaluations.jsonl: after training, and before it if that was measured."""
+    if first is None:
+        return [{**named, **result.to_json()}]
+    from reldp.reporting.learning_section import BEFORE
+
+    gains = {name: result.gain_over(first, name) for name in result.metrics}
+    return [
+        {**named, "encoder": BEFORE, **first.to_json()},
+        {
+            **named,
+            "encoder": "after training",
+            **result.to_json(),
+            "gain": {name: [gain.value, gain.low, gain.high] for name, gain in gains.items()},
+        },
+    ]
+
+
+def _before(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the evaluation before training for programs, if there is one."""
+    return {"before": lines[0]} if len(lines) > 1 else {}
 
 
 def _candidates(text: str) -> int | str:
@@ -161,14 +210,15 @@ def _candidates(text: str) -> int | str:
         raise ConfigError(f"`candidates` must be a whole number or all, got {text!r}.") from None
 
 
-def _store(source: str, fields: dict[str, Any]) -> None:
+def _store(source: str, lines: list[dict[str, Any]]) -> None:
     """Append the results to a run's evaluations, and write its report again if it has one."""
     from reldp.reporting.publishing import refresh_report
     from reldp.runs.run_folder import RunFolder
 
     run = RunFolder(source)
     if run.has_run:
-        run.append_line(run.evaluations, fields)
+        for fields in lines:
+            run.append_line(run.evaluations, fields)
         refresh_report(run)
 
 

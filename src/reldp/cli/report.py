@@ -1,4 +1,4 @@
-"""``reldp report``: an HTML page about a run, which is verified first."""
+"""``reldp report``: HTML pages about a run, which is verified first."""
 
 from pathlib import Path
 
@@ -21,14 +21,20 @@ __all__ = ["command"]
 )
 @json_option
 def command(run: Path, public: bool, as_json: bool) -> None:
-    """Write report.html into RUN: the guarantee, the steps that ran, training curves, and how to verify them.
+    """Write report.html and certificate.html into RUN.
 
-    The run is verified first. Exit code 3 means that verification failed and no report was written.
+    The report shows what an attacker could do, who is protected how well, evaluations and training curves, audits,
+    assumptions, and how to verify all of it. certificate.html is the certificate on one page, with places to sign. The
+    run is verified first. Exit code 3 means that verification failed and no page was written.
     """
     from reldp.reporting.publishing import write_report
+    from reldp.runs.run_folder import RunFolder
 
     page = write_report(run, public=public)
     if as_json:
-        print_json({"report": str(page), "public": public})
+        print_json(
+            {"report": str(page), "form": str(RunFolder(run).certificate_form), "public": public}
+        )
         return
     click.echo(f"wrote {page}")
+    click.echo(f"wrote {RunFolder(run).certificate_form}")

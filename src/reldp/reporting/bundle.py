@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from reldp.errors import ConfigError, RunError, VerificationError
+from reldp.reporting.certificate_form import certificate_form
 from reldp.reporting.report import report_page
 from reldp.reporting.verification import Verification, verify, verify_files
 from reldp.runs.durable import TEMPORARY, disk_errors, sync_folder, write_durably
@@ -31,7 +32,7 @@ from reldp.runs.run_folder import CARD, RunFolder
 __all__ = ["PUBLIC_FILES", "publish"]
 
 PUBLIC_FILES = ("plan.json", "ledger.jsonl", "certificate.json", "certificate.md")
-"""Files of a run that a bundle copies as they are; report.html and model/ come besides."""
+"""Files of a run that a bundle copies as they are; report.html, certificate.html and model/ come besides."""
 
 _FILE_MODE = 0o644
 _FOLDER_MODE = 0o755
@@ -128,7 +129,9 @@ def _fill(run: RunFolder, partial: Path, verified: Verification) -> None:
             place.parent.mkdir(parents=True, exist_ok=True)
         _copy(run.model / name, place)
     page = report_page(run, verified.certificate, verified.checks, public=True)
+    form = certificate_form(verified.certificate, verified.checks)
     write_durably(RunFolder(partial).report, page.encode(), mode=_FILE_MODE)
+    write_durably(RunFolder(partial).certificate_form, form.encode(), mode=_FILE_MODE)
     with disk_errors(partial):
         for place in (partial, *partial.rglob("*")):
             if place.is_dir():

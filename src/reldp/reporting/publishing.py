@@ -1,7 +1,7 @@
-"""Writing report.html, and recording audits in a complete run.
+"""Writing report.html and certificate.html, and recording audits in a complete run.
 
-The report is a pure function of plan.json and ledger.jsonl, and a full report also of the sensitive
-files beside them. So writing it twice gives the same bytes, and `reldp.verify` recomputes it.
+Both pages are pure functions of plan.json and ledger.jsonl, and a full report also of the sensitive
+files beside them. So writing them twice gives the same bytes, and `reldp.verify` recomputes them.
 
 Public inside the package: `record_audit`, `write_report`, `refresh_report`.
 
@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from reldp.reporting.certificate_form import certificate_form
 from reldp.reporting.report import is_full, report_page
 from reldp.reporting.verification import verify_files
 from reldp.runs.certificate_files import write_certificate
@@ -48,14 +49,14 @@ def record_audit(run: RunFolder, results: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def write_report(folder: str | Path, *, public: bool = False) -> Path:
-    """Verify a run and write its report.
+    """Verify a run, and write its report and the form to sign.
 
     Args:
         folder: The run folder.
         public: Omit sensitive values: curves and evaluations.
 
     Returns:
-        The page.
+        The report; certificate.html is beside it.
 
     Raises:
         VerificationError: The run's files do not match its ledger; it gets no report.
@@ -63,7 +64,9 @@ def write_report(folder: str | Path, *, public: bool = False) -> Path:
     run = RunFolder(folder)
     verified = verify_files(run)
     page = report_page(run, verified.certificate, verified.checks, public=public)
+    form = certificate_form(verified.certificate, verified.checks)
     write_durably(run.report, page.encode(), mode=0o644 if public else 0o600)
+    write_durably(run.certificate_form, form.encode(), mode=0o644)
     return run.report
 
 

@@ -1,54 +1,41 @@
 """report.html: one self-contained page about a run, for readers who will not open JSON.
 
-It shows the guarantee, the steps that ran, training curves, evaluations, and how to verify all this.
-Curves and evaluations are sensitive: they stand under a heading that says so, and a public page omits
-them. The page loads no script, font or picture. It is a function of the certificate and, unless it is
-public, of the run's sensitive files: `reldp.verify` recomputes and compares it.
+It answers questions with pictures: what could an attacker do, who is protected how well, did it learn, what did audits
+find, what is assumed. Evaluations and training curves are sensitive: they are folded away under a heading that says so,
+and a public page omits them. The page loads nothing. It is a function of the certificate and, unless it is public,
+of the run's sensitive files: `reldp.verify` recomputes and compares it.
 
-Public inside the package: `report_page`, `is_full`.
+Public inside the package: `report_page`, `is_full`, `curves_of`.
 
->>> _table([("epsilon", "< 4")])
-'<table><tr><td>epsilon</td><td>&lt; 4</td></tr></table>'
+>>> is_full(b"<p>nothing</p>")
+False
 """
 
 from collections.abc import Iterable, Mapping
-from html import escape
 from typing import Any
 
-from reldp.errors import RunError
-from reldp.reporting.charts import line_chart
+from reldp.plan import PrivacyPlan
+from reldp.reporting.audit_section import audit_section
+from reldp.reporting.learning_section import HEADING, learning_section
+from reldp.reporting.page import (
+    facts,
+    folded,
+    key_figures,
+    page,
+    paragraph,
+    percent,
+    section,
+    sentences,
+)
+from reldp.reporting.privacy_curves import PrivacyCurves, privacy_curves
+from reldp.reporting.privacy_sections import attacker_section, protection_section
+from reldp.reporting.short_sentences import short_assumptions
 from reldp.runs.certificate import Certificate
 from reldp.runs.certificate_text import size_rows
 from reldp.runs.run_folder import RunFolder
 from reldp.runs.wording import shown
 
-__all__ = ["is_full", "report_page"]
-
-_STYLE = """
-:root { color-scheme: light dark; }
-body { font: 16px/1.55 system-ui, sans-serif; max-width: 46rem; margin: 2.5rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
-table { border-collapse: collapse; width: 100%; font-size: 0.92rem; }
-td, th { padding: 0.3rem 0.6rem 0.3rem 0; text-align: left; vertical-align: top;
-  border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent); overflow-wrap: anywhere; }
-td:first-child { opacity: 0.7; width: 14rem; }
-.guarantee { font-size: 1.15rem; padding: 0.9rem 1.1rem; border-left: 4px solid #3b82f6;
-  background: color-mix(in srgb, #3b82f6 8%, transparent); }
-.warning { border-left-color: #d97706; background: color-mix(in srgb, #d97706 10%, transparent); }
-.sensitive { border: 1px dashed #d97706; padding: 0 1rem 0.6rem; border-radius: 6px; }
-svg { width: 100%; font-size: 11px; fill: currentColor; } figure { margin: 1rem 0; }
-figcaption, footer { font-size: 0.85rem; opacity: 0.75; }
-""".strip()
-
-_MARK = "sensitive"
-_CURVES = (
-    ("loss", "mean loss of a tuple"),
-    ("median_norm", "median gradient norm before clipping"),
-    ("clipped_share", "share of gradients that were clipped"),
-    ("num_tuples", "realized batch size"),
-)
-
-_SENSITIVE = "<h2>Sensitive: keep this part to yourself</h2>"
+__all__ = ["curves_of", "encoder_name", "is_full", "report_page"]
 
 _Values = Mapping[str, Any]
 
@@ -68,143 +55,151 @@ def report_page(
         RunError: A sensitive file is damaged.
     """
     values = certificate.values
+    curves = curves_of(certificate)
+    learning = "" if public else learning_section(run)
     sections = [
-        _guarantee(certificate),
-        _run_section(values),
-        _list("Assumptions", values["assumptions"]),
-        _list("Not guaranteed", values["not_guaranteed"]),
-        _audits(values["audits"]),
-        "" if public else _sensitive(run),
+        _guarantee(certificate, curves),
+        "" if curves is None else attacker_section(curves),
+        "" if curves is None else protection_section(curves),
+        learning,
+        audit_section(values["audits"]),
+        _assumptions(values),
+        _run_section(certificate),
         _checks(checks, values),
     ]
-    return _page("Training on private relations", sections)
+    contents = [
+        *([] if curves is None else [("attacker", "Attacks"), ("protection", "Protection")]),
+        *([("learning", "Learning (sensitive)")] if learning else []),
+        *[("audits", "Audits"), ("assumptions", "Assumptions and limits")],
+        *[("steps", "What ran"), ("verification", "Verification")],
+    ]
+    return page(
+        "Privacy report",
+        f"{encoder_name(values)}, trained on private relations. {values['date']}.",
+        sections,
+        contents=contents,
+    )
 
 
 def is_full(page: bytes) -> bool:
     """Return whether a page has the part with sensitive values."""
-    return _SENSITIVE.encode() in page
+    return HEADING.encode() in page
 
 
-def _page(title: str, sections: Iterable[str]) -> str:
-    body = "\n".join(section for section in sections if section)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style></head>\n"
-        f"<body>\n<h1>{escape(title)}</h1>\n{body}\n</body></html>\n"
+def curves_of(certificate: Certificate) -> PrivacyCurves | None:
+    """Return the curves of a certified run; None where there are none to draw."""
+    values = certificate.values
+    if certificate.status != "proven":
+        return None
+    settings = {
+        name: value for name, value in values["plan"].items() if name != "expected_batch_size"
+    }
+    plan = PrivacyPlan.from_dict(settings)
+    steps = values["steps"]
+    # The number of steps that the epsilon of the certificate is about.
+    by_result = steps.get("stop_decided_by") == "result"
+    counted = steps["planned" if by_result else "counted"]
+    return privacy_curves(plan, counted, certificate.epsilon, values["guarantee"]["analysis"])
+
+
+def encoder_name(values: _Values) -> str:
+    """Return the name of the encoder that was trained."""
+    encoder = values["encoder"]
+    return str(encoder.get("base_model") or encoder.get("module") or "An encoder of features")
+
+
+def _guarantee(certificate: Certificate, curves: PrivacyCurves | None) -> str:
+    values = certificate.values
+    guarantee, data = values["guarantee"], values["data"]
+    kind = "guarantee" if certificate.status == "proven" else "guarantee warning"
+    rows = [
+        ("epsilon", shown(guarantee["epsilon"]["pld"])),
+        ("delta", shown(guarantee["delta"])),
+        (f"relations of one {guarantee['unit']}", f"at most {data['max_degree']:,}")
+        if guarantee["unit"] != "relation"
+        else ("unit of privacy", "relation"),
+    ]
+    if curves is not None:
+        rows.append(("1 % false alarms find", f"at most {percent(curves.worst(0.01))}"))
+    missing = (
+        ""
+        if curves is not None
+        else paragraph(
+            "This page has no curves of attacks: they are drawn for proven guarantees with a finite epsilon."
+        )
+    )
+    return f"{paragraph(certificate.summary, kind)}\n{key_figures(rows)}\n{missing}"
+
+
+def _assumptions(values: _Values) -> str:
+    full = values["assumptions"]
+    return section(
+        "assumptions",
+        "What is assumed, and what is not promised?",
+        paragraph("Epsilon holds if all of this is true:")
+        if full
+        else paragraph("Nothing is guaranteed."),
+        sentences(short_assumptions(full)),
+        folded("The assumptions in full, as the certificate states them", sentences(full))
+        if full
+        else "",
+        "<h3>Not guaranteed</h3>",
+        sentences(values["not_guaranteed"]),
     )
 
 
-def _guarantee(certificate: Certificate) -> str:
-    guarantee = certificate.values["guarantee"]
-    kind = "guarantee" if certificate.status == "proven" else "guarantee warning"
-    rows = [
-        ("epsilon (privacy-loss distributions)", shown(guarantee["epsilon"]["pld"])),
-        ("epsilon (Renyi)", shown(guarantee["epsilon"]["rdp"])),
-        ("delta", shown(guarantee["delta"])),
-        ("status", guarantee["status"]),
-        ("neighboring graphs", guarantee["adjacency"]),
-        ("sizes", guarantee["sizes"]),
-        ("clipping", guarantee["clipping"]),
-        ("noise", certificate.values["noise"]["description"]),
-        ("key", certificate.values["key"]),
-    ]
-    return f'<p class="{kind}">{escape(certificate.summary)}</p>\n{_table(rows)}'
-
-
-def _run_section(values: _Values) -> str:
+def _run_section(certificate: Certificate) -> str:
+    values = certificate.values
     plan, steps, data, encoder = (values[n] for n in ("plan", "steps", "data", "encoder"))
+    guarantee = values["guarantee"]
     trained = encoder.get("adaptation", {}).get("train", "all layers")
     rows = [
         ("date", values["date"]),
         *size_rows(plan, data),
-        ("degree bound", f"{data['max_degree']}, {data['degree_bound']}"),
-        (
-            "encoder",
-            f"{encoder.get('base_model') or encoder.get('module', 'features')}, trained: {trained}",
-        ),
+        ("degree bound", f"{data['max_degree']:,}, {data['degree_bound']}"),
+        ("encoder", f"{encoder_name(values)}, trained: {trained}"),
         ("steps", f"{steps['counted']:,} counted of {steps['planned']:,} planned"),
         ("resumed", f"{steps['resumes']} times, {steps['abandoned']} steps abandoned"),
         ("batch", f"{plan['expected_batch_size']:,.6g} relations expected"),
         ("negatives", f"{plan['num_negatives']} per relation, from {plan['negatives']}"),
         ("noise multiplier", f"{plan['noise_multiplier']:.6g}"),
         ("clip norm", f"{plan['clip_norm']:g}"),
+        ("noise", values["noise"]["description"]),
+        ("key", values["key"]),
     ]
-    return f"<h2>Steps that ran</h2>\n{_table(rows)}"
-
-
-def _list(title: str, sentences: Iterable[str]) -> str:
-    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
-    return f"<h2>{escape(title)}</h2>\n<ul>{items}</ul>"
-
-
-def _audits(audits: list[_Values]) -> str:
-    if not audits:
-        return "<h2>Audits</h2>\n<p>None yet.</p>"
-    return "<h2>Audits</h2>\n" + "".join(_table(list(audit.items())) for audit in audits)
-
-
-def _sensitive(run: RunFolder) -> str:
-    """Return curves and evaluations, under their warning."""
-    broken = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError)
-    try:
-        figures = "".join(_figures(run.read_lines(run.metrics)))
-    except broken:
-        raise RunError(
-            f"{run.metrics.name} must hold the lines that training logged, got damage."
-        ) from None
-    try:
-        evaluations = _evaluations(run.read_lines(run.evaluations))
-    except broken:
-        raise RunError(
-            f"{run.evaluations.name} must hold results of evaluations, got damage."
-        ) from None
-    if not figures and not evaluations:
-        return ""
-    return (
-        f'{_SENSITIVE}\n<div class="sensitive">'
-        "<p>Computed from private data without noise: epsilon does not cover this part.</p>"
-        f"{figures}{evaluations}</div>"
+    details = [
+        ("epsilon (privacy-loss distributions)", shown(guarantee["epsilon"]["pld"])),
+        ("epsilon (Renyi, a second computation)", shown(guarantee["epsilon"]["rdp"])),
+        ("status", guarantee["status"]),
+        ("analysis", guarantee["analysis"]),
+        ("neighboring graphs", guarantee["adjacency"]),
+        ("sizes", guarantee["sizes"]),
+        ("clipping", guarantee["clipping"]),
+    ]
+    return section(
+        "steps",
+        "What ran?",
+        facts("The guarantee", details),
+        facts("Settings and steps", rows),
     )
-
-
-def _figures(lines: Iterable[_Values]) -> Iterable[str]:
-    """Yield a curve of each number that training logged."""
-    logged = [line for line in lines if _MARK in line]
-    for name, label in _CURVES:
-        known = [line for line in logged if name in line[_MARK]]
-        if known:
-            steps = [line["step"] for line in known]
-            values = [float(line[_MARK][name]) for line in known]
-            chart = line_chart(steps, values, label=label)
-            yield f"<figure>{chart}<figcaption>{escape(label)}</figcaption></figure>"
-
-
-def _evaluations(lines: list[dict[str, Any]]) -> str:
-    if not lines:
-        return ""
-    rows = []
-    for line in lines:
-        words = ", ".join(
-            f"{name} {100 * line[name]:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
-            for name, (low, high) in line["intervals"].items()
-        )
-        rows.append((f"{line.get('graph', '')}, {line['candidates']} candidates", words))
-    return f"<h3>Relation prediction</h3>{_table(rows)}"
 
 
 def _checks(checks: Iterable[str], values: _Values) -> str:
-    items = "".join(f"<li>{escape(check)}</li>" for check in checks)
-    return (
-        f"<h2>Verified when this page was written</h2>\n<ul>{items}</ul>\n<footer>Ledger: "
-        f"{values['ledger']['entries']} entries, head {escape(values['ledger']['head'])}. Check "
-        "again with <code>reldp verify</code>.</footer>"
+    ledger = values["ledger"]
+    return section(
+        "verification",
+        "Was it verified?",
+        paragraph(
+            "These checks passed when the page was written. The page is a function of the run's files, and reldp "
+            "verify recomputes and compares it. The sections of theory.md that it cites are shown by reldp theory."
+        ),
+        sentences(checks),
+        facts(
+            "To be noted in another place",
+            [
+                ("ledger", f"{ledger['entries']} entries"),
+                ("head of the ledger", ledger["head"]),
+                ("plan", values["plan_hash"]),
+            ],
+        ),
     )
-
-
-def _table(rows: Iterable[tuple[str, object]]) -> str:
-    cells = "".join(
-        f"<tr><td>{escape(str(name))}</td><td>{escape(str(value))}</td></tr>"
-        for name, value in rows
-    )
-    return f"<table>{cells}</table>"

@@ -1,7 +1,7 @@
 """``reldp.verify``: recomputes a certificate from plan and ledger, and reports all differences.
 
 It compares the certificate (whose two numbers for epsilon may differ by 1e-6 between machines),
-certificate.md, the model card and the report byte for byte with those that follow from plan.json and
+certificate.md, the model card, the report and the form to sign byte for byte with those that follow from plan.json and
 ledger.jsonl; the model's files and the checkpoint with the hashes in the ledger; sensitive.json with
 the commitment there. It takes nothing from the certificate itself, follows no link, waits for no pipe,
 and names every file that does not belong to a run.
@@ -26,6 +26,7 @@ from pathlib import Path
 
 from reldp.errors import ConfigError, LedgerError, ReldpError, VerificationError
 from reldp.plan import PrivacyPlan
+from reldp.reporting.certificate_form import certificate_form
 from reldp.reporting.comparison import agreed_certificate
 from reldp.reporting.owner_files import checkpoint_differences, sensitive_differences
 from reldp.reporting.report import report_page
@@ -62,7 +63,7 @@ def verify(
 
     Args:
         folder: The run folder, or a published bundle. It may lack sensitive.json, checkpoints, report.html,
-            signature.json and the sensitive files; those that it has must be right.
+            certificate.html, signature.json and the sensitive files; those that it has must be right.
         head: Hash of the ledger's last line, as it was noted when the run was published.
         key: File of the Ed25519 public key that must have signed the bundle.
 
@@ -103,7 +104,9 @@ def verify_unsigned(run: RunFolder) -> Verification:
     """
     verified = verify_files(run)
     page = _Inspector(run, verified)
-    page.check("report.html is the page that follows from the run", page.report)
+    page.check(
+        "report.html and certificate.html, if there, follow from the run", page.written_pages
+    )
     page.refuse_failures()
     return Verification(
         checks=verified.checks + tuple(page.passed), certificate=verified.certificate
@@ -256,7 +259,11 @@ class _Inspector:
         if self._record is not None:
             yield from checkpoint_differences(self._run, self._record.checkpoint)
 
-    def report(self) -> Iterator[str]:
+    def written_pages(self) -> Iterator[str]:
+        yield from self._report()
+        yield from self._form()
+
+    def _report(self) -> Iterator[str]:
         if self._verified is None or not os.path.lexists(self._run.report):
             return
         page = read_plain(self._run.report, limit=FILE_LIMIT)
@@ -267,6 +274,14 @@ class _Inspector:
             if page == made.encode():
                 return
         yield "report.html is not the page that follows from the run. Rewrite it with reldp report."
+
+    def _form(self) -> Iterator[str]:
+        place = self._run.certificate_form
+        if self._verified is None or not os.path.lexists(place):
+            return
+        made = certificate_form(self._verified.certificate, self._verified.checks)
+        if read_plain(place, limit=FILE_LIMIT) != made.encode():
+            yield "certificate.html is not the form that follows from the run. Rewrite it with reldp report."
 
     def head(self, noted: str) -> Iterator[str]:
         if self._verified is not None:

@@ -11,6 +11,7 @@
     tensorboard/       the same metrics for TensorBoard, if enabled: *sensitive*
     budget.json        a random token by which a budget knows the run, if it has one (mode 0600)
     certificate.json, certificate.md, report.html
+    certificate.html   the certificate on one page, with places to sign (public)
     signature.json     in a published bundle: a signature over all other files (public)
 
 Public inside the package: `RunFolder`, `file_hashes`, `read_json`, `read_plan`, `plan_bytes`.
@@ -44,7 +45,7 @@ _FOLDERS = ("model", "checkpoints", "tensorboard")
 _FILES = (
     *("plan.json", "ledger.jsonl", "sensitive.json", "metrics.jsonl", "evaluations.jsonl"),
     BUDGET_TOKEN,
-    *("certificate.json", "certificate.md", "report.html", "signature.json"),
+    *("certificate.json", "certificate.md", "certificate.html", "report.html", "signature.json"),
 )
 
 
@@ -65,6 +66,7 @@ class RunFolder:
         self.tensorboard = self.path / "tensorboard"
         self.certificate = self.path / "certificate.json"
         self.certificate_text = self.path / "certificate.md"
+        self.certificate_form = self.path / "certificate.html"
         self.report = self.path / "report.html"
         self.signature = self.path / "signature.json"
 

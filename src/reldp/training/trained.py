@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from reldp.encoders import Encoder
     from reldp.losses import TypedLoss
 
-__all__ = ["load_trained", "load_trained_loss"]
+__all__ = ["load_base", "load_trained", "load_trained_loss"]
 
 
 def load_trained(source: str | Path, **settings: Any) -> "Encoder":
@@ -52,6 +52,31 @@ def load_trained(source: str | Path, **settings: Any) -> "Encoder":
             "whose code is not saved. In Python: reldp.ModuleEncoder.load(folder, module, inputs)."
         )
     return TextEncoder.load(place if place.exists() else str(source), train="none", **settings)
+
+
+def load_base(source: str | Path, model: str | None = None, **settings: Any) -> "Encoder":
+    """Return the text model that a run started from, as it was before training.
+
+    Args:
+        source: A run folder.
+        model: Folder or hub name of the model; the name in the ledger if None.
+        **settings: Of `TextEncoder.load`, such as another pooling.
+
+    Raises:
+        ConfigError: There is no run, or it did not start from a text model.
+    """
+    from reldp.encoders import TextEncoder
+    from reldp.runs.ledger import read_ledger
+
+    run = RunFolder(source)
+    description = read_ledger(run.ledger).start["encoder"] if run.has_run else {}
+    if description.get("kind") != "text":
+        raise ConfigError(
+            f"`before` must be used with a run that started from a text model, got {run.path.name!r}. Leave it out."
+        )
+    recorded = {name: description[name] for name in ("pooling", "normalize", "max_length", "dtype")}
+    name = model or description["base_model"]
+    return TextEncoder.load(name, train="none", **recorded | settings)
 
 
 def load_trained_loss(source: str | Path) -> "TypedLoss | None":

@@ -112,7 +112,13 @@ def ledger_lines(random, workspace):
 def republished(random, workspace):
     """A forged ledger with all pages made anew: another run, of which no claim is made but order."""
     entry_forged(random, workspace)
-    pages = ("certificate.json", "certificate.md", "model/README.md", "report.html")
+    pages = (
+        "certificate.json",
+        "certificate.md",
+        "model/README.md",
+        "report.html",
+        "certificate.html",
+    )
     workspace.touch(*pages)
     try:
         write_certificate(RunFolder(workspace.path))

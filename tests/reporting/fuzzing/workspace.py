@@ -7,7 +7,13 @@ import shutil
 from pathlib import Path
 
 # What a published copy may lack.
-OPTIONAL = ("report.html", "sensitive.json", "metrics.jsonl", "evaluations.jsonl")
+OPTIONAL = (
+    "report.html",
+    "certificate.html",
+    "sensitive.json",
+    "metrics.jsonl",
+    "evaluations.jsonl",
+)
 # Never published, and only read to make a full report: `verify` says nothing about these.
 SENSITIVE = ("metrics.jsonl", "evaluations.jsonl")
 

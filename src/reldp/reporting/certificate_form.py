@@ -1,0 +1,98 @@
+"""certificate.html: the certificate on one page, with places for names, signatures and dates.
+
+For the person who has to sign that a run's guarantee was looked at. It has nothing sensitive, and is a function of the
+certificate: `reldp.verify` recomputes and compares it.
+
+Public inside the package: `certificate_form`.
+
+>>> "Signature" in certificate_form.__doc__
+True
+"""
+
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import Any
+
+from reldp.reporting.page import facts, page, paragraph, sentences
+from reldp.reporting.report import encoder_name
+from reldp.reporting.short_sentences import short_assumptions
+from reldp.runs.certificate import Certificate
+from reldp.runs.certificate_text import size_rows
+from reldp.runs.wording import shown
+
+__all__ = ["certificate_form"]
+
+_LINES = ("Responsible for the training", "Responsible for the data", "Privacy officer")
+
+
+def certificate_form(certificate: Certificate, checks: Iterable[str]) -> str:
+    """Return the content of certificate.html: one page to print, with lines for a name, a Signature and a date.
+
+    Args:
+        certificate: The certificate of the run.
+        checks: The checks that `reldp.verify` made, in words.
+    """
+    values = certificate.values
+    guarantee, steps, ledger = values["guarantee"], values["steps"], values["ledger"]
+    kind = "guarantee" if certificate.status == "proven" else "guarantee warning"
+    made = list(checks)
+    assumed = short_assumptions(values["assumptions"])
+    rows = [
+        (
+            "epsilon and delta",
+            f"{shown(guarantee['epsilon']['pld'])} and {shown(guarantee['delta'])}",
+        ),
+        ("status", _status(values)),
+        ("who is protected", guarantee["adjacency"]),
+        ("data", _data(values)),
+        ("model", f"{encoder_name(values)}; plan {values['plan_hash']}"),
+        (
+            "steps",
+            f"{steps['counted']:,} counted of {steps['planned']:,} planned, {values['date']}",
+        ),
+        ("audits", _audits(values["audits"])),
+        ("verification", f"{len(made)} checks of reldp verify passed when this page was written"),
+        ("head of the ledger", ledger["head"]),
+    ]
+    signing = "".join(
+        f"<div>{escape(who)}: name</div><div>signature</div><div>date</div>" for who in _LINES
+    )
+    return page(
+        "Privacy certificate",
+        f"{encoder_name(values)}, trained on private relations with reldp {values['versions'].get('reldp', '')}",
+        [
+            paragraph(certificate.summary, kind),
+            facts("Certified run", rows),
+            "<h2>Assumed</h2>",
+            sentences(assumed) if assumed else paragraph("Nothing is guaranteed."),
+            paragraph(
+                "The full text, with what is not guaranteed, is in certificate.md, whose ledger has the head above."
+            ),
+            f'<div class="lines" role="group" aria-label="Places to sign">{signing}</div>',
+        ],
+        style="form",
+    )
+
+
+def _status(values: Mapping[str, Any]) -> str:
+    guarantee = values["guarantee"]
+    words = {
+        "proven": f"proven ({guarantee['analysis']} analysis)",
+        "claimed": "claimed, not proven",
+        "none": "no guarantee",
+    }
+    return words.get(guarantee["status"], str(guarantee["status"]))
+
+
+def _data(values: Mapping[str, Any]) -> str:
+    data = values["data"]
+    sizes = "; ".join(f"{name}: {value}" for name, value in size_rows(values["plan"], data))
+    source = data["record"].get("source")
+    return f"{f'{source}; ' if source else ''}{sizes}; commitment {data['commitment']}"
+
+
+def _audits(audits: list[Mapping[str, Any]]) -> str:
+    if not audits:
+        return "none yet"
+    refuted = sum(bool(audit.get("refuted")) for audit in audits)
+    return f"{len(audits)}, of which {refuted} refuted the claim"
