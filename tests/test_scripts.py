@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[1]
-COMMANDS = ("scripts/test", "scripts/demo")
+COMMANDS = ("scripts/test", "scripts/test-browser", "scripts/demo")
 STEPS = [
     "ruff format --check .",
     "ruff check .",
@@ -19,6 +19,16 @@ STEPS = [
     "mypy",
     "python -m pytest",
 ]
+
+IN_A_BROWSER = [
+    "python scripts/install_browser.py",
+    "python -m pytest tests/browser/check_pages.py",
+]
+STEPS_OF = {
+    "scripts/test": STEPS,
+    "scripts/test-browser": IN_A_BROWSER,
+    ".ci/run": STEPS + IN_A_BROWSER,
+}
 
 
 @pytest.fixture
@@ -48,19 +58,22 @@ def calls(checkout, command, *arguments, fail="nothing"):
     return done.returncode, log.read_text().splitlines() if log.exists() else []
 
 
-@pytest.mark.parametrize("command", ["scripts/test", ".ci/run"])
+@pytest.mark.parametrize("command", STEPS_OF)
 def test_all_checks_run_in_order(checkout, command):
     code, called = calls(checkout, command)
     assert code == 0
-    assert len(called) == len(STEPS)
-    assert all(line.startswith(step) for line, step in zip(called, STEPS, strict=True))
+    steps = STEPS_OF[command]
+    assert len(called) == len(steps)
+    assert all(line.startswith(step) for line, step in zip(called, steps, strict=True))
     assert not re.search(r"--exit-zero|-k |--ignore|--deselect", " ".join(called))
 
 
-@pytest.mark.parametrize("command", ["scripts/test", ".ci/run"])
-@pytest.mark.parametrize("position", range(len(STEPS)))
+@pytest.mark.parametrize(
+    ("command", "position"),
+    [(command, place) for command, steps in STEPS_OF.items() for place in range(len(steps))],
+)
 def test_the_first_failing_check_stops_the_command_and_fails_it(checkout, command, position):
-    code, called = calls(checkout, command, fail=STEPS[position])
+    code, called = calls(checkout, command, fail=STEPS_OF[command][position])
     assert code != 0
     assert len(called) == position + 1
 
@@ -88,7 +101,7 @@ def test_a_changed_requirement_is_installed_before_anything_runs(checkout):
     assert ".[dev]" in installs[-1]
 
 
-def test_the_readme_names_both_commands():
+def test_the_readme_names_all_commands():
     readme = (REPOSITORY / "README.md").read_text()
     assert all(name in readme for name in COMMANDS)
 
