@@ -1,8 +1,9 @@
 """Kills tiny trainings, resumes them, and prints what became of them as one JSON object.
 
-Run as ``python -m tests.training.killing FOLDER RUNS SEED``. Imports happen once; every training is
-a forked child of this process, so a kill hits nothing but the training. All runs share one key, so
-all must end with the same bits.
+Run as ``python -m tests.training.killing FOLDER RUNS SEED``. Imports, and the checks before the first
+step, happen once; every training is a forked child of this process, so a kill hits nothing but the
+training. The run that is left alone makes its own trainer. All runs share one key, so all must end
+with the same bits.
 """
 
 import json
@@ -20,6 +21,7 @@ from reldp.runs import key
 from reldp.runs.ledger import read_ledger
 from reldp.runs.privacy_cost import privacy_cost
 from reldp.training import Trainer
+from reldp.training.repeatability import repeatable
 from tests.training.small import small_encoder, small_graph, small_plan
 
 SETTINGS = {"checkpoint_every": 3, "average": 0.9, "threads": 1}
@@ -27,7 +29,15 @@ CAPPED = small_graph().promise_degrees(4)
 PLAN = small_plan(CAPPED, num_steps=40, noise_multiplier=3.0)
 
 
-def fork(folder, *, die_at=None):
+def prepared():
+    """A trainer whose step is ready, so that kills come while something is computed or written."""
+    trainer = Trainer(small_encoder(), CAPPED, PLAN, **SETTINGS)
+    with repeatable("cpu", SETTINGS["threads"]):
+        trainer._prepared().prepare()
+    return trainer
+
+
+def fork(folder, trainer=None, *, die_at=None):
     """A child that trains in the folder; with die_at, it kills itself at that flush to the disk."""
     child = os.fork()
     if child:
@@ -36,7 +46,7 @@ def fork(folder, *, die_at=None):
     try:
         if die_at is not None:
             die_at_flush(die_at)
-        Trainer(small_encoder(), CAPPED, PLAN, **SETTINGS).fit(folder)
+        (trainer or Trainer(small_encoder(), CAPPED, PLAN, **SETTINGS)).fit(folder)
         code = 0
     finally:
         os._exit(code)
@@ -90,14 +100,16 @@ def main(home, runs, seed):
     for accountant in ("pld", "rdp"):
         privacy_cost(PLAN, accountant, PLAN.num_steps)
     _ = CAPPED.fingerprint
-    began = time.perf_counter()
     assert ended(fork(home / "whole"))
+    trainer = prepared()
+    began = time.perf_counter()
+    assert ended(fork(home / "prepared", trainer))
     duration = time.perf_counter() - began
     found = {"whole": outcome(home / "whole"), "duration": duration, "random": [], "flushes": []}
     for index in range(runs):
         folder, kills, attempt = home / f"random-{index}", 0, 0
         while True:
-            child = fork(folder)
+            child = fork(folder, trainer)
             if kills < 1 + index % 3:
                 time.sleep(generator.uniform(0.02, 0.9) * duration)
                 os.kill(child, signal.SIGKILL)
@@ -112,9 +124,9 @@ def main(home, runs, seed):
     number = 1
     while True:
         folder = home / f"flush-{number}"
-        if ended(fork(folder, die_at=number)):
+        if ended(fork(folder, trainer, die_at=number)):
             break
-        assert ended(fork(folder))
+        assert ended(fork(folder, trainer))
         found["flushes"].append(outcome(folder))
         # The steps in the middle are all alike: enough of them, then the end.
         number += 1 if number < 20 else generator.randint(1, 9)

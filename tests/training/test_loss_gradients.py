@@ -1,6 +1,7 @@
 """Every loss in a real step: against a loop of autograd calls, and against a neighbor of the graph."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -78,11 +79,14 @@ TYPED += [
 CASES += TYPED
 
 
+@cache
 def opened(rule, loss, **plan):
+    """A step and its parts; tests take sums only, which leave a step as it was, so they share it."""
     types = None if typed_part(loss) is None else small_types()
     parts = small_parts(types=types, clipping=rule, clip_norm=CLIP, **plan)
     step = PrivateStep(*parts, loss=loss)
     step.open(Streams(bytes(range(32))))
+    step.close()
     return step, parts
 
 
@@ -108,7 +112,6 @@ def test_the_clipped_sum_equals_a_loop_of_autograd_calls(rule, loss):
     assert num_clipped > 0
     assert result.num_units == units.num_units
     torch.testing.assert_close(total, expected, atol=1e-4, rtol=1e-4)
-    step.close()
 
 
 def loop_of_autograd_calls(step, units):
@@ -135,7 +138,6 @@ def test_the_oracle_refutes_units_with_the_types_of_others(rule, loss):
     assert float((total - expected).norm()) > 0.1 * float(expected.norm())
     vectors = sum(p.numel() for p in step._encoder.trainable().values())
     assert float((total - expected)[vectors:].abs().max()) > 1e-3
-    step.close()
 
 
 def with_entity(batch, entity, num_entities):
@@ -180,7 +182,6 @@ def test_removing_an_entity_moves_the_sum_by_at_most_the_stated_sensitivity(rule
         rest = kept[kept != row]
         alone = total(np.array([row]), negatives)
         assert torch.equal(total(kept, negatives) - alone, total(rest, negatives))
-    step.close()
 
 
 @pytest.mark.parametrize(("rule", "loss"), [case for case in TYPED if "frequency" not in case.id])
@@ -202,7 +203,6 @@ def test_a_neighbor_refutes_types_that_do_not_leave_with_their_relations(rule, l
     for types, holds in ((batch.types[kept], True), (batch.types[: len(kept)], False)):
         moved = float((whole - total(kept, types)).norm()) * plan.grid
         assert (moved <= stated * (1 + 1e-9)) == holds
-    step.close()
 
 
 @pytest.mark.parametrize(("rule", "loss"), CASES)
@@ -216,7 +216,6 @@ def test_no_unit_contributes_more_than_its_threshold_whatever_the_others_are(rul
         less = step.clipped_sum(some_units(units, np.delete(places, place))).total
         assert torch.equal(whole - less, alone)
         assert float(alone.norm()) * step._plan.grid <= units.thresholds[place]
-    step.close()
 
 
 def test_every_rule_has_cases():
