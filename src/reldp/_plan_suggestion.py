@@ -25,6 +25,7 @@ from reldp.errors import GraphError, PlanError
 if TYPE_CHECKING:
     from reldp.graph.capped import CappedGraph
     from reldp.graph.sizes import SizeBounds
+    from reldp.plan import PrivacyPlan
 
 __all__ = [
     "SuggestedSettings",
@@ -119,12 +120,14 @@ class Suggestion:
         settings: Batch size, number of steps and of negatives.
         plans: The noise that each target epsilon needs.
         note: Why there is no plan; empty if there is one.
+        made: The plans themselves, of the targets that can be met.
     """
 
     bounds: "SizeBounds | None" = None
     settings: "SuggestedSettings | None" = None
     plans: Sequence[dict[str, Any]] = field(default_factory=list)
     note: str = ""
+    made: Sequence["PrivacyPlan"] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the suggestion as plain values."""
@@ -162,8 +165,10 @@ def suggest(
     except PlanError as error:
         return Suggestion(note=str(error))
     settings = suggest_settings(capped.max_degree, bounds.max_relations)
-    rows = [_row(capped, settings, target, sizes, folder) for target in targets]
-    return Suggestion(bounds=bounds, settings=settings, plans=rows)
+    made = [_made(capped, target, sizes, folder) for target in targets]
+    rows = [_row(settings, target, plan) for target, plan in zip(targets, made, strict=True)]
+    plans = [plan for plan in made if not isinstance(plan, str)]
+    return Suggestion(bounds=bounds, settings=settings, plans=rows, made=plans)
 
 
 def _cost_of_release(capped: "CappedGraph", target: float) -> str:
@@ -179,25 +184,22 @@ def _cost_of_release(capped: "CappedGraph", target: float) -> str:
     )
 
 
-def _row(
-    capped: "CappedGraph",
-    settings: "SuggestedSettings",
-    target: float,
-    sizes: dict[str, Any],
-    folder: Path | None,
-) -> dict[str, Any]:
-    """Return the noise that a target needs, or why it cannot be met."""
+def _made(
+    capped: "CappedGraph", target: float, sizes: dict[str, Any], folder: Path | None
+) -> "PrivacyPlan | str":
+    """Return the plan for a target, or why it cannot be met."""
     from reldp.plan import PrivacyPlan
 
     try:
-        plan = PrivacyPlan.for_graph(
-            capped,
-            target_epsilon=target,
-            sizes_folder=folder,
-            **sizes,
-        )
+        return PrivacyPlan.for_graph(capped, target_epsilon=target, sizes_folder=folder, **sizes)
     except PlanError as error:
-        return {"target_epsilon": target, "noise_multiplier": None, "reason": str(error)}
+        return str(error)
+
+
+def _row(settings: "SuggestedSettings", target: float, plan: "PrivacyPlan | str") -> dict[str, Any]:
+    """Return the noise that a target needs, or why it cannot be met."""
+    if isinstance(plan, str):
+        return {"target_epsilon": target, "noise_multiplier": None, "reason": plan}
     noise = plan.noise_multiplier
     return {
         "target_epsilon": target,

@@ -15,7 +15,7 @@ from reldp.runs.wording import shown
 from tests.browser.pages import SECRETS, write_pages
 
 HOME = Path(sys.prefix) / "browser"
-PAGES = ("report", "public", "form", "long-form")
+PAGES = ("report", "public", "form", "long-form", "graph")
 PHONE = {"width": 375, "height": 800}
 ARGUMENTS = [
     *("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--in-process-gpu"),

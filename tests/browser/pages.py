@@ -1,11 +1,15 @@
 """Pages to look at in a browser, made without any training: a full report, a public one, and forms to sign."""
 
-import json
 import math
 import random
 from dataclasses import replace
 
+from reldp._plan_suggestion import Suggestion, suggest_settings
+from reldp.graph import EntityGraph
+from reldp.graph.inspection import inspect_graph
+from reldp.graph.sizes import SizeBounds
 from reldp.reporting.certificate_form import certificate_form
+from reldp.reporting.graph_page import graph_page
 from reldp.reporting.learning_section import BEFORE
 from reldp.reporting.report import report_page
 from reldp.runs.certificate import Certificate
@@ -56,8 +60,23 @@ def write_pages(folder):
         (folder / f"{name}.html").write_text(text)
     (folder / "form.html").write_text(certificate_form(certificate, CHECKS))
     (folder / "long-form.html").write_text(certificate_form(long_certificate(), CHECKS))
-    (folder / "values.json").write_text(json.dumps({"epsilon": certificate.epsilon}))
+    (folder / "graph.html").write_text(page_of_graph())
     return certificate
+
+
+def page_of_graph():
+    """A page about a graph with a hub, which would be trained on with the plan of the example."""
+    pairs = [(i, (i + 1) % 4000) for i in range(4000)] + [(0, i) for i in range(100, 180)]
+    texts = [f"text {i // 2}" for i in range(4000)]
+    graph = EntityGraph.from_lists(range(4000), pairs, text=texts)
+    settings = suggest_settings(5, 8000)
+    row = {"target_epsilon": 4.0, "delta": 1e-6, "noise_multiplier": 1.0, "noise_per_batch": 1 / 32}
+    bounds = SizeBounds(
+        source="public", min_entities=5000, max_relations=8000, epsilon=0.0, delta=0.0
+    )
+    plan = replace(sized_plan("public"), num_steps=20)
+    suggestion = Suggestion(bounds=bounds, settings=settings, plans=[row], made=[plan])
+    return graph_page("a shop", inspect_graph(graph), suggestion)
 
 
 def long_certificate():

@@ -169,3 +169,22 @@ def test_types_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "2, as in the data: likes 5, knows 3" in capsys.readouterr().out
     assert main(["inspect", str(tmp_path / "declared"), "--sizes", "public", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["types"] == {"knows": 3, "likes": 5, "pays": 0}
+
+
+def test_a_page_is_written_for_its_owner_and_never_over_another_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _ring(400).write(tmp_path / "ring")
+    command = [
+        "inspect",
+        str(tmp_path / "ring"),
+        "--no-plan",
+        "--html",
+        str(tmp_path / "page.html"),
+    ]
+    assert main(command) == 0
+    assert f"wrote {tmp_path / 'page.html'}" in capsys.readouterr().out
+    assert "Inspection of" in (tmp_path / "page.html").read_text()
+    assert (tmp_path / "page.html").stat().st_mode & 0o777 == 0o600
+    assert main(command) == 2
+    assert "must be a new file" in capsys.readouterr().err

@@ -19,6 +19,7 @@ from reldp.cli.commands import Command, option
 from reldp.cli.graph_options import drop_option
 from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
 from reldp.cli.output import round_up
+from reldp.errors import ConfigError
 from reldp.plan import PrivacyPlan
 from reldp.training.recipe_settings import SECTIONS
 
@@ -102,6 +103,14 @@ _FIXED_TARGET = (
     default=True,
     help="Whether to suggest a plan, which takes some seconds (default: yes).",
 )
+@option(
+    "--html",
+    "page",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write all of this to a new HTML page instead, with pictures and a list of what other settings would cost. "
+    "The page is sensitive; only you can read it.",
+)
 @drop_option
 @show_ids_option
 @json_option
@@ -115,6 +124,7 @@ def command(
     min_entities: int | None,
     max_relations: int | None,
     release: bool,
+    page: Path | None,
     show_ids: bool,
     as_json: bool,
 ) -> None:
@@ -128,6 +138,10 @@ def command(
     from reldp.graph.bundled import open_graph
     from reldp.graph.inspection import inspect_graph
 
+    if page is not None and (page.exists() or page.is_symlink()):
+        raise ConfigError(
+            f"`html` must be a new file, got {str(page)!r}, which exists. Choose another."
+        )
     busy = Console(stderr=True)
     with busy.status("reading and counting"):
         data = open_graph(graph, drop=drop, show_ids=show_ids)
@@ -145,6 +159,16 @@ def command(
                 folder=place if place.is_dir() else None,
                 release=release,
             )
+    if page is not None:
+        from reldp.reporting.graph_page import graph_page
+        from reldp.runs.durable import write_durably
+
+        with busy.status("computing what other settings would cost"):
+            text = graph_page(graph, report, suggestion)
+        write_durably(page, text.encode(), mode=0o600)
+        if not as_json:
+            click.echo(f"wrote {page}")
+            return
     if as_json:
         values = None if suggestion is None else suggestion.to_json()
         click.echo(json.dumps({**report.to_json(), "suggestion": values}, indent=2))

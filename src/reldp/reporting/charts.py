@@ -4,7 +4,8 @@ Pure functions of the numbers. Colors are those of the page's style sheet (`reld
 legible on light, dark and printed pages. Every chart has a title and a description for screen readers. Points carry
 what they say as a tooltip, which browsers show without a script.
 
-Private to the package: `Axis`, `Series`, `Note`, `chart`, `range_chart`, `line_chart`, `ticks`.
+Private to the package: `Axis`, `Series`, `Note`, `chart`, `bar_chart`, `range_chart`, `line_chart`,
+`ticks`.
 
 >>> axis = Axis(label="step", low=0, high=2)
 >>> chart("Loss", "It falls.", x=axis, y=axis, series=[Series(points=((0, 2), (2, 1)))]).startswith("<svg")
@@ -16,7 +17,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-__all__ = ["Axis", "Note", "Range", "Series", "chart", "line_chart", "range_chart", "ticks"]
+__all__ = [
+    "Axis",
+    "Note",
+    "Range",
+    "Series",
+    "bar_chart",
+    "chart",
+    "line_chart",
+    "range_chart",
+    "ticks",
+]
 
 _MAX_POINTS = 600
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58.0, 18.0, 30.0, 46.0
@@ -211,6 +222,40 @@ def range_chart(
         parts.append("</g>")
     parts.append(
         f'<text class="axis" x="{width - _RIGHT:g}" y="{height - 4:g}" text-anchor="end">{escape(x.label)}</text>'
+    )
+    return "".join(parts) + "</svg>"
+
+
+def bar_chart(
+    title: str, description: str, bars: Sequence[tuple[str, float]], *, x_label: str, y_label: str
+) -> str:
+    """Return a chart of bars from left to right, each with its name and its number.
+
+    Args:
+        title: What the chart shows, for screen readers.
+        description: What there is to see, with its main numbers.
+        bars: Names and whole numbers, 0 or more.
+        x_label: Name of the names.
+        y_label: Name of the numbers.
+    """
+    width, height = 560, 260
+    room = (width - 2 * _RIGHT) / max(len(bars), 1)
+    largest = max([value for _, value in bars], default=0) or 1
+    parts = [_opening(title, description, (width, height))]
+    for place, (name, value) in enumerate(bars):
+        tall = value / largest * (height - _TOP - _BOTTOM - 14)
+        left, base = _RIGHT + place * room, height - _BOTTOM
+        parts.append(
+            f'<g><title>{escape(name)}: {value:,.0f}</title><rect class="bar" x="{left + 0.12 * room:.1f}" '
+            f'y="{base - tall:.1f}" width="{0.76 * room:.1f}" height="{tall:.1f}" rx="2"/>'
+            f'<text class="note" x="{left + room / 2:.1f}" y="{base - tall - 6:.1f}" text-anchor="middle">'
+            f'{value:,.0f}</text><text x="{left + room / 2:.1f}" y="{base + 18:.1f}" text-anchor="middle">'
+            f"{escape(name)}</text></g>"
+        )
+    parts.append(
+        f'<line class="tick" x1="{_RIGHT:g}" x2="{width - _RIGHT:g}" y1="{height - _BOTTOM:g}" '
+        f'y2="{height - _BOTTOM:g}"/><text class="axis" x="{width - _RIGHT:g}" y="{height - 4:g}" '
+        f'text-anchor="end">{escape(x_label)}</text><text class="axis" x="4" y="13">{escape(y_label)}</text>'
     )
     return "".join(parts) + "</svg>"
 

@@ -103,7 +103,7 @@ code { font: 0.9em ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", 
 @media (max-width: 34rem) {
   header { padding-top: 1.75rem; } h2 { margin-top: 2.5rem; }
   .pair { grid-template-columns: minmax(0, 1fr); }
-  tbody th { width: 40%; } svg { font-size: 12px; } svg.wide, .wide svg { font-size: 16px; }
+  tbody th { width: 40%; } svg { font-size: 12px; } svg.wide, .wide svg { font-size: 17px; }
   th, td, .numbers th, .numbers td { padding-right: 0.7rem; }
   .numbers { width: 100%; font-size: 0.88rem; } .lines { grid-template-columns: 1fr; }
 }
@@ -111,7 +111,8 @@ code { font: 0.9em ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", 
 @media print {
   :root { --paper: #fff; --ink: #000; --soft: #444; --rule: #c4c8cd; --band: #f3f5f7; --main: #1f5fa8;
     --area: #1f5fa81a; --other: #9a5b00; --bad: #b3261e; --warn-band: #fff; --warn-rule: #b26a00; }
-  html { font-size: 10pt; } body { line-height: 1.45; } header, main, footer { max-width: none; padding: 0; }
+  html { font-size: 9.6pt; } body { line-height: 1.42; } th, td { padding-top: 0.24rem; padding-bottom: 0.24rem; }
+  header, main, footer { max-width: none; padding: 0; }
   nav, .reading { display: none; } h1 { font-size: 18pt; } h2 { font-size: 13pt; margin-top: 1.6rem; }
   h2, h3, caption, figcaption { break-after: avoid; } figure, tr, .guarantee, .figures { break-inside: avoid; }
   figure { max-width: 36rem; } .pair figure { max-width: none; } a { color: inherit; text-decoration: none; }
