@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 __all__ = ["log_sum_exp"]
 
-Array = npt.NDArray[np.float64]
+Array = npt.NDArray[np.floating[Any]]
 
 
 def log_sum_exp(
