@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reldp._validate import UNITS
+from reldp.cli.budget_search import search
 from reldp.cli.commands import Command, option
 from reldp.cli.options import Number, Word, json_option
 from reldp.cli.output import print_json, print_table, round_up
@@ -159,6 +160,9 @@ def enter(folder: Path, runs: tuple[Path, ...], as_json: bool) -> None:
         for run in runs:
             enter_past_run(run, budget)
         _show(budget, None, as_json)
+
+
+command.add_command(search)
 
 
 def run_note(place: Path, plan: "PrivacyPlan") -> str:

@@ -3,7 +3,6 @@
 The settings and everything they do are in `reldp.training.recipe`; this module turns flags into the same settings.
 """
 
-import tomllib
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +30,7 @@ from reldp.cli.exit_codes import Terminated
 from reldp.cli.graph_options import drop_option
 from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
 from reldp.cli.output import print_json
+from reldp.cli.settings import parsed_changes
 from reldp.errors import ConfigError
 from reldp.training.recipe_settings import SECTIONS
 
@@ -70,6 +70,8 @@ _FLAGS: dict[str, tuple[Any, str, str | None]] = {
     "pooling": (Word(POOLINGS), _ENCODER, None),
     "max_length": (Integer(), _ENCODER, "TOKENS"),
     "loss": (Word((*LOSSES, *TYPED_LOSSES)), _LEARNING, None),
+    "eval_graph": (str, _LEARNING, "GRAPH"),
+    "eval_every": (Integer(), _LEARNING, "STEPS"),
     "learning_rate": (Number(), _LEARNING, "RATE"),
     "schedule": (Word(SCHEDULES), _LEARNING, None),
     "device": (str, _PERFORMANCE, "DEVICE"),
@@ -316,21 +318,7 @@ def _given(
         settings.setdefault("data", {})["promise_degrees"] = True
     if no_privacy:
         settings.setdefault("privacy", {})["enabled"] = False
-    for change in changes:
-        place, equals, text = change.partition("=")
-        section, dot, name = place.strip().partition(".")
-        if not (equals and dot):
-            raise ConfigError(f"`set` must be section.name=value, got {change!r}.")
-        settings.setdefault(section, {})[name] = _toml_value(text)
-    return settings
-
-
-def _toml_value(text: str) -> Any:
-    """Return the value as TOML reads it; a bare word is text."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):  # not TOML, or digits or brackets by the thousand
-        return text.strip()
+    return parsed_changes(changes, settings)
 
 
 @contextmanager

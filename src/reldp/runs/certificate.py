@@ -64,6 +64,7 @@ class Certificate:
             raise LedgerError("The plan must be the one that the ledger names, got another.")
         _check_facts(plan, record.start)
         _check_end(record, completion)
+        _check_choice(record, completion)
         return cls(
             {
                 "format": FORMAT,
@@ -81,7 +82,9 @@ class Certificate:
                 "model": completion["model"],
                 "ledger": {"entries": len(record.entries), "head": record.head},
                 "assumptions": wording.assumptions(plan, record.start)
-                + wording.early_end(plan, record.num_counted, completion),
+                + wording.early_end(plan, record.num_counted, completion)
+                + wording.choice(record.start, completion)
+                + wording.search(plan, record.start),
                 "not_guaranteed": wording.not_guaranteed(plan, record.start),
                 "versions": record.start["versions"],
                 "audits": [dict(audit) for audit in record.audits],
@@ -196,6 +199,23 @@ def _check_end(record: "LedgerRecord", completion: Mapping[str, Any]) -> None:
         )
 
 
+def _check_choice(record: "LedgerRecord", completion: Mapping[str, Any]) -> None:
+    """Refuse a choice of weights that the start does not announce, and a start without the choice."""
+    last = record.checkpoint["step"] if record.checkpoint else 0
+    chosen = completion.get("chosen")
+    if ("selection" in record.start) != (chosen is not None):
+        early = chosen is None and last < record.start["selection"]["every"]
+        if not early:  # a run that ended before the first evaluation has chosen nothing
+            raise LedgerError(
+                "ledger.jsonl: complete.chosen must be there if start.selection is, and only then."
+            )
+    if chosen is not None and chosen["step"] > last:
+        raise LedgerError(
+            f"ledger.jsonl: complete.chosen.step must be at most {last}, the step of the newest checkpoint, got "
+            f"{chosen['step']}."
+        )
+
+
 def number(value: float | str) -> float:
     """Return a number of the certificate as a float."""
     return math.inf if value == INFINITY else float(value)
@@ -235,4 +255,5 @@ def _steps(plan: "PrivacyPlan", record: "LedgerRecord") -> dict[str, Any]:
             for name in ("stopped_at", "stop_decided_by")
             if name in completion
         },
+        **({"chosen_step": completion["chosen"]["step"]} if "chosen" in completion else {}),
     }

@@ -103,7 +103,13 @@ def _steps(values: _Values) -> list[tuple[str, object]]:
 
 
 def _early(steps: _Values) -> list[tuple[str, object]]:
-    """Return the row of a run that was ended before its planned steps."""
+    """Return the rows of a run whose weights are not those after its last planned step."""
+    if "chosen_step" in steps:
+        chosen = (
+            "released weights, chosen on a public graph",
+            f"after step {steps['chosen_step']}",
+        )
+        return [chosen, *_early({n: v for n, v in steps.items() if n != "chosen_step"})]
     if "stopped_at" not in steps:
         return []
     how = steps["stop_decided_by"]

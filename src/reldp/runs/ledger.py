@@ -36,7 +36,9 @@ Public: `Ledger` (appends), `LedgerRecord` (a checked ledger), `read_ledger`, `p
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -46,7 +48,7 @@ from reldp.runs.durable import disk_errors, write_durably
 from reldp.runs.ledger_state import FORMAT, LedgerRecord, LedgerState
 from reldp.runs.strict_json import parse_json
 
-__all__ = ["Ledger", "LedgerRecord", "parse_ledger", "read_ledger"]
+__all__ = ["Ledger", "LedgerRecord", "fixed_day", "parse_ledger", "read_ledger"]
 
 _FIRST_LINK = "0" * 64
 _Entry = Mapping[str, Any]
@@ -286,8 +288,21 @@ def _canonical(entry: _Entry) -> bytes:
     return json.dumps(entry, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
+_DAY: ContextVar[str | None] = ContextVar("day", default=None)
+
+
+@contextmanager
+def fixed_day(day: str) -> Iterator[None]:
+    """Give new entries one day: the days of a run must not show its place among the runs of a search."""
+    token = _DAY.set(day)
+    try:
+        yield
+    finally:
+        _DAY.reset(token)
+
+
 def _today() -> str:
-    return datetime.now(UTC).date().isoformat()
+    return _DAY.get() or datetime.now(UTC).date().isoformat()
 
 
 def _lock(descriptor: int, path: Path) -> None:

@@ -9,8 +9,12 @@ Public inside the package: `privacy_cost`, `cost_of_run`.
 True
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from reldp.errors import LedgerError, PlanError
 
 if TYPE_CHECKING:
     from reldp.accounting import PrivacyCost
@@ -37,8 +41,30 @@ def cost_of_run(plan: "PrivacyPlan", accountant: str, record: "LedgerRecord") ->
 
     A run that was ended early by a decision that saw its results has the epsilon of all planned steps: the
     number of steps is then an output, and smaller numbers have no claim to a smaller epsilon
-    (theory.md 6).
+    (theory.md 6). A run that was released as the best of a search has the epsilon of the search (theory.md 3.5).
     """
+    if "search" in record.start:
+        return _cost_of_search(plan, accountant, record.start["search"])
     completion = record.completion
     by_result = completion is not None and completion.get("stop_decided_by") == "result"
     return privacy_cost(plan, accountant, plan.num_steps if by_result else record.num_counted)
+
+
+def _cost_of_search(
+    plan: "PrivacyPlan", accountant: str, facts: Mapping[str, Any]
+) -> "PrivacyCost":
+    """Return the epsilon of a search; by Renyi divergences, whatever the accountant, if its size is secret."""
+    from reldp.accounting.search import SearchSize
+    from reldp.runs.budget_cost import search_epsilon
+
+    named = ("runs",) if "runs" in facts else ("mean", "distribution")
+    try:
+        size = SearchSize.from_dict({name: facts[name] for name in named})
+    except (KeyError, PlanError) as error:
+        raise LedgerError(
+            f"ledger.jsonl: start.search must be the size of a search: {error}"
+        ) from None
+    if size.runs is not None:
+        return privacy_cost(plan, accountant, size.runs * plan.num_steps)
+    cost = privacy_cost(plan, accountant, plan.num_steps)
+    return replace(cost, epsilon=search_epsilon(plan, size, plan.delta), accountant="rdp")

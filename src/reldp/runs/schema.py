@@ -106,6 +106,10 @@ _DATA = {
     "record": dict.fromkeys(PROVENANCE, TEXT),
 }
 
+_SELECTION = {"every": SIZE, "metric": TEXT, "graph_sha256": HASH, "shares_ids": TRUTH}
+_SEARCH = {"mean?": POSITIVE, "distribution?": TEXT, "runs?": SIZE, "candidates": SIZE}
+_CHOSEN = {"step": SIZE, "score": NOT_NEGATIVE}
+
 START = {
     "plan_hash": HASH,
     "graph": _DATA,
@@ -116,13 +120,22 @@ START = {
     "versions": OBJECT,
     "date": DATE,
     "checkpoint?": {"step": COUNT, "sha256": HASH},
+    "selection?": _SELECTION,
+    "search?": _SEARCH,
     OPEN: True,
 }
 
 # Of a run that ended before its planned steps.
 _EARLY = {"stopped_at?": COUNT, "stop_decided_by?": _one_of(*DECISIONS)}
 
-COMPLETION = {"key": _one_of("destroyed"), "model": _MODEL, "date": DATE, **_EARLY, OPEN: True}
+COMPLETION = {
+    "key": _one_of("destroyed"),
+    "model": _MODEL,
+    "date": DATE,
+    "chosen?": _CHOSEN,
+    **_EARLY,
+    OPEN: True,
+}
 
 CERTIFICATE = {
     "format": SIZE,
@@ -156,7 +169,8 @@ CERTIFICATE = {
     "steps": dict.fromkeys(
         ("planned", "counted", "abandoned", "branches", "resumes", "overflowed_batches"), COUNT
     )
-    | _EARLY,
+    | _EARLY
+    | {"chosen_step?": SIZE},
     "noise": _NOISE,
     "key": TEXT,
     "data": _DATA,

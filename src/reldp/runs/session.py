@@ -232,14 +232,17 @@ class Session:
         self.ledger.checkpoint(step, hashed, stopped_by=stopped_by)
         remove_other_checkpoints(self.run.checkpoints, step)
 
-    def complete(self, save_model: Callable[[Path], None], weights_sha256: str) -> None:
+    def complete(
+        self, save_model: Callable[[Path], None], weights_sha256: str, **facts: Any
+    ) -> None:
         """Write the model, destroy the key and record the completion in the ledger.
 
         Args:
             save_model: Writes the trained encoder into a folder, replacing what is there.
             weights_sha256: Hash of the released weights.
+            **facts: Further public values of the completion.
         """
-        complete_run(self.run, self.ledger, save_model, weights_sha256)
+        complete_run(self.run, self.ledger, save_model, weights_sha256, facts)
 
     def close(self) -> None:
         """Let another process open the folder."""

@@ -3,7 +3,8 @@
 They are in one place, so that the certificate, the model card and the report say the same, and so that
 a reader can compare each sentence with the section of theory.md that it cites.
 
-Private to the package: `adjacency`, `assumptions`, `early_end`, `not_guaranteed`, `sizes`, `summary`, `shown`.
+Private to the package: `adjacency`, `assumptions`, `choice`, `early_end`, `not_guaranteed`, `search`, `sizes`,
+`summary`, `shown`.
 
 >>> shown(0.123412), shown(4.0), shown("Infinity")
 ('0.1235', '4', 'infinite')
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
 __all__ = [
     "adjacency",
     "assumptions",
+    "choice",
     "early_end",
     "not_guaranteed",
+    "search",
     "shown",
     "sizes",
     "summary",
@@ -249,6 +252,38 @@ def early_end(plan: "PrivacyPlan", num_counted: int, completion: _Values) -> lis
         f"{ended} Epsilon covers the steps that were counted. Their number was fixed without looking at anything that "
         "depends on the private data: neither noisy weights, nor sensitive values, nor the time that steps took "
         "(theory.md 6)."
+    ]
+
+
+def choice(start: _Values, completion: _Values) -> list[str]:
+    """Return the assumption about weights that were chosen by a public graph (theory.md 6)."""
+    if "chosen" not in completion:
+        return []
+    by = start["selection"]
+    shared = " It shares ids with the private graph, and was declared public." * by["shares_ids"]
+    return [
+        f"The released weights are those after step {completion['chosen']['step']:,}, the best of the weights after "
+        f"every {by['every']:,} steps and the last step by {by['metric']} on a public graph (SHA-256 "
+        f"{by['graph_sha256'][:16]}...). Epsilon covers all counted steps, and so every choice among their results. "
+        f"The public graph does not depend on the private one.{shared}"
+    ]
+
+
+def search(plan: "PrivacyPlan", start: _Values) -> list[str]:
+    """Return the assumption about the search that released a run as its best one (theory.md 3.5)."""
+    if "search" not in start or plan.noise_multiplier == 0:
+        return []
+    by = start["search"]
+    if "runs" in by:
+        return [
+            f"This run is the best of {by['runs']:,} runs of the same plan by a score on public data. Epsilon is that "
+            "of all of these runs together (theory.md 3.5)."
+        ]
+    return [
+        f"This run is the best, by a score on public data, of a number of runs that was drawn from the "
+        f"{by['distribution']} distribution with mean {by['mean']:g} and is secret, each with settings drawn from "
+        f"{by['candidates']:,} that were fixed before. Epsilon is that of the search. Nothing else about its runs is "
+        "released, neither their number nor any other result (theory.md 3.5)."
     ]
 
 

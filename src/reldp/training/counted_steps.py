@@ -3,13 +3,14 @@
 `Trainer` and the loops of users (`reldp.training.recording`) take their steps here, so that both count
 alike.
 
-Private to the package: `CountedSteps`, `warn_about_plan`.
+Private to the package: `CountedSteps`, `spent_after`, `warn_about_plan`.
 
 >>> CountedSteps.__name__
 'CountedSteps'
 """
 
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from reldp.errors import RunError
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from reldp.training.step import PrivateStep
     from reldp.training.step_report import StepReport
 
-__all__ = ["BLOCK", "CountedSteps", "warn_about_plan"]
+__all__ = ["BLOCK", "CountedSteps", "spent_after", "warn_about_plan"]
 
 BLOCK = 8
 """Steps reserved at a time where steps are not repeated: reserved steps that did not run stay counted."""
@@ -75,3 +76,17 @@ def warn_about_plan(plan: "PrivacyPlan", *, stacklevel: int) -> None:
     """Warn about weaknesses of a plan, before a new run."""
     for line in advice(plan, privacy_cost(plan, "pld", plan.num_steps).epsilon):
         warnings.warn(line, PoorPlanWarning, stacklevel=stacklevel + 1)
+
+
+def spent_after(plan: "PrivacyPlan", session: "Session") -> Callable[[int], float]:
+    """Return a function for an upper bound on epsilon after a step, computed at up to sixteen points of the run."""
+    points = max(1, min(16, plan.num_steps // 50))
+    stride = max(1, -(-plan.num_steps // points))
+
+    def spent(step: int) -> float:
+        # A step of a later branch comes after what was abandoned before it.
+        ran = step + session.ledger.record.num_abandoned
+        rounded_up = -(-ran // stride) * stride
+        return privacy_cost(plan, "pld", min(rounded_up, plan.num_steps)).epsilon
+
+    return spent

@@ -65,6 +65,7 @@ class TrainingFacts:
         pool: Public entities that negatives are drawn from.
         budget_folder: Folder of the budget, if one was named; else that of the graph.
         purpose: What the run is for, for its budget.
+        selection: What the released weights are chosen by, if any (`reldp.training.selection`).
         search: The search that the run belongs to, if any (`reldp.training.searching`).
         has_known_loop: Whether everything between two steps is known and saved, as in `Trainer`.
     """
@@ -79,6 +80,7 @@ class TrainingFacts:
     pool: Any = None
     budget_folder: str | Path | None = None
     purpose: str = "train"
+    selection: Mapping[str, Any] | None = None
     search: Mapping[str, Any] | None = None
     has_known_loop: bool = True
 
@@ -204,7 +206,15 @@ class TrainingFacts:
             "noise": {"source": noise, "description": _NOISE.get(noise, "none")},
             "versions": versions(),
             "machine": self.machine,
+            **({} if self.selection is None else {"selection": dict(self.selection)}),
+            **self._search(),
         }
+
+    def _search(self) -> dict[str, Any]:
+        """Return the public facts of the search that the run belongs to, without its token."""
+        if self.search is None:
+            return {}
+        return {"search": {name: value for name, value in self.search.items() if name != "token"}}
 
     def _encoder(self) -> dict[str, Any]:
         """Return what the encoder is, before training; the class of one that is not part of reldp."""

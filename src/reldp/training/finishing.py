@@ -118,7 +118,7 @@ def _complete(
     _refuse_another(described, encoder)
     objective = Objective(encoder, InfoNCELoss() if loss is None else loss, plan)
     objective.load(state.released)
-    facts: dict[str, Any] = {}
+    facts: dict[str, Any] = {"chosen": dict(state.chosen)} if state.chosen else {}
     if ledger.record.num_left:
         facts["stopped_at"] = int(named["step"])
         facts["stop_decided_by"] = decided_by

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from reldp.graph import CappedGraph
     from reldp.graph.sizes import SizeBounds
     from reldp.plan import PrivacyPlan
+    from reldp.training.selection import Selection
     from reldp.training.trainer import Trainer
 
 __all__ = ["Recipe"]
@@ -147,11 +148,14 @@ class Recipe:
         self._target()
         TrainingConfig.make(**settings)
         capped = self.capped(show_ids=show_ids)
-        encoder, pool = self.encoder(capped), self._pool(show_ids)
+        encoder, pool = self.encoder(capped), self.pool(show_ids)
+        selection = self._selection(capped, show_ids)
         if resumed:
-            self._require_release(capped)
+            self.require_release(capped)
         plan = self.plan(capped, pool)
-        return Trainer(encoder, capped, plan, pool=pool, budget=budget, **settings)
+        return Trainer(
+            encoder, capped, plan, pool=pool, selection=selection, budget=budget, **settings
+        )
 
     def capped(self, *, show_ids: bool = False) -> "CappedGraph":
         """Return the training graph with bounded degrees; errors show ids only on request."""
@@ -165,7 +169,7 @@ class Recipe:
             return graph.promise_degrees(data["max_degree"], show_ids=show_ids)
         return graph.cap_degrees(data["max_degree"], seed=data["cap_seed"])
 
-    def _pool(self, show_ids: bool) -> Any:
+    def pool(self, show_ids: bool) -> Any:
         """Return the public graph that negatives come from, if one is named."""
         from reldp.graph.bundled import open_graph
 
@@ -176,6 +180,22 @@ class Recipe:
                 "Use --set data.public_pool=PATH."
             )
         return None if place is None else open_graph(place, show_ids=show_ids)
+
+    def _selection(self, capped: "CappedGraph", show_ids: bool) -> "Selection | None":
+        """Return the evaluations on a public graph that choose the weights, if one is named."""
+        from reldp.graph.bundled import open_graph
+        from reldp.training.selection import Selection
+
+        data = self.values["data"]
+        if data["eval_graph"] is None:
+            if data["eval_every"] is not None or data["eval_shares_ids"]:
+                raise ConfigError(
+                    "`eval_every` and `eval_shares_ids` must be given with eval_graph only."
+                )
+            return None
+        interval = 100 if data["eval_every"] is None else data["eval_every"]
+        graph = open_graph(data["eval_graph"], show_ids=show_ids)
+        return Selection(graph, interval, capped, shares_ids=data["eval_shares_ids"])
 
     def _target(self) -> float | None:
         """Return the target epsilon, or None where the noise is given or there is none."""
@@ -219,8 +239,12 @@ class Recipe:
             return {"sizes": "public"}
         return {name: privacy[name] for name in _SIZES}
 
-    def _require_release(self, capped: "CappedGraph") -> None:
-        """Refuse to release private sizes a second time for a run that has them."""
+    def require_release(self, capped: "CappedGraph") -> None:
+        """Refuse private sizes that have not been released: those of a resumed run, or of a plan that is only shown.
+
+        Raises:
+            ConfigError: They have not.
+        """
         from reldp.graph.size_store import FILE_NAME
         from reldp.graph.sizes import has_release
 

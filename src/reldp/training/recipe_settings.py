@@ -133,6 +133,11 @@ _DATA = {
         'Graph of public entities to draw negatives from. Needs negatives = "public" in [privacy].',
         '"path/to/public/graph"',
     ),
+    "eval_graph": Setting("text", "Public graph: its best weights by MRR are released.", '"verbs"'),
+    "eval_every": Setting("whole number", "Steps between evaluations (default: 100).", "100"),
+    "eval_shares_ids": Setting(
+        "true or false", "Whether eval_graph is public though it shares ids.", default=False
+    ),
 }
 
 # The encoders load torch, and help pages must not wait for that: a test compares these defaults with theirs.

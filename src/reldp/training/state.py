@@ -21,7 +21,7 @@ from reldp.errors import ResumeError
 
 __all__ = ["TrainingState"]
 
-_PARTS = ("weights", "optimizer", "average")
+_PARTS = ("weights", "optimizer", "average", "best")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +35,8 @@ class TrainingState:
         optimizer: Tensors of the optimizer's state, by ``parameter/entry``.
         numbers: The entries of that state that are plain numbers.
         average: Average of the weights by name; empty without averaging.
+        best: The weights that were chosen so far, by name; empty without a choice (`reldp.training.selection`).
+        chosen: Step and score of those.
     """
 
     step: int
@@ -43,17 +45,25 @@ class TrainingState:
     optimizer: Mapping[str, Tensor] = field(default_factory=dict)
     numbers: Mapping[str, Any] = field(default_factory=dict)
     average: Mapping[str, Tensor] = field(default_factory=dict)
+    best: Mapping[str, Tensor] = field(default_factory=dict)
+    chosen: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def current(self) -> Mapping[str, Tensor]:
+        """The weights of this step: their average, if there is one."""
+        return self.average or self.weights
 
     @property
     def released(self) -> Mapping[str, Tensor]:
-        """The weights that are released: their average, if there is one."""
-        return self.average or self.weights
+        """The weights that are released: the chosen ones, if there is a choice."""
+        return self.best or self.current
 
     def to_bytes(self) -> bytes:
         """Return the content of a checkpoint file; equal states give equal bytes."""
         from safetensors.torch import save
 
         facts = {"step": self.step, "branch": self.branch, "numbers": dict(self.numbers)}
+        facts |= {"chosen": dict(self.chosen)} if self.chosen else {}
         tensors = {
             f"{part}:{name}": value.detach().cpu().contiguous()
             for part in _PARTS
@@ -86,4 +96,10 @@ class TrainingState:
         for place, value in tensors.items():
             part, _, name = place.partition(":")
             parts[part][name] = value
-        return cls(step=facts["step"], branch=facts["branch"], numbers=facts["numbers"], **parts)
+        return cls(
+            step=facts["step"],
+            branch=facts["branch"],
+            numbers=facts["numbers"],
+            chosen=facts.get("chosen", {}),
+            **parts,
+        )

@@ -24,7 +24,7 @@ Public: `Trainer`, `TrainResult`.
 3
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,7 +40,6 @@ from reldp.losses import Loss
 from reldp.plan import PrivacyPlan
 from reldp.runs.certificate import Certificate
 from reldp.runs.certificate_files import write_certificate
-from reldp.runs.privacy_cost import privacy_cost
 from reldp.runs.run_folder import RunFolder
 from reldp.runs.session import Session, threads_of
 from reldp.training.callbacks import CallbackList, TrainingCallback
@@ -53,7 +52,7 @@ from reldp.training.chosen_loss import (
     with_defaults,
 )
 from reldp.training.config import TrainingConfig
-from reldp.training.counted_steps import BLOCK, CountedSteps, warn_about_plan
+from reldp.training.counted_steps import BLOCK, CountedSteps, spent_after, warn_about_plan
 from reldp.training.facts import TrainingFacts
 from reldp.training.fit import check_device, check_fit, make_table
 from reldp.training.loss_check import check_loss
@@ -68,6 +67,7 @@ from reldp.training.optimizers import (
     optimizer_state,
 )
 from reldp.training.repeatability import is_repeatable, no_random_numbers, repeatable
+from reldp.training.selection import Chosen, Selection
 from reldp.training.state import TrainingState
 from reldp.training.step import PrivateStep
 from reldp.training.stopping import stop_requests
@@ -106,6 +106,8 @@ class Trainer:
             callable that follows `reldp.losses.Loss`.
         pool: Public entities for ``negatives="public"``: another graph, texts or features.
         callbacks: Run between steps (`reldp.training.callbacks`).
+        selection: Evaluations on a public graph by which the released weights are chosen (`reldp.training.selection`);
+            by default the last ones are released.
         budget: Folder of the budget to enter the run in (`reldp budget`); by default that of the graph's folder, if
             it has one.
         **settings: Fields of `LearningSettings`, `PerformanceSettings` and `LoggingSettings`.
@@ -120,6 +122,7 @@ class Trainer:
         loss: str | Loss | None = None,
         pool: Any = None,
         callbacks: Sequence[TrainingCallback] = (),
+        selection: Selection | None = None,
         budget: str | Path | None = None,
         **settings: Any,
     ) -> None:
@@ -153,7 +156,8 @@ class Trainer:
                 f"got {'none' if pool is None else 'one'} with {plan.negatives!r}."
             )
         self._pool = pool
-        self._budget, self._purpose = budget, "train"
+        self._budget, self._purpose, self._selection = budget, "train", selection
+        self._search: Mapping[str, Any] | None = None
         self._table: Any = None
         self._step: PrivateStep | None = None
 
@@ -195,7 +199,8 @@ class Trainer:
                 self._objective.load(state.released)
                 if not session.is_complete:
                     hashed = state_hash(self._objective.parameters)
-                    session.complete(self._objective.save, hashed)
+                    chosen = {"chosen": dict(state.chosen)} if state.chosen else {}
+                    session.complete(self._objective.save, hashed, **chosen)
         certificate = write_certificate(run)
         return TrainResult(
             certificate=certificate,
@@ -226,6 +231,8 @@ class Trainer:
             pool=self._pool,
             budget_folder=self._budget,
             purpose=self._purpose,
+            selection=None if self._selection is None else self._selection.facts,
+            search=self._search,
         )
 
     def _rows(self) -> Any:
@@ -276,6 +283,7 @@ class _Loop:
     def __init__(self, trainer: Trainer, session: Session, step: PrivateStep) -> None:
         self._plan, self._config, self._callbacks = trainer.plan, trainer.config, trainer._callbacks
         self._objective, self._session, self._step = trainer._objective, session, step
+        self._selection, self._chosen = trainer._selection, Chosen()
         self._names = list(step.parameters)
         self._optimizer = make_optimizer(
             self._config.learning.optimizer,
@@ -291,18 +299,19 @@ class _Loop:
 
     def _restore(self, state: TrainingState) -> None:
         self._objective.load(state.weights)
+        self._chosen = Chosen.of(state)
         if state.optimizer or state.numbers:
             load_optimizer_state(self._optimizer, self._names, state.optimizer, state.numbers)
         if self._config.learning.average is not None:
             device = self._objective.encoder.device
-            on_device = {name: value.to(device) for name, value in state.released.items()}
+            on_device = {name: value.to(device) for name, value in state.current.items()}
             self._average = WeightAverage(self._config.learning.average, on_device)
 
     def run(self) -> None:
         """Take every step that is left; a first Ctrl-C, SIGTERM or SIGHUP stops after a checkpoint."""
         first, stop = self._session.next_step, self._session.stop
         branch = self._session.ledger.branch
-        config, spent = self._config, self._spent()
+        config, spent = self._config, spent_after(self._plan, self._session)
         with (
             MetricsLog(self._session.run, config, first, branch) as log,
             progress_bar(config.logging.progress, first, stop, spent) as advance,
@@ -315,6 +324,7 @@ class _Loop:
                 rate, report = self._take(step)
                 log.write(step, rate, report, self._step.parameters)
                 advance(step + 1)
+                self._choose(step + 1, stop)
                 with self._weights_stay():
                     asked = self._callbacks.end(rate, report)
                 due = self._schedule.is_due(step + 1, stop)
@@ -367,6 +377,13 @@ class _Loop:
             self._average.update(self._step.parameters, step)
         return rate, report
 
+    def _choose(self, step: int, stop: int) -> None:
+        """Keep the weights if they are the best ones on the public graph."""
+        if self._selection is not None and self._selection.is_due(step, stop):
+            average = None if self._average is None else self._average.values
+            current = self._step.parameters if average is None else average
+            self._chosen = self._selection.better(self._chosen, step, self._objective, current)
+
     def _state(self, step: int, branch: int) -> TrainingState:
         tensors, numbers = optimizer_state(self._optimizer, self._names)
         return TrainingState(
@@ -376,18 +393,6 @@ class _Loop:
             optimizer=tensors,
             numbers=numbers,
             average={} if self._average is None else self._average.values,
+            best=self._chosen.weights,
+            chosen=self._chosen.facts,
         )
-
-    def _spent(self) -> Callable[[int], float]:
-        """Return an upper bound on epsilon after a step, computed at up to sixteen points of the run."""
-        plan = self._plan
-        points = max(1, min(16, plan.num_steps // 50))
-        stride = max(1, -(-plan.num_steps // points))
-
-        def spent(step: int) -> float:
-            # A step of a later branch comes after what was abandoned before it.
-            ran = step + self._session.ledger.record.num_abandoned
-            rounded_up = -(-ran // stride) * stride
-            return privacy_cost(plan, "pld", min(rounded_up, plan.num_steps)).epsilon
-
-        return spent

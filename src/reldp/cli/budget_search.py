@@ -1,0 +1,232 @@
+"""``reldp budget search``: makes a search for settings, and releases its best run and nothing else."""
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reldp.cli.commands import Command, option
+from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
+from reldp.cli.output import print_json, round_up
+from reldp.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from reldp.accounting.search import SearchSize
+    from reldp.plan import PrivacyPlan
+    from reldp.training.recipe import Recipe
+
+__all__ = ["search"]
+
+_MAIN = "Main options"
+
+
+@click.command(
+    "search",
+    cls=Command,
+    examples=[
+        "reldp budget search GRAPH --mean 10 --eval-graph wordnet-verbs --set privacy.target_epsilon=2 \\\n"
+        "    --vary learning.learning_rate=[0.001,0.002,0.005] -o SEARCH",
+        "reldp budget search GRAPH --runs 4 --config recipe.toml --vary encoder.lora_rank=[4,8] --dry-run",
+    ],
+)
+@click.argument("graph")
+@option("--mean", type=Number(), group=_MAIN, metavar="N", help="Expected number of runs, above 1.")
+@option(
+    "--runs",
+    type=Integer(),
+    group=_MAIN,
+    metavar="N",
+    help="Fixed number of runs instead, whose epsilons are composed.",
+)
+@option(
+    "--distribution",
+    type=Word(("logarithmic", "geometric")),
+    default="logarithmic",
+    show_default=True,
+    group=_MAIN,
+    help="Distribution of the number of runs; logarithmic costs less, geometric has fewer very long searches.",
+)
+@option(
+    "--vary",
+    multiple=True,
+    group=_MAIN,
+    metavar="SECTION.NAME=LIST",
+    help="Values of a setting of [learning] or [encoder] to draw from, as a TOML list; may be repeated.",
+)
+@option(
+    "--eval-graph",
+    group=_MAIN,
+    metavar="GRAPH",
+    help="Public graph by which the best run is chosen.",
+)
+@option(
+    "-o",
+    "--output",
+    group=_MAIN,
+    type=click.Path(path_type=Path),
+    metavar="SEARCH",
+    help="Folder of the search; the same command goes on with it. The released run is SEARCH/best.",
+)
+@option(
+    "--config",
+    group=_MAIN,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Recipe with the settings that all runs have in common, as for reldp train.",
+)
+@option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="SECTION.NAME=VALUE",
+    help="Set any setting of the recipe; may be repeated.",
+)
+@option(
+    "--budget",
+    group=_MAIN,
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Folder of the budget, for a graph without one (default: the graph's).",
+)
+@option(
+    "--dry-run",
+    is_flag=True,
+    group=_MAIN,
+    help="Show the epsilon of the search and how many runs it may have; enter nothing.",
+)
+@show_ids_option
+@json_option
+def search(
+    graph: str,
+    mean: float | None,
+    runs: int | None,
+    distribution: str,
+    vary: tuple[str, ...],
+    eval_graph: str | None,
+    output: Path | None,
+    config: Path | None,
+    changes: tuple[str, ...],
+    budget: Path | None,
+    dry_run: bool,
+    show_ids: bool,
+    as_json: bool,
+) -> None:
+    """Search for settings on the private relations of GRAPH, and release the best run and nothing else.
+
+    With --mean, the number of runs is drawn secretly, and the epsilon of the released run is that of the search
+    (theory.md 3.5): less than that of many runs, more than that of one. The search is entered in the budget of the
+    graph before its first run. All runs are made by this command; nothing is shown about those that lose, not even
+    their number, which you must not publish either. A search that is not carried out to its end releases nothing, and
+    stays spent. With --runs, the number is known, and epsilon is that of all runs composed.
+    """
+    from reldp.accounting.search import SearchSize
+    from reldp.training.searching import Search, candidates
+
+    size = SearchSize(mean=mean, distribution=distribution, runs=runs)
+    settings = candidates(_varied(vary))
+    common = _common(graph, eval_graph, changes)
+    recipe = _recipe(config, common, {})
+    if dry_run:
+        _show(_plan(recipe, show_ids), size, as_json)
+        return
+    if output is None:
+        raise ConfigError("`output` must be given for a search, got none. Use -o SEARCH.")
+
+    def make(candidate: "Mapping[str, Any]") -> Any:
+        return _recipe(config, common, candidate).trainer(show_ids=show_ids, budget=budget)
+
+    from reldp.runs.certificate import Certificate
+    from reldp.runs.release_entry import named_budget
+    from reldp.runs.run_folder import RunFolder
+
+    with named_budget(budget):
+        best = Search(output, size, settings, make, budget=budget).run()
+    certificate = Certificate.from_json(RunFolder(best).certificate.read_bytes())
+    if as_json:
+        print_json(
+            {"epsilon": certificate.epsilon, "delta": certificate.delta, "folder": str(best)}
+        )
+        return
+    click.echo(certificate.summary)
+    click.echo(f"\nrun          {best}\n\nCheck it: reldp verify {best}")
+
+
+def _varied(vary: tuple[str, ...]) -> dict[str, list[Any]]:
+    """Return the values of every setting that varies."""
+    varied: dict[str, list[Any]] = {}
+    for text in vary:
+        name, equals, values = text.partition("=")
+        try:
+            parsed = tomllib.loads(f"values = {values}")["values"]
+        except (ValueError, RecursionError):
+            parsed = None
+        if not equals or not isinstance(parsed, list):
+            raise ConfigError(f"`vary` must be section.name=[values], got {text[:80]!r}.")
+        varied[name.strip()] = parsed
+    return varied
+
+
+def _common(
+    graph: str, eval_graph: str | None, changes: tuple[str, ...]
+) -> dict[str, dict[str, Any]]:
+    """Return the settings of all runs that options give; runs print nothing, so that no log shows their number."""
+    from reldp.cli.settings import parsed_changes
+
+    given = parsed_changes(changes)
+    given.setdefault("data", {})["graph"] = graph
+    if eval_graph is not None:
+        given["data"]["eval_graph"] = eval_graph
+    given.setdefault("logging", {})["progress"] = False
+    return given
+
+
+def _recipe(
+    config: Path | None,
+    common: "Mapping[str, Mapping[str, Any]]",
+    candidate: "Mapping[str, Mapping[str, Any]]",
+) -> "Recipe":
+    from reldp.training.recipe import Recipe
+
+    given = {
+        name: {**common.get(name, {}), **candidate.get(name, {})}
+        for name in {**common, **candidate}
+    }
+    return Recipe.from_values(given) if config is None else Recipe.read(config, given)
+
+
+def _plan(recipe: "Recipe", show_ids: bool) -> "PrivacyPlan":
+    """Return the plan of every run, if it needs no release of sizes."""
+    capped = recipe.capped(show_ids=show_ids)
+    recipe.require_release(capped)
+    return recipe.plan(capped, recipe.pool(show_ids))
+
+
+def _show(plan: "PrivacyPlan", size: "SearchSize", as_json: bool) -> None:
+    """Print what a search would cost, and how many runs it may have."""
+    from reldp.accounting.search import SearchSize
+    from reldp.runs.budget_cost import search_epsilon
+
+    count = size.runs if size.runs is not None else round(size.mean or 1)
+    fields: dict[str, Any] = {
+        "epsilon": search_epsilon(plan, size, plan.delta),
+        "one_run": plan.epsilon(),
+        "composition": search_epsilon(plan, SearchSize(runs=count), plan.delta),
+        "delta": plan.delta,
+        "runs": {"half": size.quantile(0.5), "99 %": size.quantile(0.99)},
+    }
+    if as_json:
+        print_json(fields)
+        return
+    click.echo(
+        f"search       epsilon {round_up(fields['epsilon'])} at delta {round_up(plan.delta)}"
+    )
+    click.echo(f"one run      epsilon {round_up(fields['one_run'])}")
+    click.echo(f"{count:,} known runs  epsilon {round_up(fields['composition'])}, composed")
+    if size.runs is None:
+        click.echo(
+            f"runs         at most {fields['runs']['half']:,} in half of all searches, and {fields['runs']['99 %']:,} "
+            "in 99 of 100; all of them must be made"
+        )

@@ -1,0 +1,247 @@
+"""A search for settings that releases its best run and nothing else.
+
+The number of runs is drawn once, secretly, from a distribution (theory.md 3.5, Theorem E), or fixed and known. Each run
+draws its settings from a list that was fixed before. The best run by a public graph is kept; every other run is removed
+as soon as it has lost. The search is entered in the budget of the graph before its first run, and its
+runs are not entered again. The certificate of the released run has the epsilon of the search.
+
+The folder of a search holds:
+
+    search.json    the number of runs, the settings drawn and the scores so far: *sensitive* (mode 0600)
+    budget.json    the token by which the budget knows the search
+    runs/          the run under way, and the best one so far
+    best/          the released run, when the search is complete
+
+An interrupted search goes on with the number that was drawn: the budget keeps a commitment to it, and a search whose
+number is gone is refused. When it is complete, number and scores are removed. All runs carry the day on which the
+search began, so that the released one does not show its place. How long a search takes depends on the number, so
+its time must not be shown to others.
+
+Inside the package: `Search`, `candidates`.
+
+>>> candidates({"learning.learning_rate": [0.1, 0.2], "learning.schedule": ["linear"]})[1]
+{'learning': {'learning_rate': 0.2, 'schedule': 'linear'}}
+"""
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reldp.errors import ConfigError, ResumeError
+from reldp.runs import schema
+from reldp.runs.budget import Budget
+from reldp.runs.budget_entry import release_id, run_token
+from reldp.runs.budget_place import budget_for
+from reldp.runs.durable import disk_errors, write_durably
+from reldp.runs.ledger import fixed_day, read_ledger
+from reldp.runs.plain_files import read_plain
+from reldp.runs.run_folder import RunFolder
+from reldp.runs.strict_json import parse_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reldp.accounting.search import SearchSize
+    from reldp.training.trainer import Trainer
+
+__all__ = ["Search", "candidates"]
+
+_SECTIONS = ("learning", "encoder")
+_LIMIT = 2**26
+_NUMBERS = schema.Rule(
+    "a list of numbers",
+    lambda v: type(v) is list and all(type(x) in (int, float) for x in v),
+)
+_STATE = {
+    "salt": schema.HASH,
+    "day": schema.DATE,
+    "settings_sha256": schema.HASH,
+    "choices": _NUMBERS,
+    "scores": _NUMBERS,
+}
+
+
+def candidates(varied: Mapping[str, Sequence[Any]]) -> list[dict[str, dict[str, Any]]]:
+    """Return every combination of the values of some settings, by section and name.
+
+    Raises:
+        ConfigError: A setting may not vary: it would change the plan.
+    """
+    for name, values in varied.items():
+        section, dot, _ = name.partition(".")
+        if not dot or section not in _SECTIONS:
+            raise ConfigError(
+                f"`vary` must name a setting of {' or '.join(_SECTIONS)}, got {name!r}: all runs of a search "
+                "have one plan."
+            )
+        if not values:
+            raise ConfigError(f"`vary` must give values for {name}, got none.")
+    made = []
+    for chosen in product(*varied.values()):
+        settings: dict[str, dict[str, Any]] = {}
+        for name, value in zip(varied, chosen, strict=True):
+            section, _, setting = name.partition(".")
+            settings.setdefault(section, {})[setting] = value
+        made.append(settings)
+    return made
+
+
+class Search:
+    """A search in a folder.
+
+    Args:
+        folder: The folder: new, or with this search to go on with.
+        size: The number of runs, or its distribution.
+        settings: The candidates, as plain values.
+        make: Returns a trainer for a candidate; all must have one plan and choose by a public graph.
+        budget: Folder of the budget, if one is named; else that of the graph.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        size: "SearchSize",
+        settings: Sequence[Mapping[str, Any]],
+        make: "Callable[[Mapping[str, Any]], Trainer]",
+        *,
+        budget: str | Path | None = None,
+    ) -> None:
+        self.folder, self.best = Path(folder), Path(folder) / "best"
+        self._size, self._settings, self._make = size, list(settings), make
+        self._budget, self._place = budget, Path(folder) / "search.json"
+        self._token = ""
+
+    def run(self) -> Path:
+        """Make all runs that are left; return the folder of the released one.
+
+        Raises:
+            ConfigError: The graph has no budget, or the folder holds something else.
+            PlanError: The budget's limit would be exceeded; nothing is entered.
+            ResumeError: The search is another one, or its number is gone.
+        """
+        if self.best.exists() and not self._place.exists():
+            return self.best
+        state = self._begin()
+        with fixed_day(state["day"]):
+            for number in range(len(state["scores"]), len(state["choices"])):
+                self._clear(state)
+                state["scores"].append(self._score(number, state))
+                self._write(state)
+        self._clear(state)
+        self._release(state)
+        return self.best
+
+    def _begin(self) -> dict[str, Any]:
+        """Enter the search, and draw its number once."""
+        trainer = self._make(self._settings[0])
+        plan, graph = trainer.plan, trainer.capped
+        place = budget_for(graph.graph.folder, self._budget)
+        if place is None:
+            raise ConfigError(
+                "The graph must have a budget for a search, got none. Make one with reldp budget init."
+            )
+        if trainer._selection is None:
+            raise ConfigError(
+                "`eval_graph` must be given for a search: its best run is chosen by a public graph, got none."
+            )
+        with Budget.open(place) as budget:
+            self._token = run_token(RunFolder(self.folder), budget.id)
+            has_begun = budget.has_session(self._token)
+            if has_begun and not self._place.exists():
+                raise ResumeError(
+                    f"The search must go on with the number that was drawn, got none: {self._place.name} is gone. "
+                    "What was entered stays spent; start a new search in another folder."
+                )
+            sizes = plan.num_entities, plan.num_relations
+            is_private = plan.sizes == "private"
+            release = release_id(budget.id, graph.fingerprint, *sizes) if is_private else None
+            budget.enter_search(self._token, plan, self._size, release=release)
+            state = self._read() if self._place.exists() else self._draw()
+            commitment = self._commitment(state)
+            budget.note_session(self._token, [commitment], commitment)
+        if state["settings_sha256"] != self._settings_sha256:
+            raise ResumeError("`vary` of a search must stay as it was, got other settings.")
+        return state
+
+    def _draw(self) -> dict[str, Any]:
+        count = self._size.draw()
+        state = {
+            "salt": secrets.token_hex(32),
+            "day": datetime.now(UTC).date().isoformat(),
+            "settings_sha256": self._settings_sha256,
+            "choices": [secrets.randbelow(len(self._settings)) for _ in range(count)],
+            "scores": [],
+        }
+        self._write(state)
+        return state
+
+    def _score(self, number: int, state: Mapping[str, Any]) -> float:
+        """Make one run, or finish it, and return its score."""
+        trainer = self._make(self._settings[state["choices"][number]])
+        trainer._search = {
+            "token": self._token,
+            **self._size.to_dict(),
+            "candidates": len(self._settings),
+        }
+        folder = self._run(number)
+        trainer.fit(folder)
+        completion = read_ledger(RunFolder(folder).ledger).completion
+        assert completion is not None
+        return float(completion["chosen"]["score"])
+
+    def _clear(self, state: Mapping[str, Any]) -> None:
+        """Remove every run that has lost."""
+        scores = state["scores"]
+        retained = {self._run(len(scores)), *([self._run(_best(scores))] if scores else [])}
+        runs = self.folder / "runs"
+        with disk_errors(runs):
+            runs.mkdir(mode=0o700, exist_ok=True)
+            for place in runs.iterdir():
+                if place not in retained:
+                    shutil.rmtree(place)
+
+    def _release(self, state: Mapping[str, Any]) -> None:
+        """Put the best run in its place, and remove what must stay secret."""
+        with disk_errors(self.best):
+            if not self.best.exists():
+                os.replace(self._run(_best(state["scores"])), self.best)
+            shutil.rmtree(self.folder / "runs")
+            self._place.unlink()
+
+    def _run(self, number: int) -> Path:
+        return self.folder / "runs" / f"{number}"
+
+    @property
+    def _settings_sha256(self) -> str:
+        text = json.dumps([self._settings, self._size.to_dict()], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _commitment(self, state: Mapping[str, Any]) -> str:
+        """Return a hash of what was drawn, which shows nothing about it."""
+        parts = {name: value for name, value in state.items() if name != "scores"}
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def _write(self, state: Mapping[str, Any]) -> None:
+        with disk_errors(self._place):
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_durably(self._place, (json.dumps(state) + "\n").encode(), mode=0o600)
+
+    def _read(self) -> dict[str, Any]:
+        state = parse_json(read_plain(self._place, limit=_LIMIT), self._place.name)
+        try:
+            schema.check(state, _STATE)
+        except schema.SchemaError as error:
+            raise ResumeError(f"{self._place.name} must be that of the search: {error}.") from None
+        return dict(state)
+
+
+def _best(scores: Sequence[float]) -> int:
+    """Return the place of the best score, the first of equal ones."""
+    return max(range(len(scores)), key=lambda number: (scores[number], -number))

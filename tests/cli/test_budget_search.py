@@ -1,0 +1,67 @@
+"""``reldp budget search`` makes a search in one command, and shows its epsilon before anything is spent."""
+
+import json
+
+import torch
+
+from reldp.accounting.search import SearchSize
+from reldp.cli.main import main
+from reldp.runs.budget import Budget
+from tests.training.small import small_graph
+from tests.training.test_selection import public_graph
+
+torch.set_num_threads(1)
+PLAN = [
+    *("--set", "privacy.noise_multiplier=2", "--set", "privacy.num_steps=4"),
+    *("--set", "privacy.delta=1e-4", "--set", "privacy.sizes=public", "--set", "data.max_degree=4"),
+    *("--set", "privacy.num_negatives=3", "--set", "privacy.expected_batch_size=20"),
+    *("--set", "performance.device=cpu"),
+]
+
+
+def test_a_search_from_the_price_to_the_published_run(tmp_path, capsys, monkeypatch):
+    small_graph().write(tmp_path / "graph")
+    public_graph().write(tmp_path / "public")
+    graph, folder = str(tmp_path / "graph"), str(tmp_path / "search")
+    words = ["budget", "search", graph, *PLAN, "--vary", "learning.learning_rate=[0.1, 0.5]"]
+    assert main([*words, "--mean", "4", "--dry-run", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["one_run"] < shown["composition"]
+    assert shown["runs"]["half"] < shown["runs"]["99 %"]
+    assert main(["budget", "init", graph, "--limit", "30", "--delta", "1e-4"]) == 0
+    words += ["--eval-graph", str(tmp_path / "public"), "-o", folder]
+    monkeypatch.setattr(SearchSize, "draw", lambda self: 2)
+    capsys.readouterr()
+    assert main([*words, "--mean", "4", "--json"]) == 0
+    said = capsys.readouterr()
+    released = json.loads(said.out)
+    assert released["epsilon"] == shown["epsilon"]
+    assert "step" not in said.err  # no line shows how many runs there were
+    assert main(["publish", released["folder"], "-o", str(tmp_path / "bundle")]) == 0
+    assert main(["verify", str(tmp_path / "bundle")]) == 0
+    with Budget.open(tmp_path / "graph") as budget:
+        assert len(budget.charges) == 1
+    capsys.readouterr()
+    assert main(["budget", "show", graph]) == 0
+    assert "4 expected" in capsys.readouterr().out
+
+
+def test_bad_input_is_one_line_and_enters_nothing(tmp_path, capsys):
+    small_graph().write(tmp_path / "graph")
+    graph = str(tmp_path / "graph")
+    assert main(["budget", "init", graph]) == 0
+    capsys.readouterr()
+    for more in (
+        ["--mean", "4"],
+        ["--mean", "4", "-o", str(tmp_path / "search")],
+        ["--mean", "4", "--runs", "3"],
+        [],
+        ["--runs", "0"],
+        ["--mean", "4", "--vary", "privacy.delta=[1]"],
+        ["--mean", "4", "--vary", "learning.learning_rate"],
+        ["--mean", "4", "--set", "data.eval_graph=" + graph, "-o", str(tmp_path / "search")],
+    ):
+        assert main(["budget", "search", graph, *PLAN, *more]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    with Budget.open(graph) as budget:
+        assert budget.charges == []

@@ -1,0 +1,166 @@
+"""A search releases its best run with the epsilon of the search, draws its number once, and shows no other run."""
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from reldp.accounting.search import SearchSize
+from reldp.errors import ConfigError, PlanError, ResumeError
+from reldp.reporting import verify
+from reldp.runs.budget import Budget
+from reldp.runs.budget_cost import search_epsilon
+from reldp.runs.run_folder import RunFolder, read_plan
+from reldp.training import Trainer, searching
+from reldp.training.searching import Search, candidates
+from reldp.training.selection import Selection
+from tests.training.small import small_graph, small_parts
+from tests.training.test_selection import public_graph
+
+torch.set_num_threads(1)
+RATES = candidates({"learning.learning_rate": [0.01, 0.5]})
+
+
+@pytest.fixture
+def home(tmp_path):
+    Budget.create(tmp_path / "budget").close()
+    return tmp_path
+
+
+def make(home, **plan_changes):
+    def trainer(settings):
+        encoder, capped, plan = small_parts(**plan_changes)
+        selection = Selection(public_graph(), 100, capped)
+        return Trainer(
+            encoder,
+            capped,
+            plan,
+            selection=selection,
+            budget=home / "budget",
+            **settings["learning"],
+        )
+
+    return trainer
+
+
+def new_search(home, size, settings=RATES, **plan_changes):
+    maker = make(home, **plan_changes)
+    return Search(home / "search", size, settings, maker, budget=home / "budget")
+
+
+def test_the_best_of_a_drawn_number_has_the_epsilon_of_the_search(home, monkeypatch):
+    size = SearchSize(mean=3.0)
+    monkeypatch.setattr(SearchSize, "draw", lambda self: 3)
+    scores = []
+    score = Search._score
+    monkeypatch.setattr(Search, "_score", lambda *given: scores.append(score(*given)) or scores[-1])
+    best = new_search(home, size).run()
+    assert sorted(p.name for p in (home / "search").iterdir()) == ["best", "budget.json"]
+    certificate = verify(best).certificate
+    plan = read_plan(RunFolder(best))
+    assert certificate.epsilon == search_epsilon(plan, size, plan.delta) > plan.epsilon()
+    assert any("number of runs that was drawn" in t for t in certificate.values["assumptions"])
+    public = "".join((best / name).read_text() for name in ("ledger.jsonl", "certificate.json"))
+    with Budget.open(home / "budget", read_only=True) as budget:
+        (entry,) = [e for e in budget.entries if e["kind"] in ("run", "search")]
+        assert budget.epsilon(plan.delta) == certificate.epsilon
+        assert entry["token"] not in public
+    assert len(scores) == 3
+    start = json.loads((best / "ledger.jsonl").read_text().splitlines()[-1])
+    assert start["chosen"]["score"] == max(scores)
+    assert new_search(home, size).run() == best  # nothing more is done
+    assert len(scores) == 3
+
+
+def test_an_interrupted_search_keeps_its_number_and_removes_what_lost(home, monkeypatch):
+    size, drawn = SearchSize(mean=3.0), iter((4, 99))
+    monkeypatch.setattr(SearchSize, "draw", lambda self: next(drawn))
+    score, number = Search._score, []
+
+    def interrupted(self, place, state):
+        number.append(place)
+        runs = {p.name for p in (home / "search" / "runs").iterdir()}
+        assert len(runs - {str(place)}) <= 1  # the best so far
+        if len(number) == 2:
+            raise KeyboardInterrupt
+        return score(self, place, state)
+
+    monkeypatch.setattr(Search, "_score", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        new_search(home, size).run()
+    with pytest.raises(ResumeError, match="`vary` of a search must stay"):
+        new_search(home, size, RATES[:1]).run()
+    with pytest.raises(ConfigError, match="the plan that its budget knows"):
+        new_search(home, SearchSize(mean=9.0)).run()
+    new_search(home, size).run()
+    assert number == [0, 1, 1, 2, 3]
+
+
+def test_a_number_that_is_gone_or_changed_is_not_drawn_again(home, monkeypatch):
+    monkeypatch.setattr(SearchSize, "draw", lambda self: 2)
+    monkeypatch.setattr(Search, "_score", lambda self, place, state: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        new_search(home, SearchSize(mean=3.0)).run()
+    place = home / "search" / "search.json"
+    kept = place.read_text()
+    state = json.loads(kept)
+    for changed in ({**state, "choices": [0]}, {**state, "day": "2026-01-01"}):
+        place.write_text(json.dumps(changed))
+        with pytest.raises(ResumeError, match="copied before, or put back"):
+            new_search(home, SearchSize(mean=3.0)).run()
+    for damaged in ("{}", json.dumps({**state, "scores": "x"})):
+        place.write_text(damaged)
+        with pytest.raises(ResumeError, match=r"search\.json must be that of the search"):
+            new_search(home, SearchSize(mean=3.0)).run()
+    place.unlink()
+    with pytest.raises(ResumeError, match="with the number that was drawn, got none"):
+        new_search(home, SearchSize(mean=3.0)).run()
+    shutil.rmtree(home / "search")
+    with pytest.raises(ZeroDivisionError):  # a new search, entered again
+        new_search(home, SearchSize(mean=3.0)).run()
+    with Budget.open(home / "budget", read_only=True) as budget:
+        assert len(budget.charges) == 2
+
+
+def test_a_fixed_number_is_composed_and_refused_before_it_starts(home, monkeypatch):
+    monkeypatch.setattr(Search, "_score", lambda self, place, state: 1 / 0)
+    plan = small_parts()[2]
+    both = search_epsilon(plan, SearchSize(runs=2), plan.delta)
+    with Budget.open(home / "budget") as budget:
+        budget.set_limit(both * 1.0001, plan.delta)
+    with pytest.raises(PlanError, match="`budget` must stay within"):
+        new_search(home, SearchSize(runs=3)).run()
+    assert not (home / "search" / "search.json").exists()
+    with pytest.raises(ZeroDivisionError):
+        new_search(home, SearchSize(runs=2)).run()
+
+
+def test_a_run_of_another_plan_does_not_belong_to_the_search(home):
+    plans = iter(({}, {"num_steps": 9}))
+
+    def maker(settings):
+        return make(home, **next(plans))(settings)
+
+    made = Search(home / "search", SearchSize(runs=1), RATES, maker, budget=home / "budget")
+    with pytest.raises(ConfigError, match="A run of a search must have the plan"):
+        made.run()
+
+
+def test_what_may_not_vary_and_what_is_missing_is_refused(home):
+    for varied in ({"privacy.clip_norm": [1]}, {"learning_rate": [1]}):
+        with pytest.raises(ConfigError, match="`vary` must name a setting of learning or encoder"):
+            candidates(varied)
+    with pytest.raises(ConfigError, match="must give values"):
+        candidates({"learning.learning_rate": []})
+    assert candidates({}) == [{}]
+
+    def without_choice(settings):
+        return Trainer(*small_parts(), budget=home / "budget")
+
+    with pytest.raises(ConfigError, match="`eval_graph` must be given for a search"):
+        Search(home / "s", SearchSize(runs=2), [{}], without_choice, budget=home / "budget").run()
+    with pytest.raises(ConfigError, match="must have a budget for a search"):
+        Search(home / "s", SearchSize(runs=2), [{}], without_choice).run()
+    assert small_graph().folder is None
+    assert searching._best([1.0, 3.0, 3.0, 2.0]) == 1
