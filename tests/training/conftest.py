@@ -1,5 +1,7 @@
 """What several tests of training need."""
 
+import shutil
+
 import pytest
 
 from reldp.noise import Streams
@@ -7,10 +9,17 @@ from tests.training.interrupted import stopped
 from tests.training.small import small_parts
 
 
+@pytest.fixture(scope="session")
+def stopped_run(tmp_path_factory):
+    """A run that stopped before its seventh step, to be copied."""
+    with pytest.MonkeyPatch.context() as patch:
+        return stopped(patch, tmp_path_factory.mktemp("stopped") / "run", *small_parts())
+
+
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A run that stopped before its seventh step."""
-    return stopped(monkeypatch, tmp_path / "run", *small_parts())
+def folder(stopped_run, tmp_path):
+    """A copy of the run that stopped before its seventh step: the only one that a test sees."""
+    return shutil.copytree(stopped_run, tmp_path / "run")
 
 
 @pytest.fixture
