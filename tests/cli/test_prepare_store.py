@@ -1,12 +1,15 @@
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
+from reldp.cli import main as cli
 from reldp.cli import prepare_store
 from reldp.cli.main import main
 from reldp.graph import EntityGraph
-from reldp.graph.store.progress import Tick
+from reldp.graph.store import progress
+from reldp.graph.store.progress import Progress, Tick
 from tests.graph.folders import RELATIONS, folder_of
 
 
@@ -64,6 +67,31 @@ def test_a_wrong_setting_is_one_line_and_leaves_nothing(tmp_path, capsys, option
 
 def test_progress_has_a_rate_and_an_estimate():
     tick = Tick(phase="joining", done=50, total=200, unit="rows", seconds=2.0)
-    assert prepare_store._state_words(tick) == "50 rows, 25/s, 6 s left"
+    assert prepare_store.progress_words(tick) == "50 rows, 25/s, 6 s left"
     tick = Tick(phase="joining", done=50, total=0, unit="rows", seconds=2.0)
-    assert prepare_store._state_words(tick) == "50 rows, 25/s"
+    assert prepare_store.progress_words(tick) == "50 rows, 25/s"
+
+
+def test_progress_on_a_store_is_one_line_for_each_phase(capsys):
+    with prepare_store.progress_lines(), Progress().phase("capping", 10, "relations") as advance:
+        advance(10)
+    assert capsys.readouterr().err == ""  # too short to be shown
+    with prepare_store.progress_lines():
+        for done, seconds, ended in ((5, 2.0, False), (10, 4.0, True)):
+            tick = {"phase": "capping", "total": 10, "unit": "relations", "seconds": seconds}
+            progress._REPORT.get()(Tick(done=done, ended=ended, **tick))
+    lines = "\r\x1b[Kcapping: 5 relations, 2/s, 2 s left\r\x1b[Kcapping: 10 relations, 2/s\n"
+    assert capsys.readouterr().err == lines
+
+
+@pytest.mark.parametrize(("command", "shown"), [("train", True), ("verify", False)])
+def test_commands_that_may_take_long_show_it_on_a_terminal(monkeypatch, command, shown):
+    monkeypatch.setattr(cli, "_called", [command])
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with cli._progress([command]):
+        assert (progress._REPORT.get() is not None) == shown
+    with cli._progress([command, "--quiet"]):
+        assert progress._REPORT.get() is None
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
+    with cli._progress([command]):
+        assert progress._REPORT.get() is None

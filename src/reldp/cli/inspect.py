@@ -4,8 +4,9 @@ The counting is in `reldp.graph.inspection`, the plan in `reldp._plan_suggestion
 """
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console, Group, RenderableType
@@ -19,6 +20,7 @@ from reldp.cli.commands import Command, option
 from reldp.cli.graph_options import drop_option
 from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
 from reldp.cli.output import round_up
+from reldp.cli.prepare_store import progress_words
 from reldp.errors import ConfigError
 from reldp.plan import PrivacyPlan
 from reldp.training.recipe_settings import SECTIONS
@@ -26,6 +28,7 @@ from reldp.training.recipe_settings import SECTIONS
 if TYPE_CHECKING:
     from reldp.graph.inspection import GraphInspection
     from reldp.graph.sizes import SizeBounds
+    from reldp.graph.store.progress import Tick
 
 __all__ = ["command"]
 
@@ -137,13 +140,14 @@ def command(
     """
     from reldp.graph.bundled import open_graph
     from reldp.graph.inspection import inspect_graph
+    from reldp.graph.store.progress import reporting
 
     if page is not None and (page.exists() or page.is_symlink()):
         raise ConfigError(
             f"`html` must be a new file, got {str(page)!r}, which exists. Choose another."
         )
     busy = Console(stderr=True)
-    with busy.status("reading and counting"):
+    with busy.status("reading and counting") as status, reporting(_shown_in(status)):
         data = open_graph(graph, drop=drop, show_ids=show_ids)
         report = inspect_graph(data, show_ids=show_ids)
     suggestion = None
@@ -181,6 +185,15 @@ def command(
     footer = "Sensitive: counted from the data without noise. Keep this page with the data."
     parts.append(Text(f"\n{footer}", style="dim"))
     Console(highlight=False, markup=False).print(Group(*parts))
+
+
+def _shown_in(status: Any) -> "Callable[[Tick], None]":
+    """Return a function that shows the progress of work on a graph store."""
+
+    def report(tick: "Tick") -> None:
+        status.update(f"{tick.phase}: {progress_words(tick)}")
+
+    return report
 
 
 def _facts(name: str, report: "GraphInspection") -> Table:

@@ -12,7 +12,7 @@ reldp, version 0.5.0
 
 import io
 import sys
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib import import_module
 
 import click
@@ -49,6 +49,7 @@ COMMANDS = {
 
 
 # The command that is running, for messages that name its options; None before it is known.
+_LONG = ("train", "evaluate", "encode")  # commands that cap or tokenize
 _called: list[str | None] = [None]
 
 
@@ -149,12 +150,22 @@ def _never_fail_to_encode() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def _progress(words: list[str]) -> AbstractContextManager[None]:
+    """Show what takes long on a graph store, unless nobody looks or wants to."""
+    if _called[-1] not in _LONG or "--quiet" in words or not sys.stderr.isatty():
+        return nullcontext()
+    from reldp.cli.prepare_store import progress_lines
+
+    return progress_lines()
+
+
 def _run(arguments: list[str] | None) -> int:
     streams = sys.stdout, sys.stderr
     words = sys.argv[1:] if arguments is None else arguments
     _called[-1] = next((word for word in words if word in COMMANDS), None)
     try:
-        result = _root.main(args=arguments, prog_name="reldp", standalone_mode=False)
+        with _progress(words):
+            result = _root.main(args=arguments, prog_name="reldp", standalone_mode=False)
         exit_codes.flush_output()
     except click.UsageError as error:
         return _fail(_usage_message(error))

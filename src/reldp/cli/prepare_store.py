@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from reldp.graph.store.progress import Tick
     from reldp.graph.store.stored_graph import StoredGraph
 
-__all__ = ["command", "shown_progress"]
+__all__ = ["command", "progress_lines", "progress_words", "shown_progress"]
 
 _MAIN = "Main options"
+_SOON = 1.0  # seconds of a phase that is not shown yet
 
 
 @click.command(
@@ -124,6 +125,22 @@ def command(
 
 
 @contextmanager
+def progress_lines() -> Iterator[None]:
+    """Show what takes long on a store (capping, tokenizing, counting) as one line each."""
+    from reldp.graph.store.progress import reporting
+
+    def report(tick: "Tick") -> None:
+        if tick.seconds > _SOON:
+            end = "\n" if tick.ended else ""
+            click.echo(
+                f"\r\x1b[K{tick.phase}: {progress_words(tick)}{end}", err=True, nl=False, color=True
+            )
+
+    with reporting(report):
+        yield
+
+
+@contextmanager
 def shown_progress() -> Iterator["Callable[[Tick], None]"]:
     """Show phases with their rate and the time left, on a terminal only."""
     tasks: dict[str, TaskID] = {}
@@ -140,13 +157,13 @@ def shown_progress() -> Iterator["Callable[[Tick], None]"]:
                 tasks[tick.phase],
                 completed=tick.done,
                 total=tick.total or None,
-                state=_state_words(tick),
+                state=progress_words(tick),
             )
 
         yield report
 
 
-def _state_words(tick: "Tick") -> str:
+def progress_words(tick: "Tick") -> str:
     """Return how far a phase is, in words."""
     words = f"{tick.done:,} {tick.unit}, {tick.rate:,.0f}/s"
     left = tick.seconds_left

@@ -144,6 +144,30 @@ def test_chunks_memory_and_threads_do_not_change_a_byte(tmp_path, monkeypatch):
     assert os.listdir(tmp_path / "temp") == []
 
 
+@pytest.mark.parametrize("seed", range(24))
+def test_random_damage_is_refused_by_both_or_by_neither_and_leaves_nothing(
+    tmp_path, seed, monkeypatch
+):
+    """Where several things are wrong, the two may name another one first."""
+    monkeypatch.setattr(source_files, "CHUNK_ROWS", 2)
+    rng = np.random.default_rng(seed)
+    (tmp_path / "graph").mkdir()
+    form = list(FORMATS)[seed % len(FORMATS)]
+    names = [f"{role}_{form.replace('.', '_')}" for role in ("entities", "relations")]
+    source = folder_of(tmp_path / "graph", **dict(zip(names, FORMATS[form], strict=True)))
+    path = source / f"{('entities', 'relations')[int(rng.integers(2))]}.{form}"
+    data = bytearray(path.read_bytes())
+    place = int(rng.integers(len(data)))
+    data[place : place + int(rng.integers(3))] = rng.bytes(int(rng.integers(3)))
+    path.write_bytes(data)
+    kinds = DROPPABLE if seed % 3 == 0 else ()
+    expected = outcome(lambda: EntityGraph.read(source, drop=kinds))
+    got = outcome(lambda: build_store(source, tmp_path / "store", drop=kinds, settings=SMALL))
+    assert got == expected or (isinstance(got, str) and isinstance(expected, str))
+    left = ["graph"] if isinstance(expected, str) else ["graph", "store"]
+    assert sorted(os.listdir(tmp_path)) == left
+
+
 def test_files_in_folders_named_by_columns(tmp_path):
     source = tmp_path / "graph"
     for kind, pairs in {"likes": "a,b\n", "sold%20to": "b,c\na,b\n"}.items():

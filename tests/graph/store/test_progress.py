@@ -3,7 +3,7 @@
 import pytest
 
 from reldp.graph.store import progress as module
-from reldp.graph.store.progress import Progress, Tick
+from reldp.graph.store.progress import Progress, Tick, reporting
 
 
 def test_a_phase_reports_its_beginning_its_end_and_now_and_then(monkeypatch):
@@ -28,3 +28,19 @@ def test_nothing_is_estimated_from_nothing():
 def test_an_error_passes_through():
     with pytest.raises(ValueError, match="no"), Progress().phase("x"):
         raise ValueError("no")
+
+
+def test_progress_that_nobody_asked_for_is_reported_where_it_is_set():
+    seen, own = [], []
+    with reporting(seen.append):
+        with Progress().phase("x", 2) as advance:
+            advance(2)
+        with Progress(own.append).phase("y"):
+            pass
+    with Progress().phase("z"):
+        pass
+    assert [(tick.phase, tick.done, tick.ended) for tick in seen] == [
+        ("x", 0, False),
+        ("x", 2, True),
+    ]
+    assert [tick.phase for tick in own] == ["y", "y"]

@@ -1,9 +1,10 @@
 """Progress of a long build: which phase, how far, how fast, and how long it will take.
 
-A build tells a `Progress` what it does; whoever shows it (the command line does) sets `report`. Nothing
-about the data is reported except how many rows or bytes are through.
+A build tells a `Progress` what it does; whoever shows it sets `report`, or `reporting` for all that is done
+inside of it, as the command line does. Nothing about the data is reported except how many rows or bytes are
+through.
 
-Public: `Progress`, `Tick`.
+Public: `Progress`, `Tick`, `reporting`.
 
 >>> seen = []
 >>> with Progress(seen.append).phase("reading", 10, "rows") as advance:
@@ -15,10 +16,13 @@ Public: `Progress`, `Tick`.
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
-__all__ = ["Progress", "Tick"]
+__all__ = ["Progress", "Tick", "reporting"]
 
+_Report = Callable[["Tick"], None]
+_REPORT: ContextVar[_Report | None] = ContextVar("report", default=None)
 _INTERVAL = 0.5  # seconds between two reports
 
 
@@ -32,6 +36,7 @@ class Tick:
         total: Units there are; 0 if that is not known.
         unit: What is counted.
         seconds: Time since the phase began.
+        ended: Whether the phase is over.
     """
 
     phase: str
@@ -39,6 +44,7 @@ class Tick:
     total: int
     unit: str
     seconds: float
+    ended: bool = False
 
     @property
     def rate(self) -> float:
@@ -57,11 +63,12 @@ class Progress:
     """Where a build stands.
 
     Args:
-        report: Called with a `Tick` at the beginning and end of a phase and twice a second in between.
+        report: Called with a `Tick` at the beginning and end of a phase and twice a second in between
+            (default: what `reporting` set).
     """
 
-    def __init__(self, report: Callable[[Tick], None] | None = None) -> None:
-        self._report = report or (lambda tick: None)
+    def __init__(self, report: _Report | None = None) -> None:
+        self._report = report or _REPORT.get() or (lambda tick: None)
 
     @contextmanager
     def phase(
@@ -71,9 +78,11 @@ class Progress:
         start = last = time.monotonic()
         done = 0
 
-        def tell() -> None:
+        def tell(*, ended: bool = False) -> None:
             seconds = time.monotonic() - start
-            self._report(Tick(phase=name, done=done, total=total, unit=unit, seconds=seconds))
+            self._report(
+                Tick(phase=name, done=done, total=total, unit=unit, seconds=seconds, ended=ended)
+            )
 
         def advance(count: int) -> None:
             nonlocal done, last
@@ -84,4 +93,14 @@ class Progress:
 
         tell()
         yield advance
-        tell()
+        tell(ended=True)
+
+
+@contextmanager
+def reporting(report: _Report) -> Iterator[None]:
+    """Report all progress inside of it that nobody else asked for."""
+    token = _REPORT.set(report)
+    try:
+        yield
+    finally:
+        _REPORT.reset(token)
