@@ -1,12 +1,13 @@
 """Tables of relations with types, and those that are refused."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from reldp.errors import GraphError
 from reldp.graph import EntityGraph
 from reldp.graph.record import GraphRecord
-from reldp.graph.relation_validation import Relations, checked_relations
+from reldp.graph.relation_validation import Relations, checked_relations, repeats
 from reldp.graph.sources import SourceTable
 from reldp.graph.validation import checked_entities
 
@@ -99,3 +100,12 @@ def test_damaged_declarations_are_refused() -> None:
     for names, words in ((("t", "t"), "each type once"), (("",), "not blank")):
         with pytest.raises(GraphError, match=words):
             EntityGraph.from_arrow(entities, relations, record=GraphRecord(relation_types=names))
+
+
+@pytest.mark.parametrize("high", [1, 3, 40, 10**12])
+@pytest.mark.parametrize("count", [0, 1, 2, 5, 300])
+def test_repeats_are_all_rows_but_the_first_of_each_key(count, high) -> None:
+    keys = np.random.default_rng(count).integers(-high, high, count)
+    seen: set[int] = set()
+    expected = [row for row, key in enumerate(keys.tolist()) if key in seen or seen.add(key)]
+    assert repeats(keys).tolist() == expected

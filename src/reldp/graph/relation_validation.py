@@ -259,22 +259,31 @@ def _repeated(
     types: npt.NDArray[np.int32] | None,
 ) -> npt.NDArray[np.intp]:
     """Return the rows, of those that are still in, whose relation an earlier row has."""
-    rows = np.flatnonzero(checks.alive)
     if types is not None:
+        rows = np.flatnonzero(checks.alive)
         return rows[repeated_rows(types[rows], *(end[rows] for end in endpoints))]
-    one, other = np.minimum(*endpoints)[rows], np.maximum(*endpoints)[rows]
-    keys = one * (other.max(initial=0) + 1) + other  # int64 up to 3 billion entities
-    return rows[repeats(keys)]
+    # In place: a table of relations is as large as memory allows.
+    keys = np.minimum(*endpoints)
+    keys *= max(int(end.max(initial=0)) for end in endpoints) + 1  # int64 up to 3 billion entities
+    keys += np.maximum(*endpoints)
+    if checks.alive.all():
+        return repeats(keys)
+    rows = np.flatnonzero(checks.alive)
+    return rows[repeats(keys[rows])]
 
 
 def repeats(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
     """Return the rows whose key an earlier row has."""
     ordered = np.sort(keys)
-    if not bool(np.any(ordered[1:] == ordered[:-1])):
+    several = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])  # keys of more than one row
+    if not len(several):
         return np.empty(0, dtype=np.intp)
-    order = np.argsort(keys, kind="stable")
-    again = keys[order[1:]] == keys[order[:-1]]
-    return np.sort(order[1:][again])
+    place = np.searchsorted(several, keys)
+    np.minimum(place, len(several) - 1, out=place)
+    rows = np.flatnonzero(several[place] == keys)
+    order = np.argsort(keys[rows], kind="stable")
+    again = keys[rows[order[1:]]] == keys[rows[order[:-1]]]
+    return np.sort(rows[order[1:][again]])
 
 
 def repeated_rows(*keys: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.intp]:
