@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from reldp.cli.main import main
+from reldp.cli.messages import as_shell_message
 from reldp.errors import GraphError
 from reldp.graph import EntityGraph
 from tests.graph.folders import ENTITIES, FORMATS, RELATIONS, corrupted_gzip, folder_of, parquet
@@ -251,14 +252,14 @@ def test_damage_is_one_clear_error_here_and_on_the_command_line(
     assert len(text) < 400
     assert str(tmp_path) not in text
     assert main(["inspect", "--no-plan", "--show-ids", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"reldp: {text}\n"
+    assert capsys.readouterr().err == f"reldp: {as_shell_message(text, 'inspect')}\n"
     with pytest.raises(GraphError) as caught:
         EntityGraph.read(tmp_path)
     hidden = str(caught.value)
     assert hidden.split(",")[0].split(":")[0] == text.split(",")[0].split(":")[0]  # the same rule
     assert len(hidden) < 400
     assert main(["inspect", "--no-plan", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"reldp: {hidden.replace('`show_ids`', '--show-ids')}\n"
+    assert capsys.readouterr().err == f"reldp: {as_shell_message(hidden, 'inspect')}\n"
 
 
 def test_several_problems_are_told_at_once(tmp_path: Path) -> None:
