@@ -303,6 +303,7 @@ MEASURED = {
     "accounting.py": {"accounting"},
     "audit.py": {"accounting", "auditing"},
     "audit_power.py": {"auditing"},
+    "distributed.py": {"processes"},
     "locality.py": {"gradients", "training"},
     "noise.py": {"noise"},
     "paper_figures.py": {"reporting"},

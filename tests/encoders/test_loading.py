@@ -208,3 +208,9 @@ def test_a_gguf_file_loads_plain_or_packed_as_nearly_the_same_model(folders):
     # Blocks of 8 bits keep about two digits.
     np.testing.assert_allclose(second, first, atol=0.1)
     assert np.abs(first).mean() > 0.3
+
+
+@pytest.mark.parametrize("dtype", ["int8", "8bit", "4-bit", "nf4", "float8_e4m3fn"])
+def test_weights_of_few_bits_are_refused_by_name(folders, dtype):
+    with pytest.raises(EncoderError, match="8 or 4 bit are not supported"):
+        load_pretrained(folders["bert"], dtype=dtype)

@@ -118,6 +118,10 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
     "a config that is a number": (write("config.json", "7"), "one JSON object.*got a number"),
     "a config of deep brackets": (write("config.json", "[" * 99_999), r"damaged config\.json"),
     "a config that is a pointer": (write("config.json", POINTER), r"LFS pointer in config\.json"),
+    "a quantized model": (
+        config(quantization_config={"load_in_8bit": True}),
+        "weights of 8 or 4 bit are not supported",
+    ),
     "a config without a type": (config(model_type=...), r"must name a model_type in config\.json"),
     "a config of an unknown type": (config(model_type="zzz"), "zzz"),
     "a config whose type is a number": (config(model_type=5), "model_type"),

@@ -198,3 +198,19 @@ def test_a_pool_of_unprotected_entities_must_exist_and_be_declared():
         declared.unprotected_pool(some, None)
     with pytest.raises(PlanError, match=r"`pool_size` must be at most.*do not show it to others"):
         declared.unprotected_pool(some, 5)
+
+
+def test_another_process_waits_for_the_release_of_the_first_and_draws_none(
+    capped, tmp_path, monkeypatch
+):
+    """Each machine of a torchrun would release the sizes again."""
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr("reldp.graph.sizes._PATIENCE", 0.05)
+    with pytest.raises(PlanError, match="`sizes` must be released once, by the first process"):
+        bounds_for(capped, sizes="private", folder=tmp_path)
+    assert not has_release(capped, tmp_path)
+    monkeypatch.setenv("RANK", "0")
+    first = bounds_for(capped, sizes="private", folder=tmp_path)
+    monkeypatch.setenv("RANK", "1")
+    assert bounds_for(capped, sizes="private", folder=tmp_path) == first

@@ -82,7 +82,9 @@ def test_owners_and_warnings_are_named():
     pairs = [(f"person-{i}", f"person-{(i + 1) % 40}") for i in range(40)]
     owners = [f"o{i // 2}" for i in range(40)]
     text = [f"friend of person-{(i + 1) % 40}" for i in range(40)]
-    graph = EntityGraph.from_lists([f"person-{i}" for i in range(40)], pairs, text=text, owner=owners)
+    graph = EntityGraph.from_lists(
+        [f"person-{i}" for i in range(40)], pairs, text=text, owner=owners
+    )
     page = graph_page("g", inspect_graph(graph), None)
     assert "How many relations does one owner have?" in page
     assert "signs say that it may be false" in page

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from reldp.processes import Processes
 from reldp.runs.ledger import read_ledger
 from reldp.runs.run_folder import RunFolder
 from reldp.training import Trainer, checkpoint_schedule
@@ -62,3 +63,16 @@ def test_a_slow_run_saves_often_and_a_fast_one_by_steps(tmp_path, monkeypatch):
         reserved = [e["stop"] for e in entries if e["kind"] == "reserve"]
         assert reserved == named[name]
     assert named == {"fast": [5, 10, 12], "slow": [2, 4, 5, 6, 8, 10, 12]}
+
+
+def test_all_processes_use_the_interval_of_the_first(monkeypatch):
+    """They measure different times; one that saves at another step would wait for the others."""
+
+    class Second(Processes):
+        def from_first(self, make, about=""):
+            return b"4"
+
+    slow(monkeypatch, 30.0)
+    monkeypatch.setattr(checkpoint_schedule, "join_processes", lambda: Second(1, 2))
+    made = checkpoint_schedule.checkpoint_schedule(LoggingSettings(checkpoint_minutes=5), None)
+    assert made.short_interval == 4

@@ -18,6 +18,8 @@ from reldp.training.config import (
 from tests.training.small import small_parts
 
 OTHER_VALUES = {
+    "shard_weights": True,
+    "checkpoint_activations": True,
     "noise_generator": "fast",
     "microbatch_units": 3,
     "device": "cuda:1",
@@ -153,3 +155,11 @@ def test_options_that_cannot_be_written_down_are_refused(value):
     with pytest.raises(ConfigError, match="`optimizer_options` must be finite numbers and texts"):
         LearningSettings(optimizer_options={"weight_decay": value})
     assert LearningSettings(optimizer_options={"betas": (0.9, 0.99), "foreach": None})
+
+
+@pytest.mark.parametrize(
+    "other", [{"precision": "bfloat16"}, {"device": "cuda", "cuda_graphs": True}]
+)
+def test_sharded_weights_are_not_cast_or_captured(other):
+    with pytest.raises(ConfigError, match="`shard_weights` must be used with precision float32"):
+        PerformanceSettings(shard_weights=True, **other)

@@ -3,11 +3,13 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
 from reldp.clipping import TupleClipping
-from reldp.errors import ConfigError, PlanError
+from reldp.errors import ConfigError, PlanError, RunError
 from reldp.plan import PrivacyPlan
-from reldp.training.fit import check_fit
+from reldp.processes import Processes
+from reldp.training.fit import check_batch, check_device, check_fit
 from tests.training.small import small_graph, small_plan
 
 CAPPED = small_graph().promise_degrees(4)
@@ -141,3 +143,33 @@ def test_a_pool_of_unprotected_owners_counts_owners():
     plan = small_plan(marked, negatives="unprotected", expected_batch_size=2.0)
     assert plan.pool_size == 30
     check_fit(marked, plan)
+
+
+def test_several_processes_take_a_gpu_each():
+    with pytest.raises(ConfigError, match="`device` must be cpu or cuda with several processes"):
+        check_device("cuda:0", Processes(1, 2))
+    check_device("cpu", Processes(1, 2))
+
+
+def test_more_processes_than_gpus_are_refused_by_number(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    check_device("cuda", Processes(1, 4))
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    with pytest.raises(
+        ConfigError, match="a GPU for each process of a machine, got 2 for process 2"
+    ):
+        check_device("cuda", Processes(2, 4))
+    check_device("cpu", Processes(2, 4))
+
+
+def test_a_batch_must_be_drawn_for_the_step_and_be_one_of_the_plan():
+    check_batch((2, 0), (2, 0), 5, 2)
+    for place, drawn, claimed, words in (
+        ((2, 0), (1, 0), 0, "`batch` must be what `draw` returned for step 2"),
+        ((2, 0), None, 0, "`batch` must be what `draw` returned for step 2"),
+        ((5, 0), (5, 0), 0, "at most the plan's 5"),
+        ((2, 1), (2, 1), 5, "at most the plan's 5"),
+    ):
+        with pytest.raises(RunError, match=words):
+            check_batch(place, drawn, 5, claimed)

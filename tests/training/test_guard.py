@@ -329,3 +329,36 @@ def test_encoders_that_look_for_rare_numbers_in_the_batch_are_refused(kind):
 def test_encoders_may_stop_at_numbers_that_are_not_finite():
     _, capped, plan = small_parts()
     make_step(Stopping(6, hidden=(5,), dim=4), capped, plan).prepare()
+
+
+def test_a_public_unit_has_the_same_bits_in_all_processes_whatever_is_beside_it():
+    step = make_step(*small_parts(), threads=1, microbatch_units=4)
+    step.prepare()
+
+    def contributions(rank, **settings):
+        settings = {"seed": 3, "public_weights": True, **settings}
+        found = step._guard.public_contributions(step._shapes, [1], rank=rank, **settings)
+        return next(iter(found))
+
+    bits, total = contributions(0)
+    assert total.any()
+    for rank in range(1, 6):
+        assert contributions(rank)[0] == bits
+        assert torch.equal(contributions(rank)[1], total)
+    assert contributions(0, seed=4)[0] != bits
+    assert contributions(0, public_weights=False)[0] != bits
+
+
+def test_a_public_unit_of_a_module_that_mixes_rows_differs_between_processes():
+    """The control: other units and the position depend on the process."""
+    encoder, capped, plan = small_parts()
+    step = make_step(encoder, capped, plan, threads=1, microbatch_units=4)
+    step.prepare()
+    losses = step._losses
+    step._losses = lambda microbatch: losses(microbatch) * losses(microbatch).detach().mean()
+    settings = {"seed": 0, "public_weights": True}
+    found = [
+        next(iter(step._guard.public_contributions(step._shapes, [1], rank=rank, **settings)))[0]
+        for rank in range(3)
+    ]
+    assert len({*found}) == 3

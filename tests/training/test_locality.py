@@ -1,5 +1,7 @@
 """Layouts of microbatches: found to the bit, and refused where units mix."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -139,3 +141,15 @@ def test_a_unit_that_others_make_infinite_is_no_rounding():
 
     with pytest.raises(InputError, match="keep units apart"):
         layouts(overflow)
+
+
+def test_units_of_two_makes_are_joined_in_order():
+    first, second = make(1, 1, 0), make(2, 1, 1)
+    joined = first.and_also(second)
+    assert joined.endpoints.shape[0] == joined.mask.shape[0] == 3
+    for name, value in joined.rows.items():
+        assert torch.equal(value, torch.cat([first.rows[name], second.rows[name]]))
+    types = torch.tensor([1]), torch.tensor([2, 3])
+    typed = replace(first, types=types[0]).and_also(replace(second, types=types[1]))
+    assert typed.types.tolist() == [1, 2, 3]
+    assert joined.types is None

@@ -15,6 +15,7 @@ from reldp.encoders.head import HeadEncoder
 from reldp.errors import ConfigError, PlanError, ReldpError
 from reldp.graph import EntityGraph, sizes
 from reldp.plan import PrivacyPlan
+from reldp.processes import Processes
 from reldp.training.config import SETTINGS
 from reldp.training.identity import attention_of
 from reldp.training.recipe import Recipe
@@ -232,3 +233,23 @@ def test_a_recipe_trains(graph, tmp_path):
 def test_the_old_name_of_a_setting_is_refused_with_the_new_one():
     with pytest.raises(ConfigError, match="`log_private` must be written log_sensitive"):
         Recipe.from_toml("[logging]\nlog_private = true\n")
+
+
+@pytest.mark.parametrize(("known", "refused"), [((0, 0), 0), ((1, 0), 0), ((1, 1), 0), ((0, 1), 1)])
+def test_sizes_that_another_process_has_released_are_not_released_again(graph, known, refused):
+    """As when the first process has moved to a machine with another disk."""
+
+    class Two(Processes):
+        def gather(self, data, about=""):
+            return [bytes([flag]) for flag in known]
+
+    recipe = Recipe.from_values(
+        {"data": {"graph": graph, "max_degree": 4}, "privacy": {"target_epsilon": 8.0}}
+    )
+    capped = recipe.capped()
+    if refused:
+        with pytest.raises(ConfigError, match="got a release on rank 1 that rank 0 does not see"):
+            recipe._refuse_second_release(capped, Two(0, 2))
+    else:
+        recipe._refuse_second_release(capped, Two(0, 2))
+    assert not sizes.has_release(capped, graph)

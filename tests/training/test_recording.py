@@ -8,6 +8,7 @@ from reldp.errors import ConfigError, ResumeError, RunError
 from reldp.losses import HingeLoss
 from reldp.noise import Streams
 from reldp.runs.ledger import read_ledger
+from reldp.training.config import PerformanceSettings
 from reldp.training.counted_steps import CountedSteps
 from reldp.training.objective import LOSS_WEIGHTS
 from reldp.training.step import PrivateStep
@@ -316,3 +317,15 @@ def test_a_loss_that_changes_after_its_check_takes_no_step(tmp_path):
 def test_an_interval_that_means_nothing_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="`checkpoint_every`"):
         stepped()[0].record(tmp_path / "run", checkpoint_every=0)
+
+
+@pytest.mark.parametrize("setting", ["shard_weights", "checkpoint_activations"])
+def test_settings_that_only_a_trainer_applies_are_refused(tmp_path, setting):
+    """A ledger would say that they were on."""
+    performance = PerformanceSettings(**{setting: True})
+    step = PrivateStep(*small_parts(), performance=performance)
+    with pytest.raises(ConfigError, match=f"`{setting}` must be used with Trainer"):
+        step.record(tmp_path / "run")
+    with pytest.raises(ConfigError, match=f"`{setting}` must be used with Trainer"):
+        step.open(Streams(bytes(32)))
+    assert not (tmp_path / "run").exists()

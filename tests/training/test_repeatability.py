@@ -7,7 +7,13 @@ import pytest
 import torch
 
 import reldp
-from reldp.training.repeatability import is_repeatable, machine, repeatable, versions
+from reldp.training.repeatability import (
+    is_repeatable,
+    machine,
+    matmul_precision,
+    repeatable,
+    versions,
+)
 
 
 def test_settings_hold_inside_and_are_restored_even_after_an_error():
@@ -93,3 +99,15 @@ def test_the_probe_is_the_same_in_another_process():
         for _ in range(2)
     }
     assert len(found) == 1
+
+
+def test_precisions_that_are_set_by_old_and_new_names_have_a_word_too():
+    """Torch refuses to say what the precision is, which must not end a run."""
+    matmul, before = torch.backends.mkldnn.matmul, torch.backends.mkldnn.matmul.fp32_precision
+    known = matmul_precision()
+    matmul.fp32_precision = "bf16"
+    try:
+        assert matmul_precision() not in ("highest", "high", "medium", known)
+    finally:
+        matmul.fp32_precision = before
+    assert matmul_precision() == known

@@ -78,14 +78,17 @@ def command(
     from reldp.encoders.device import default_device
     from reldp.encoders.embedding_file import check_embedding_file, write_embeddings
     from reldp.graph.bundled import open_graph
+    from reldp.processes import join_processes
     from reldp.training.trained import load_trained
 
-    check_embedding_file(output, overwrite=overwrite)  # before a model is loaded
+    processes = join_processes()
+    if processes.is_first:
+        check_embedding_file(output, overwrite=overwrite)  # before a model is loaded
     data = open_graph(graph, drop=drop, show_ids=show_ids)
     used_device = default_device() if device is None else device
     settings = {} if pooling is None else {"pooling": pooling}
     encoder = load_trained(source, **settings).to(used_device)
-    with _progress_bar() as progress:
+    with _progress_bar(shown=processes.is_first) as progress:
         count = write_embeddings(
             encoder,
             data,
@@ -94,6 +97,8 @@ def command(
             overwrite=overwrite,
             progress=progress,
         )
+    if not processes.is_first:
+        return
     name = Path(output).name
     if as_json:
         fields = {"graph": Path(graph).name, "file": name, "num_entities": count}
@@ -107,12 +112,14 @@ def command(
 
 
 @contextmanager
-def _progress_bar() -> Iterator[Callable[[int, int], None]]:
+def _progress_bar(*, shown: bool) -> Iterator[Callable[[int, int], None]]:
     """Show a progress bar on a terminal."""
     from rich.console import Console
     from rich.progress import Progress
 
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(
+        console=console, transient=True, disable=not (shown and console.is_terminal)
+    ) as bar:
         task = bar.add_task("encoding", total=None)
         yield lambda done, total: bar.update(task, advance=done, total=total)

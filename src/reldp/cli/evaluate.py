@@ -129,8 +129,10 @@ def command(
     from reldp.encoders.device import default_device
     from reldp.evaluation import evaluate
     from reldp.graph.bundled import open_graph
+    from reldp.processes import join_processes
     from reldp.training.trained import load_base, load_trained, load_trained_loss
 
+    processes = join_processes()
     test_graph = open_graph(graph, drop=drop, show_ids=show_ids)
     limit = num_relations_alias if num_relations is None else num_relations
     if limit is not None:
@@ -156,6 +158,8 @@ def command(
     count = _candidates(candidates)
     first = None if base is None else evaluate(base, test_graph, count, **protocol)
     result = evaluate(encoder, test_graph, count, **protocol)
+    if not processes.is_first:
+        return
     if limit is not None and result.num_relations != limit:
         click.echo(
             f"reldp: {result.num_relations:,} relations were used, and not {limit:,}: "

@@ -23,6 +23,7 @@ from reldp._validate import did_you_mean
 from reldp.cli import exit_codes
 from reldp.cli.messages import as_shell_message
 from reldp.cli.options import with_hint
+from reldp.cli.torchrun import refuse_several
 from reldp.errors import ReldpError, VerificationError
 
 __all__ = ["main"]
@@ -62,6 +63,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        refuse_several(cmd_name)
         command = import_module(f"reldp.cli.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command

@@ -31,6 +31,7 @@ from reldp.cli.graph_options import drop_option
 from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
 from reldp.cli.output import print_json
 from reldp.cli.settings import parsed_changes
+from reldp.cli.torchrun import refuse_dry_run, require_folder
 from reldp.errors import ConfigError
 from reldp.training.recipe_settings import SECTIONS
 
@@ -99,6 +100,7 @@ def _with_flags(function: Any) -> Any:
         "reldp train wordnet-nouns --target-epsilon 4 --model my-model -o run",
         "reldp train --print-config > recipe.toml",
         "reldp train --config recipe.toml -o run",
+        "torchrun --nproc-per-node 8 -m reldp train my-graph --target-epsilon 4 -o run",
     ],
 )
 @click.argument("graph", required=False)
@@ -188,10 +190,12 @@ def command(
     --print-config lists all of them. The run folder will hold the trained model, the certificate and the ledger of all
     steps. Running the same command again with the same -o resumes a run that was stopped.
     """
+    from reldp.processes import join_processes
     from reldp.runs.budget_place import budget_for
     from reldp.runs.release_entry import named_budget
     from reldp.runs.run_folder import RunFolder
     from reldp.training.recipe import Recipe
+    from reldp.training.shared_run import SharedRun
 
     if print_config:
         click.echo(Recipe.template(), nl=False)
@@ -205,32 +209,39 @@ def command(
     if verbose is False:
         given.setdefault("logging", {})["progress"] = False
     recipe = Recipe.from_values(given) if config is None else Recipe.read(config, given)
+    processes = join_processes()
     if dry_run:
+        refuse_dry_run(processes.size)
         with _warnings_as_lines():
             show_dry_run(recipe, show_ids=show_ids, as_json=as_json)
         return
-    folder = output or _new_folder(recipe)
-    with _notes(verbose), _warnings_as_lines():
-        resumed = RunFolder(folder).has_run
+    with _notes(verbose, shown=processes.is_first), _warnings_as_lines(), processes.reporting():
+        require_folder(output)
+        folder = output or Path(
+            processes.from_first(lambda: str(_new_folder(recipe)).encode()).decode()
+        )
+        resumed = SharedRun(processes, RunFolder(folder)).has_run
         _detail("reading the graph and the model.")
         with named_budget(budget):
             trainer = recipe.trainer(show_ids=show_ids, resumed=resumed, budget=budget)
-        size_cost = "" if resumed else recipe.size_cost(trainer.capped, trainer.plan)
-        if size_cost:
-            _note(size_cost)
-        _note(_encoder_line(recipe, trainer))
-        if output is None:
-            _note(f"the run folder is {folder}. To resume the run, add -o {folder}.")
-        place = None if resumed else budget_for(trainer.capped.graph.folder, budget)
-        if place is not None:
-            _note(run_note(place, trainer.plan))
+        if processes.is_first:
+            size_cost = "" if resumed else recipe.size_cost(trainer.capped, trainer.plan)
+            if size_cost:
+                _note(size_cost)
+            _note(_encoder_line(recipe, trainer, processes.size))
+            if output is None:
+                _note(f"the run folder is {folder}. To resume the run, add -o {folder}.")
+            place = None if resumed else budget_for(trainer.capped.graph.folder, budget)
+            if place is not None:
+                _note(run_note(place, trainer.plan))
         _detail(
             f"{trainer.plan.num_steps:,} steps are planned; checking the encoder on public rows."
         )
         with _resumption(folder):
             result = trainer.fit(folder)
         _detail("the model and the certificate are written.")
-    _show(result, as_json)
+    if processes.is_first:
+        _show(result, as_json)
 
 
 @contextmanager
@@ -274,9 +285,9 @@ _VERBOSE: ContextVar[bool | None] = ContextVar("verbose", default=None)
 
 
 @contextmanager
-def _notes(verbose: bool | None) -> Iterator[None]:
-    """Say as much as was asked for."""
-    token = _VERBOSE.set(verbose)
+def _notes(verbose: bool | None, *, shown: bool) -> Iterator[None]:
+    """Say as much as was asked for; nothing if another process says it."""
+    token = _VERBOSE.set(verbose if shown else False)
     try:
         yield
     finally:
@@ -295,15 +306,16 @@ def _detail(sentence: str) -> None:
         _note(sentence)
 
 
-def _encoder_line(recipe: "Recipe", trainer: "Trainer") -> str:
-    """Return a sentence about what is trained, and on which device."""
+def _encoder_line(recipe: "Recipe", trainer: "Trainer", processes: int) -> str:
+    """Return a sentence about what is trained, and on which devices."""
     description = trainer.encoder.describe()
     text = description["kind"] == "text"
     encoder = description["base_model"] if text else "an encoder of the graph's features"
     reason = (
         "" if recipe.values["encoder"]["model"] else " (the default, since --model is not given)"
     )
-    return f"training {encoder}{reason} on {trainer.config.performance.device}."
+    several = f", in {processes} processes" if processes > 1 else ""
+    return f"training {encoder}{reason} on {trainer.config.performance.device}{several}."
 
 
 def _given(

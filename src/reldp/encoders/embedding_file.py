@@ -22,7 +22,7 @@ Public: `write_embeddings`. Inside the package: `check_embedding_file`.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,9 @@ import numpy as np
 
 from reldp._validate import check_integer
 from reldp.encoders.encoder import Encoder, entities_of
+from reldp.encoders.shared_encoding import encode_together
 from reldp.errors import EncoderError, InputError
+from reldp.processes import join_processes
 from reldp.runs.durable import write_with
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ def write_embeddings(
 ) -> int:
     """Write the id and the embedding of every entity to a Parquet file.
 
+    Processes that torchrun started compute the embeddings together, and the first one writes the file.
+
     Args:
         encoder: The encoder.
         graph: Graph whose entities are encoded; its relations are not used.
@@ -70,24 +74,35 @@ def write_embeddings(
         InputError: The file exists or cannot be there, or the encoder does not fit the graph.
         RunError: The disk is full, or the like; what was there before is kept.
     """
-    target = check_embedding_file(path, overwrite=overwrite)
+    processes = join_processes()
+    if processes.is_first:
+        target = check_embedding_file(path, overwrite=overwrite)
     check_integer("entities_at_once", entities_at_once, low=1, error=InputError)
     if batch_size is not None:
         check_integer("batch_size", batch_size, low=1, error=InputError)
     entities = entities_of(graph)
     total = entities.num_entities
 
+    def chunks() -> Iterator[tuple[Any, Any]]:
+        for start in range(0, total, entities_at_once):
+            rows = np.arange(start, min(start + entities_at_once, total))
+            yield rows, encode_together(encoder, graph, rows, batch_size=batch_size)
+
     def write(partial: Path) -> None:
         os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         with _writer(partial, entities, encoder.dim) as file:
-            for start in range(0, total, entities_at_once):
-                rows = np.arange(start, min(start + entities_at_once, total))
-                vectors = encoder.encode_graph(graph, rows, batch_size=batch_size)
+            for rows, vectors in chunks():
                 file.write_batch(_batch(file.schema, entities, rows, vectors))
                 if progress is not None:
                     progress(len(rows), total)
 
-    write_with(target, write)
+    with processes.reporting():
+        if processes.is_first:
+            write_with(target, write)
+        else:
+            for _ in chunks():
+                continue
+        processes.wait()
     return total
 
 

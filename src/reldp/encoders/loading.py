@@ -16,6 +16,7 @@ reldp.errors.EncoderError: `source` must be a model's folder, got 'a/b/c', which
 """
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -103,6 +104,11 @@ def load_pretrained(
         attention: Attention implementation (default: chosen by transformers).
         revision: Of a hub repository.
     """
+    if re.search(r"(?<!\d)[48](-?bit|$)|[ui]nt[48]|fp[48]|nf4|float8", str(dtype)):
+        raise EncoderError(
+            f"`dtype` must be float32 or bfloat16, got {dtype}. Frozen weights of 8 or 4 bit are not supported; for a "
+            "GPU that is too small use bfloat16, and several of them with shard_weights."
+        )
     check_choice("dtype", dtype, DTYPES, error=EncoderError)
     place, gguf_file = _place(source, gguf_file, revision)
     options = {} if gguf_file is None else {"gguf_file": gguf_file}

@@ -145,6 +145,11 @@ def _check_config(path: Path) -> None:
     model_type = config.get("model_type")
     if not isinstance(model_type, str) or not model_type:
         raise EncoderError(f"`source` must name a model_type in {path.name}, got none.")
+    if config.get("quantization_config"):
+        raise EncoderError(
+            f"`source` must hold weights in float32 or bfloat16, got a quantization_config in {path.name}. Frozen "
+            "weights of 8 or 4 bit are not supported; for a GPU that is too small use several with shard_weights."
+        )
     for name in _SIZES:
         value = config.get(name)
         if value is not None and not (is_integer(value) and value > 0):

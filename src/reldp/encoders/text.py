@@ -381,7 +381,7 @@ class TextEncoder(Encoder):
         if batch_size is not None:
             check_integer("batch_size", batch_size, low=1, error=EncoderError)
         batches = length_batches(table.lengths, max_tokens=self._max_tokens, batch_size=batch_size)
-        with torch.inference_mode():
+        with torch.no_grad():
             outputs = ((places, embed(self._token_rows(table, places))) for places in batches)
             return rows_in_order(outputs, len(table), self.dim)
 

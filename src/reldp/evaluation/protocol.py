@@ -140,6 +140,8 @@ def evaluate(
 ) -> EvaluationResult:
     """Measure how well an encoder predicts the relations of a graph.
 
+    Processes that torchrun started compute the embeddings together, so all of them must call this.
+
     Args:
         encoder: An encoder, or the embeddings (entities, dim) themselves.
         graph: The test graph.
@@ -302,7 +304,9 @@ def _embeddings(
 ) -> npt.NDArray[Any]:
     """Embeddings of some entities, from an encoder or from an array that has them all."""
     if not isinstance(encoder, np.ndarray):
-        return encoder.encode_graph(graph, entities, batch_size=batch_size)
+        from reldp.encoders.shared_encoding import encode_together
+
+        return encode_together(encoder, graph, entities, batch_size=batch_size)
     if encoder.ndim != 2 or len(encoder) != graph.num_entities:
         raise InputError(
             f"`encoder` must be an encoder or an array of {graph.num_entities} embeddings, "

@@ -60,6 +60,11 @@ class MicrobatchRunner:
         self._captured_at: Hashable = None
         self._pool: Any = None
 
+    @property
+    def cuda_graphs(self) -> bool:
+        """Whether microbatches are captured and replayed."""
+        return self._cuda_graphs
+
     def run(
         self, shape: MicrobatchShape, inputs: UnitInputs, *, witness: bool = False
     ) -> ClippedSum:

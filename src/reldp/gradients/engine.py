@@ -168,9 +168,14 @@ class PerUnitGradients:
             )
 
     @property
+    def inexact_names(self) -> frozenset[str]:
+        """Names of the parameters whose sums are not exact."""
+        return frozenset(self._recorder.ghost_names)
+
+    @property
     def num_inexact(self) -> int:
         """Elements of the parameters whose sums are not exact."""
-        return sum(self.parameters[name].numel() for name in self._recorder.ghost_names)
+        return sum(self.parameters[name].numel() for name in self.inexact_names)
 
     @contextmanager
     def _recording(self, units: int, rows_per_unit: int, apart: bool = False) -> Iterator[None]:

@@ -23,6 +23,9 @@ Public: `SizeBounds`, `bounds_for`, `has_release`.
 0.00011111111111111112
 """
 
+import os
+import sys
+import time
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib import import_module
@@ -45,6 +48,9 @@ if TYPE_CHECKING:
     from reldp.graph.capped import CappedGraph
 
 __all__ = ["SizeBounds", "bounds_for", "has_release"]
+
+# Seconds that another process waits for the release of the first.
+_PATIENCE = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +166,24 @@ def has_release(capped: "CappedGraph", folder: str | PathLike[str] | None = None
     return is_remembered(capped.fingerprint, _folders(folder))
 
 
+def _is_follower() -> bool:
+    """Return whether this process is not the first of several: of a process group, or as torchrun says."""
+    distributed = sys.modules.get("torch.distributed")  # whoever has made a group has imported it
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return bool(distributed.get_rank() > 0)
+    return os.environ.get("RANK", "0") != "0" and os.environ.get("WORLD_SIZE", "1") != "1"
+
+
+def _has_appeared(capped: "CappedGraph", folder: str | PathLike[str] | None) -> bool:
+    """Wait for the release of the first process; each machine would otherwise draw one, and each costs epsilon."""
+    until = time.monotonic() + _PATIENCE
+    while not has_release(capped, folder):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.1)
+    return True
+
+
 def _folders(folder: str | PathLike[str] | None) -> list[Path]:
     """Return the places of private sizes: the user's state folder, and the graph's if it has one."""
     given = [] if folder is None else [Path(folder)]
@@ -209,6 +233,12 @@ def _private(
     unit: str,
     folder: str | PathLike[str] | None,
 ) -> SizeBounds:
+    if _is_follower() and not _has_appeared(capped, folder):
+        raise PlanError(
+            f"`sizes` must be released once, by the first process of torchrun, got no release here in {_PATIENCE:.0f} "
+            "seconds. Let all machines share the graph's folder or RELDP_STATE_DIR, or use reldp train, whose first "
+            "process sends the plan to the others."
+        )
     release = remembered(
         capped.fingerprint,
         _folders(folder),

@@ -79,6 +79,10 @@ class Streams:
     def __repr__(self) -> str:
         return "Streams(key=<secret>)"
 
+    def key_for_processes(self) -> bytes:
+        """Return the secret key, for the other processes of the same run and for nobody else."""
+        return self._key
+
     @property
     def num_claimed(self) -> int:
         """Number of steps that have been claimed, over all branches."""

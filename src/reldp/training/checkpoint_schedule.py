@@ -13,6 +13,7 @@ True
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from reldp.processes import join_processes
 from reldp.training.estimate import estimate_step
 
 if TYPE_CHECKING:
@@ -49,8 +50,7 @@ def checkpoint_schedule(logging: "LoggingSettings", step: "PrivateStep") -> Chec
     if logging.checkpoint_minutes == 0:
         return CheckpointSchedule(interval=interval, short_interval=interval)
     allowed = 60.0 * logging.checkpoint_minutes / max(estimate_step(step).seconds, 1e-9)
-    if allowed >= interval:
-        return CheckpointSchedule(interval=interval, short_interval=interval)
-    return CheckpointSchedule(
-        interval=interval, short_interval=1 << max(0, int(allowed).bit_length() - 1)
-    )
+    short = interval if allowed >= interval else 1 << max(0, int(allowed).bit_length() - 1)
+    # Processes measure different times, and all of them must save at the same step.
+    agreed = join_processes().from_first(lambda: str(short).encode(), about="checkpoints")
+    return CheckpointSchedule(interval=interval, short_interval=int(agreed))

@@ -149,6 +149,10 @@ class PerformanceSettings:
         tokenize: When the texts of a graph store are tokenized: ``"ahead"``, once, into files beside it, or ``"on the
             fly"``, as steps need them. The tokens are the same, so a resumed run may change it. None takes the files if
             they are there or the store has at most a million entities. Without effect on graphs in memory.
+        shard_weights: Whether each process of torchrun holds only a part of the frozen weights of a text model, and
+            gathers a layer where it is needed. With ``train="lora"`` only.
+        checkpoint_activations: Whether the layers of a text model compute their activations again in the backward
+            pass, to save memory.
     """
 
     noise_generator: str = "secure"
@@ -158,8 +162,18 @@ class PerformanceSettings:
     cuda_graphs: bool = False
     threads: int | None = None
     tokenize: str | None = None
+    shard_weights: bool = False
+    checkpoint_activations: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("shard_weights", "checkpoint_activations"):
+            check_flag(name, getattr(self, name), error=ConfigError)
+        plain = self.precision == "float32" and not self.cuda_graphs
+        if self.shard_weights and not plain:
+            raise ConfigError(
+                "`shard_weights` must be used with precision float32 and without cuda_graphs, got another setting. "
+                'Load the model with dtype="bfloat16" for weights and activations of half the size.'
+            )
         check_choice("noise_generator", self.noise_generator, NOISE_GENERATORS, error=ConfigError)
         check_choice("precision", self.precision, PRECISIONS, error=ConfigError)
         if self.tokenize is not None:

@@ -34,7 +34,7 @@ class StepEstimate:
 
     Attributes:
         microbatch_seconds: Time of one microbatch of the longest rows.
-        num_microbatches: Expected number of microbatches of a step.
+        num_microbatches: Expected number of microbatches of a step that one process computes.
         noise_seconds: Time of drawing the noise.
         peak_bytes: Largest memory of this process (CPU) or of the device (GPU) so far.
     """
@@ -56,6 +56,7 @@ def estimate_step(step: "PrivateStep") -> StepEstimate:
     shapes, plan = step._shapes, step._plan
     shape = shapes.shape_of(shapes.lengths()[-1])
     expected_units = plan.expected_batch_size * plan.clipping.units_per_tuple(plan.num_negatives)
+    units_at_once = shape.capacity * step._shares.processes.size
     _run_public(step, shape)  # the first call allocates and compiles
     began = time.perf_counter()
     _run_public(step, shape)
@@ -63,7 +64,7 @@ def estimate_step(step: "PrivateStep") -> StepEstimate:
     _draw_noise(step)
     return StepEstimate(
         microbatch_seconds=ran - began,
-        num_microbatches=max(1, math.ceil(expected_units / shape.capacity)),
+        num_microbatches=max(1, math.ceil(expected_units / units_at_once)),
         noise_seconds=time.perf_counter() - ran,
         peak_bytes=_peak_bytes(step._encoder.device),
     )

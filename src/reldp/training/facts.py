@@ -68,6 +68,8 @@ class TrainingFacts:
         selection: What the released weights are chosen by, if any (`reldp.training.selection`).
         search: The search that the run belongs to, if any (`reldp.training.searching`).
         has_known_loop: Whether everything between two steps is known and saved, as in `Trainer`.
+        count_processes: Returns the number of processes if bits depend on it, and 1 otherwise; called only if steps
+            are left.
     """
 
     objective: "Objective"
@@ -83,6 +85,7 @@ class TrainingFacts:
     selection: Mapping[str, Any] | None = None
     search: Mapping[str, Any] | None = None
     has_known_loop: bool = True
+    count_processes: Callable[[], int] = lambda: 1
 
     @property
     def encoder(self) -> "Encoder":
@@ -95,6 +98,14 @@ class TrainingFacts:
         values = machine(self.performance.device, self.threads)
         values |= asdict(self.performance) | {"threads": self.threads}
         del values["tokenize"]  # the tokens are the same either way
+        processes = self.count_processes()
+        values |= {"processes": processes} if processes > 1 else {}
+        for name in (
+            "shard_weights",
+            "checkpoint_activations",
+        ):  # ledgers name them where they are on
+            if not values[name]:
+                del values[name]
         return values | {"attention": attention_of(self.encoder)}
 
     @property
@@ -133,6 +144,20 @@ class TrainingFacts:
             "encoder_sha256": self._encoder_sha256,
             "outputs_sha256": self._outputs_sha256,
             "loss_sha256": self._loss_sha256,
+        }
+
+    def take_hashes(self) -> None:
+        """Compute all hashes from the whole module, before it is sharded."""
+        _ = self.hashes, self._outputs_sha256, self.machine
+
+    @property
+    def hashes(self) -> dict[str, str | None]:
+        """Hashes of what steps compute with, by name; sensitive."""
+        return {
+            "table": self._table_sha256,
+            "pool": self._pool_sha256,
+            "encoder": self._encoder_sha256,
+            "loss": self._loss_sha256,
         }
 
     @property

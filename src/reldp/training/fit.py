@@ -4,7 +4,7 @@ Where sizes are private or declared, the plan holds bounds (theory.md 2.4): the 
 them. A refusal is for the owner's eyes only, since accepting and refusing would bisect the sizes,
 and its message never prints an exact size. Where sizes are public, the plan's are the graph's.
 
-Public inside the package: `check_fit`, `check_table`, `check_device`, `make_table`, `refuse_compiled`.
+Public inside the package: `check_batch`, `check_fit`, `check_table`, `check_device`, `make_table`, `refuse_compiled`.
 
 >>> from reldp.graph import EntityGraph
 >>> from reldp.plan import PrivacyPlan
@@ -15,13 +15,14 @@ Public inside the package: `check_fit`, `check_table`, `check_device`, `make_tab
 >>> check_fit(capped, plan)
 """
 
+import os
 from collections.abc import Sized
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from reldp.clipping import RULES, is_builtin
-from reldp.errors import ConfigError
+from reldp.errors import ConfigError, RunError
 from reldp.graph import CappedGraph
 from reldp.noise.gaussian import MIN_DEVIATION
 from reldp.plan import PrivacyPlan
@@ -31,9 +32,17 @@ if TYPE_CHECKING:
     from torch import nn
 
     from reldp.encoders import Encoder
+    from reldp.processes import Processes
     from reldp.training.config import PerformanceSettings
 
-__all__ = ["check_device", "check_fit", "check_table", "make_table", "refuse_compiled"]
+__all__ = [
+    "check_batch",
+    "check_device",
+    "check_fit",
+    "check_table",
+    "make_table",
+    "refuse_compiled",
+]
 
 
 def check_fit(capped: CappedGraph, plan: PrivacyPlan, *, clip: bool = True) -> None:
@@ -99,6 +108,30 @@ def check_table(table: Sized, capped: CappedGraph, plan: PrivacyPlan) -> None:
         )
 
 
+def check_batch(
+    place: tuple[int, int], drawn_for: tuple[int, int] | None, num_steps: int, num_claimed: int
+) -> None:
+    """Refuse a batch that was not drawn for a step, and steps that the plan does not have.
+
+    Args:
+        place: The step and the branch.
+        drawn_for: Those that the batch was drawn for.
+        num_steps: Number of steps of the plan.
+        num_claimed: Number of steps that have run.
+    """
+    step, branch = place
+    if drawn_for != place:
+        raise RunError(
+            f"`batch` must be what `draw` returned for step {step} of branch {branch}, got "
+            "another. Epsilon holds for the batches that the plan's sampler draws."
+        )
+    if step >= num_steps or num_claimed >= num_steps:
+        raise RunError(
+            f"Steps must be at most the plan's {num_steps}, got one more. Plan more steps: "
+            "epsilon counts those of the plan."
+        )
+
+
 def _check_exact_sizes(capped: CappedGraph, plan: PrivacyPlan) -> None:
     """Refuse public sizes that are not those of the graph."""
     sizes = {"num_entities": capped.num_units, "num_relations": capped.num_relations}
@@ -160,14 +193,26 @@ def _check_noise(plan: PrivacyPlan, clip: bool) -> None:
         )
 
 
-def check_device(device: str) -> None:
-    """Refuse a device that is not there."""
+def check_device(device: str, processes: "Processes | None" = None) -> None:
+    """Refuse a device that is not there, or that several processes would share."""
     if device == "cpu":
         return
     import torch
 
+    several = processes is not None and not processes.is_alone
+    if ":" in device and several:
+        raise ConfigError(
+            f"`device` must be cpu or cuda with several processes, each of which takes a GPU of its own, got {device}."
+        )
     index = device.partition(":")[2] or "0"
     count = torch.cuda.device_count()
+    if several:
+        index = os.environ.get("LOCAL_RANK", "0")
+        if index.isdigit() and 0 < count <= int(index):
+            raise ConfigError(
+                f"`device` cuda must have a GPU for each process of a machine, got {count} for process {index}, "
+                "counted from 0. Start fewer processes (--nproc-per-node), or use cpu."
+            )
     if not index.isdigit() or int(index) >= count:
         raise ConfigError(
             f"`device` must exist here, got {device}: "

@@ -6,6 +6,10 @@ adapter, would hide how its products round, and the layout must not depend on wh
 that a resumed run selects the same one. The whole check is repeated when the number of threads, the
 device or the precision of products has changed, since bits depend on them.
 
+With several processes, each unit must have the same bits in all of them. `public_contributions` computes a public unit
+in every process, at another position and beside other units in each, for the processes to compare. The forward pass
+and the loss must send no messages to other processes, which could make a unit depend on units elsewhere.
+
 Private to the package: `LocalityGuard`.
 
 >>> LocalityGuard.__name__
@@ -14,13 +18,13 @@ Private to the package: `LocalityGuard`.
 
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
 
 from reldp.encoders.control_flow import depends_on_values
+from reldp.encoders.sharding import is_sharded
 from reldp.errors import RunError
 from reldp.gradients import ClippedSum
 from reldp.gradients.cuda_graphs import MicrobatchRunner
@@ -32,7 +36,9 @@ from reldp.training.locality import (
     is_still_local,
     refuse_mixing_of_extremes,
 )
+from reldp.training.messages import refuse_messages
 from reldp.training.objective import Objective
+from reldp.training.step_state import numerics
 from reldp.training.unit_rows import UnitRows
 
 __all__ = ["LocalityGuard"]
@@ -60,6 +66,11 @@ class LocalityGuard:
         self._rows_per_unit = 0
 
     @property
+    def device(self) -> torch.device:
+        """Where the encoder is."""
+        return self._encoder.device
+
+    @property
     def is_current(self) -> bool:
         """Whether the last full check was made with the arithmetic that is in use."""
         return self._checked_with == self._numerics()
@@ -72,6 +83,8 @@ class LocalityGuard:
         """
         self._objective.eval()
         self._rows_per_unit = shapes.rows_per_unit
+        if not is_sharded(self._encoder.module):  # the trainer has looked before it was
+            refuse_messages(self._objective, self._rows.table, length=shapes.lengths()[0])
         with _public_weights(self._objective.parameters, self._objective.start):
             layouts = LAYOUTS[-1:] if self._decides_by_values(shapes) else LAYOUTS
             checked = find_layouts(shapes, self._run, self._make, layouts)
@@ -84,17 +97,70 @@ class LocalityGuard:
         self._checked_with = self._numerics()
         return checked
 
+    def public_contributions(
+        self,
+        shapes: MicrobatchShapes,
+        lengths: list[int],
+        *,
+        seed: int,
+        rank: int,
+        public_weights: bool,
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Yield bits and clipped gradient of a public unit, which must be the same in all processes.
+
+        The unit is computed twice: first in the processes of even rank, at a position that depends on the rank, while
+        the others compute another unit; then the other way round. Other units depend on the rank throughout. So what
+        units of another process do to a unit is visible, which it would not be if all did the same.
+
+        Args:
+            shapes: Shapes and layouts of microbatches.
+            lengths: Which of them to compute.
+            seed: Of the unit.
+            rank: Number of this process.
+            public_weights: Whether to use public random weights, as before the first step, or those of training.
+
+        Yields:
+            For each length: loss, norm, clip factor and witness as text, and the clipped gradient.
+        """
+        self._rows_per_unit = shapes.rows_per_unit
+        context = _public_weights(self._objective.parameters, self._objective.start)
+        with context if public_weights else nullcontext():
+            for length in lengths:
+                runs = [self._beside_others(shapes, length, seed, rank, turn) for turn in range(2)]
+                yield runs[rank % 2]
+
+    def _beside_others(
+        self, shapes: MicrobatchShapes, length: int, seed: int, rank: int, turn: int
+    ) -> tuple[str, Tensor]:
+        """Return bits and gradient of the public unit if it is this rank's turn, else of another unit."""
+        shape = shapes.shape_of(length)
+        compared = self._make(1, length, seed)
+        beside = self._make(shape.capacity, length, seed + 1 + 2 * rank + turn)
+        at = (rank + turn) % shape.capacity
+        order = list(range(1, 1 + shape.capacity))
+        if turn == rank % 2:
+            order[at] = 0
+        weights = torch.zeros(shape.capacity, dtype=torch.float64, device=compared.endpoints.device)
+        weights[at] = 1.0
+        one = self._run(shape, compared.and_also(beside).take(order), weights=weights)
+        assert one.witness is not None
+        values = (one.losses, one.norms, one.factors, one.witness)
+        return repr([float(value[at]) for value in values]), one.total
+
     def check_again(
         self, shapes: MicrobatchShapes, streams: Streams, step: int, branch: int
-    ) -> None:
+    ) -> tuple[int, int] | None:
         """Check one length of microbatches with the weights as they are, at random steps only.
+
+        Returns:
+            The length and the seed of its units; None at other steps. The same in all processes.
 
         Raises:
             RunError: A unit's gradient depends on more than that unit.
         """
         drawn = streams.stream(_PURPOSE, branch, step).integers(1 << 31, 3).tolist()
         if drawn[0] % _CHECK_INTERVAL:
-            return
+            return None
         lengths = shapes.lengths()
         length, seed = lengths[drawn[1] % len(lengths)], drawn[2]
         if not is_still_local(shapes, self._run, self._make, length=length, seed=seed):
@@ -102,6 +168,11 @@ class LocalityGuard:
                 "`encoder` and `loss` must give a unit the same gradient whatever else is in its "
                 "microbatch, got another one on public rows than before. Does the module keep a state?"
             )
+        return length, seed
+
+    def forget(self) -> None:
+        """Let the next preparation make the full check again."""
+        self._checked_with = None
 
     def _decides_by_values(self, shapes: MicrobatchShapes) -> bool:
         """Return whether control flow or shapes depend on values: units must then be alone."""
@@ -128,17 +199,7 @@ class LocalityGuard:
 
     def _numerics(self) -> tuple[object, ...]:
         """Return settings on which the bits of a product depend and that other code may change."""
-        return (
-            torch.get_num_threads(),
-            torch.get_float32_matmul_precision(),
-            torch.are_deterministic_algorithms_enabled(),
-            torch.get_default_dtype(),
-            torch.backends.mkldnn.enabled,
-            torch.backends.cudnn.allow_tf32,
-            torch.backends.cudnn.benchmark,
-            *_attention_kernels(),
-            self._encoder.device,
-        )
+        return *numerics(self._encoder.device), self._encoder.device
 
     def _make(self, units: int, length: int, seed: int) -> SyntheticUnits:
         """Return public random units; all but the first include rows of zeros, tiny and huge ones."""
@@ -174,12 +235,6 @@ class LocalityGuard:
             types=units.types,
         )
         return self._runner.run(shape, inputs, witness=True)
-
-
-def _attention_kernels() -> tuple[bool, bool]:
-    """Return which fast kernels of attention are allowed."""
-    kernels: Any = torch.backends.cuda  # untyped in torch
-    return kernels.flash_sdp_enabled(), kernels.mem_efficient_sdp_enabled()
 
 
 def _scaled(value: Tensor, sizes: Tensor) -> Tensor:

@@ -81,6 +81,17 @@ class SyntheticUnits:
         types = None if self.types is None else self.types[index]
         return SyntheticUnits(rows, self.endpoints[index], self.mask[index], types)
 
+    def and_also(self, units: "SyntheticUnits") -> "SyntheticUnits":
+        """Return these units, and then some more of the same shape."""
+        rows = {name: torch.cat([value, units.rows[name]]) for name, value in self.rows.items()}
+        types = [value for value in (self.types, units.types) if value is not None]
+        return SyntheticUnits(
+            rows,
+            torch.cat([self.endpoints, units.endpoints]),
+            torch.cat([self.mask, units.mask]),
+            torch.cat(types) if types else None,
+        )
+
 
 class Run(Protocol):
     """Function that runs a microbatch exactly as a training step does."""

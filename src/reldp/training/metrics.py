@@ -69,6 +69,11 @@ class MetricsLog:
         self._file = self._path.open("a", encoding="utf-8")
         self._began = time.perf_counter()
 
+    @property
+    def executed_until(self) -> int:
+        """The step after the last one that was logged before in this branch; 0 if none was."""
+        return max(self._hashes, default=-1) + 1
+
     def write(
         self, step: int, rate: float, report: "StepReport", weights: Mapping[str, Tensor]
     ) -> None:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from reldp.graph import CappedGraph
     from reldp.graph.sizes import SizeBounds
     from reldp.plan import PrivacyPlan
+    from reldp.processes import Processes
     from reldp.training.selection import Selection
     from reldp.training.trainer import Trainer
 
@@ -134,6 +135,8 @@ class Recipe:
             resumed: Whether a run is resumed, whose private sizes have been released before.
             budget: Folder of the budget, if one is named.
         """
+        from reldp.plan import PrivacyPlan
+        from reldp.processes import join_processes
         from reldp.training.trainer import Trainer
 
         settings = {
@@ -150,9 +153,16 @@ class Recipe:
         capped = self.capped(show_ids=show_ids)
         encoder, pool = self.encoder(capped), self.pool(show_ids)
         selection = self._selection(capped, show_ids)
-        if resumed:
-            self.require_release(capped)
-        plan = self.plan(capped, pool)
+
+        def make_plan() -> bytes:
+            if resumed:
+                self.require_release(capped)
+            return self.plan(capped, pool).to_json().encode()
+
+        # Sizes are released once, by the first process.
+        processes = join_processes()
+        self._refuse_second_release(capped, processes)
+        plan = PrivacyPlan.from_json(processes.from_first(make_plan).decode())
         return Trainer(
             encoder, capped, plan, pool=pool, selection=selection, budget=budget, **settings
         )
@@ -253,6 +263,20 @@ class Recipe:
                 "`sizes` of a resumed run must be those that it was started with, got none for this "
                 f"graph here. Copy {FILE_NAME} into the graph's folder; releasing sizes again "
                 "costs epsilon again."
+            )
+
+    def _refuse_second_release(self, capped: "CappedGraph", processes: "Processes") -> None:
+        """Refuse to release private sizes on one machine if another has them, as after a move of the first process."""
+        from reldp.graph.sizes import has_release
+
+        if processes.is_alone or self._sizes()["sizes"] != "private":
+            return
+        known = processes.gather(bytes([has_release(capped, self._folder())]), about="releases")
+        holders = [rank for rank, has_one in enumerate(known) if has_one == b"\x01"]
+        if holders and holders[0] != 0:
+            raise ConfigError(
+                f"`sizes` must be released once, got a release on rank {holders[0]} that rank 0 does not see. Let all "
+                "machines share the graph's folder or RELDP_STATE_DIR; releasing sizes again costs epsilon again."
             )
 
     def _pool_size(self, pool: Any) -> int | None:

@@ -361,6 +361,12 @@ _PERFORMANCE = {
         '"ahead"',
         TOKENIZE,
     ),
+    "shard_weights": Setting(
+        "true or false", "Share the frozen weights of a text model with LoRA between processes."
+    ),
+    "checkpoint_activations": Setting(
+        "true or false", "Compute activations twice, to save memory."
+    ),
 }
 
 _LOGGING = {

@@ -34,12 +34,15 @@ from reldp._validate import check_integer
 from reldp.encoders.folders import state_hash
 from reldp.errors import ConfigError, RunError
 from reldp.runs.certificate import Certificate
-from reldp.runs.certificate_files import write_certificate
 from reldp.runs.run_folder import RunFolder
 from reldp.runs.session import Session
+from reldp.training.agreement import check_facts
 from reldp.training.counted_steps import BLOCK, CountedSteps, warn_about_plan
+from reldp.training.distributed import check_end
 from reldp.training.facts import TrainingFacts
+from reldp.training.memory import refuse_memory_settings
 from reldp.training.repeatability import no_random_numbers
+from reldp.training.shared_run import SharedRun
 from reldp.training.state import TrainingState
 
 if TYPE_CHECKING:
@@ -73,7 +76,10 @@ class RecordedRun:
             checkpoint_every: Steps between saved weights.
         """
         check_integer("checkpoint_every", checkpoint_every, low=1, error=ConfigError)
+        refuse_memory_settings(step._performance)
         self.folder, self._step, self._interval = Path(folder), step, checkpoint_every
+        self._processes = step._shares.processes
+        self._run = SharedRun(self._processes, RunFolder(folder))
         self._facts = _facts(step)
         self._objective = self._facts.objective
         self._session: Session | None = None
@@ -95,26 +101,29 @@ class RecordedRun:
         if self._session is not None:
             raise RunError("A record must be opened once, got one that is open.")
         objective, plan = self._objective, self._facts.plan
-        run = RunFolder(self.folder)
         objective.hold(self)
         try:
-            return self._opened(run, objective, plan)
+            with self._processes.reporting():
+                return self._opened(objective, plan)
         except BaseException:
             self._close()
             raise
 
-    def _opened(self, run: RunFolder, objective: "Objective", plan: "PrivacyPlan") -> Self:
+    def _opened(self, objective: "Objective", plan: "PrivacyPlan") -> Self:
         """Open the run, whose encoder and loss no other run of this process has."""
+        run = self._run = SharedRun(self._processes, RunFolder(self.folder))
         objective.eval()
         objective.encoder.check_finite()
+        check_facts(self._processes, self._facts, is_new=not run.has_run)
         if not run.has_run:
             objective.check_untrained()
-            warn_about_plan(plan, stacklevel=2)
+            if self._processes.is_first:
+                warn_about_plan(plan, stacklevel=2)
             if plan.num_steps:
                 with no_random_numbers():
                     self._step.prepare()  # a refusal leaves no run behind
         self._process = os.getpid()
-        self._session = Session.open(run, self._facts, self._first_state)
+        self._session = run.open(self._facts, self._first_state)
         objective.mark_trained()
         state = TrainingState.from_bytes(self._session.read_checkpoint())
         objective.load(state.released)
@@ -194,6 +203,8 @@ class RecordedRun:
         """Save the weights; after the last step complete the run and write its certificate."""
         if self._session is not None and self._process != os.getpid():
             return  # a copy of the process, which must not write what is the original's
+        if exception and isinstance(exception[0], BaseException):
+            self._processes.end(exception[0])
         session = self._open_session()
         try:
             if self._number is not None and self._has_run:
@@ -203,13 +214,14 @@ class RecordedRun:
             is_done = self._next >= session.stop and kind is None
             if is_done and not session.is_complete:
                 self._objective.check_unchanged()
+                check_end(self._step)
                 hashed = state_hash(self._objective.parameters)
                 session.complete(self._objective.save, hashed)
             is_done = is_done and session.is_complete
         finally:
             self._close()
         if is_done:
-            self._certificate = write_certificate(RunFolder(self.folder))
+            self._certificate = self._run.certificate()
 
     def _close(self) -> None:
         """Let nothing of the run be used any more, and another process open it."""
@@ -253,4 +265,5 @@ def _facts(step: "PrivateStep") -> TrainingFacts:
         make_table=lambda: step._rows.table,
         pool=step._pool,
         has_known_loop=False,
+        count_processes=lambda: step._shares.num_for_bits,
     )

@@ -6,7 +6,8 @@ keeps its branch. On a GPU, or if any of these differs, it continues in a new br
 draws and noise (theory.md 6). Because no list of settings is ever complete, a small public
 computation is hashed too: a different hash counts as a different machine.
 
-Public inside the package: `repeatable`, `no_random_numbers`, `is_repeatable`, `machine`, `versions`.
+Public inside the package: `repeatable`, `no_random_numbers`, `is_repeatable`, `machine`,
+`matmul_precision`, `versions`.
 
 >>> machine("cpu", 2)["threads"]
 2
@@ -30,6 +31,7 @@ from reldp.errors import ConfigError, InputError
 __all__ = [
     "is_repeatable",
     "machine",
+    "matmul_precision",
     "no_random_numbers",
     "repeatable",
     "repeatable_attention",
@@ -43,6 +45,8 @@ _VARIABLES = (
     *("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "OMP_DYNAMIC", "OMP_SCHEDULE"),
     *("ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE", "OPENBLAS_CORETYPE"),
     *("CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"),
+    *("CUBLASLT_WORKSPACE_SIZE", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "ATEN_CPU_CAPABILITY"),
+    *("MKL_DEBUG_CPU_TYPE", "KMP_DETERMINISTIC_REDUCTION", "GLIBC_TUNABLES"),
 )
 _PROBED = ((1, 7, 5), (5, 33, 8), (48, 384, 64), (130, 65, 257))  # rows, inner, columns
 
@@ -106,7 +110,7 @@ def machine(device: str, threads: int) -> dict[str, Any]:
     """Return everything that must be the same for bits to be the same: public values by name."""
     values: dict[str, Any] = {f"versions.{name}": value for name, value in versions().items()}
     values |= {f"environment.{name}": os.environ[name] for name in _VARIABLES if name in os.environ}
-    values |= {"threads": threads, "matmul": torch.get_float32_matmul_precision()}
+    values |= {"threads": threads, "matmul": matmul_precision()}
     if not is_repeatable(device):
         return values | {"device": device, "processor": torch.cuda.get_device_name(device)}
     return values | {
@@ -117,6 +121,15 @@ def machine(device: str, threads: int) -> dict[str, Any]:
         "default_dtype": str(torch.get_default_dtype()),
         "probe_sha256": _probe(),
     }
+
+
+def matmul_precision() -> str:
+    """Return the precision of float32 products; all settings of it where torch has no single word for them."""
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:  # where settings of old and new names have been mixed
+        backends: Any = torch.backends
+        return f"{backends.cuda.matmul.fp32_precision} {backends.mkldnn.matmul.fp32_precision}"
 
 
 def _probe() -> str:

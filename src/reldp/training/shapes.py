@@ -18,7 +18,7 @@ __all__ = ["microbatch_shapes"]
 
 
 def microbatch_shapes(
-    plan: "PrivacyPlan", rows: "UnitRows", *, units: int | None = None
+    plan: "PrivacyPlan", rows: "UnitRows", *, units: int | None = None, processes: int = 1
 ) -> MicrobatchShapes:
     """Return the shapes of microbatches.
 
@@ -27,13 +27,17 @@ def microbatch_shapes(
         rows: The encoder's rows, of which only the device and the maximum length are used: shapes must not
             depend on texts.
         units: Clip units of every microbatch; None chooses them by length.
+        processes: Number of processes that share a batch. On a GPU, microbatches are as large as the share of one of
+            them; on a CPU, where bits are compared, shapes do not depend on it.
     """
     k = plan.num_negatives
     units_per_tuple = plan.clipping.units_per_tuple(k)
+    kind = rows.encoder.device.type
+    typical = typical_units(plan.expected_batch_size, units_per_tuple)
     return MicrobatchShapes(
         rows_per_unit=plan.clipping.rows_per_unit(k),
-        typical_units=typical_units(plan.expected_batch_size, units_per_tuple),
+        typical_units=typical if kind == "cpu" else -(-typical // processes),
         max_length=rows.tokens.max_length,
-        device_type=rows.encoder.device.type,
+        device_type=kind,
         units=units,
     )

@@ -40,12 +40,11 @@ Public: `PrivateStep`.
 """
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -53,18 +52,24 @@ from reldp.encoders import Encoder
 from reldp.errors import ConfigError, RunError
 from reldp.gradients import ClippedSum, GradientSettings, PerUnitGradients
 from reldp.gradients.cuda_graphs import MicrobatchRunner
-from reldp.gradients.microbatches import Microbatch, MicrobatchShapes, UnitInputs
+from reldp.gradients.microbatches import Microbatch, MicrobatchShapes
 from reldp.noise import GaussianNoise, Streams, add_noise
 from reldp.training.chosen_loss import resolve_loss
 from reldp.training.config import PerformanceSettings
-from reldp.training.fit import check_fit, check_table, make_table
+from reldp.training.distributed import BatchShares
+from reldp.training.fit import check_batch, check_fit, check_table, make_table
 from reldp.training.guard import LocalityGuard
 from reldp.training.loss_check import check_loss
 from reldp.training.margins import MAX_SUM, max_batch_units, threshold_margin
+from reldp.training.memory import refuse_memory_settings
+from reldp.training.messages import same_messages
 from reldp.training.objective import Objective
+from reldp.training.precision import autocast
 from reldp.training.repeatability import is_repeatable, repeatable_attention
 from reldp.training.shapes import microbatch_shapes
 from reldp.training.step_report import StepReport
+from reldp.training.step_state import StepState
+from reldp.training.unit_inputs import unit_inputs
 from reldp.training.unit_rows import UnitRows
 
 if TYPE_CHECKING:
@@ -131,14 +136,18 @@ class PrivateStep:
             raise ConfigError(f"`encoder` must have trainable parameters, got none. {fix}")
         settings = GradientSettings(check_isolation=False, check_leaves=True)
         self._engine = PerUnitGradients(self._objective.module, settings) if clip else None
+        self._shares = BatchShares.of(self._objective, self._engine, plan)
         table = make_table(encoder, capped, self._performance, pool) if table is None else table
         check_table(table, capped, plan)
         self._rows = UnitRows(encoder, table)
         self._shapes = self._microbatch_shapes()
+        weights = [
+            p for module in self._modules for p in module._parameters.values() if p is not None
+        ]
         self._runner = MicrobatchRunner(
             self._microbatch_sum,
             cuda_graphs=self._performance.cuda_graphs,
-            addresses=lambda: tuple(p.data_ptr() for p in self.parameters.values()),
+            addresses=lambda: tuple(p.data_ptr() for p in weights),
             padding=self._rows.tokens.padding,
             token_mask=self._rows.tokens.mask,
         )
@@ -148,7 +157,8 @@ class PrivateStep:
         self._noise: GaussianNoise | None = None
         # The step and the branch that each batch was drawn for.
         self._drawn: WeakKeyDictionary[TupleBatch, tuple[int, int]] = WeakKeyDictionary()
-        self._is_recorded = self._is_counted = False
+        self._is_recorded = self._is_counted = self._compares_rows = False
+        self._state = StepState(self._objective, self._rows)
 
     def record(self, folder: str | Path, *, checkpoint_every: int = 100) -> "RecordedRun":
         """Return the run in a folder, for ``with``: it counts every step and ends in a certificate.
@@ -180,6 +190,7 @@ class PrivateStep:
         """
         if self._is_recorded or self._objective.is_held:
             raise RunError("`open` must not be called while the step is recorded, got a record.")
+        refuse_memory_settings(self._performance)
         self._open(streams)
 
     def _open_recorded(self, streams: Streams) -> None:
@@ -207,8 +218,10 @@ class PrivateStep:
 
     def _open(self, streams: Streams) -> None:
         self.prepare()
+        if self._engine is not None:
+            self._shares.check_layouts(self._guard, self._shapes, self._margin)
         self.close()
-        self._streams = streams
+        self._streams, self._compares_rows = streams, True
         self._sampler = self._plan.sampler(self._capped, streams)
         self._noise = self._plan.noise(streams, self._performance.noise_generator)
 
@@ -235,13 +248,16 @@ class PrivateStep:
             RunError: The step ran before, is beyond the plan, not counted, or has another batch; or the module changed.
         """
         self._open_sampler()
-        self._check_batch(batch, step, branch)
+        num_claimed = 0 if self._streams is None else self._streams.num_claimed
+        place = step, branch
+        check_batch(place, self._drawn.get(batch), self._plan.num_steps, num_claimed)
         self._check_again(step, branch)
         clipped = self.clipped_sum(self.clip_units(batch))
         if self._streams is not None:
             self._streams.claim(branch, step)
         self._objective.mark_trained()
         total = self._add_noise(clipped.total, batch.num_tuples, step, branch)
+        self._shares.check_equal(total, step)
         self._set_gradients(total / self._plan.expected_batch_size)
         return StepReport.of(batch, clipped)
 
@@ -254,29 +270,21 @@ class PrivateStep:
             )
         return self._sampler
 
-    def _check_batch(self, batch: "TupleBatch", step: int, branch: int) -> None:
-        """Refuse a batch that was not drawn for the step, and steps that the plan does not have."""
-        num_steps = self._plan.num_steps
-        if self._drawn.get(batch) != (step, branch):
-            raise RunError(
-                f"`batch` must be what `draw` returned for step {step} of branch {branch}, got "
-                "another. Epsilon holds for the batches that the plan's sampler draws."
-            )
-        if step >= num_steps or (self._streams and self._streams.num_claimed >= num_steps):
-            raise RunError(
-                f"Steps must be at most the plan's {num_steps}, got one more. Plan more steps: "
-                "epsilon counts those of the plan."
-            )
-
     def _check_again(self, step: int, branch: int) -> None:
         """Check locality again at random steps, or when the arithmetic may have changed."""
         self._objective.check_parts(self._parts)
         self._objective.check_unchanged()
         if any(module.training for module in self._modules):
             self._objective.eval()  # with dropout, a resumed run would add the same noise to other sums
-        if self._engine is not None and self._streams is not None:
+        if self._engine is None or self._streams is None:
+            return
+        if self._shares.processes.any(not self._guard.is_current, about=f"step {step}")[0]:
+            self._guard.forget()  # in all processes, if the arithmetic of one has changed
             self.prepare()
-            self._guard.check_again(self._shapes, self._streams, step, branch)
+            self._shares.check_layouts(self._guard, self._shapes, self._margin)
+        place = self._streams, step, branch
+        if self._shares.check_again(self._guard, self._shapes, *place):
+            self._compares_rows = True
 
     def clip_units(self, batch: "TupleBatch") -> "ClipUnits":
         """Lay out a batch in clip units, those with the longest rows first. Sensitive."""
@@ -298,28 +306,28 @@ class PrivateStep:
                 "expects, got more. The sampler draws no such batch: pass what `draw` returned."
             )
         margin = self._margin
-        thresholds = self._on_device(units.thresholds * (1.0 - margin))
-        clipped: ClippedSum | None = None
-        for part, shape in self._shapes.split(self._rows.longest(units.entities)):
-            inputs = UnitInputs(
-                rows=self._rows.of(units.entities[part]),
-                endpoints=self._on_device(units.endpoints[part]).long(),
-                mask=self._on_device(units.mask[part]),
-                thresholds=thresholds[part],
-                grid=self._plan.grid,
-                types=None if units.types is None else self._on_device(units.types[part]),
-            )
-            added = self._runner.run(shape, inputs)
-            clipped = added if clipped is None else clipped.plus(added)
+        thresholds = torch.from_numpy(units.thresholds * (1.0 - margin)).to(self._encoder.device)
+        shapes = {name: p.shape for name, p in self.parameters.items()}
+        clipped = ClippedSum.of_nothing(shapes, self._encoder.device)
+        microbatches = self._shapes.split(self._rows.longest(units.entities))
+        share = self._shares.of_process(microbatches)
+        with same_messages():
+            for index, (part, shape) in enumerate([*share, *self._shares.padding(microbatches)]):
+                inputs = unit_inputs(units, part, self._rows, thresholds, self._plan.grid)
+                added = self._runner.run(shape, inputs)
+                if index < len(share):  # padding keeps processes in step, and is dropped
+                    clipped = clipped.plus(added) if clipped.num_units else added
         if self._margin > margin:
             raise RunError(
-                "A layer must see no more positions (tokens of all rows) per microbatch than in the check on "
-                "public rows, got more. The encoder's shapes must not depend on values."
+                "A layer must see no more positions (tokens) per microbatch than in the check on public rows, "
+                "got more. The encoder's shapes must not depend on values."
             )
-        if clipped is None:
-            shapes = {name: p.shape for name, p in self.parameters.items()}
-            return ClippedSum.of_nothing(shapes, self._encoder.device)
-        return clipped
+        if self._shares.processes.is_alone:
+            return clipped
+        arithmetic = margin, self._shapes, microbatches, self._plan.grid, self._runner.cuda_graphs
+        state = self._state.of(units, arithmetic, custom_rows=self._compares_rows)
+        self._compares_rows = False
+        return self._shares.sum(clipped, [part for part, _ in share], units.num_units, state)
 
     @property
     def _margin(self) -> float:
@@ -347,19 +355,12 @@ class PrivateStep:
 
     def _losses(self, microbatch: Microbatch) -> Tensor:
         """Return the loss of each unit of a microbatch, (units,), from one forward pass."""
-        with self._autocast(), repeatable_attention(self._encoder.device):
+        device = self._encoder.device
+        with autocast(device, self._performance), repeatable_attention(device):
             embeddings = self._encoder.embed(dict(microbatch.rows))
         given = microbatch.endpoints, microbatch.mask, microbatch.types
         units = embeddings.view(len(given[0]), -1, embeddings.shape[-1])  # (units, rows, dim)
         return self._objective.values(units, *given, by_unit=self._engine is not None)
-
-    def _autocast(self) -> AbstractContextManager[Any]:
-        if self._performance.precision == "float32":
-            return nullcontext()
-        # A CUDA graph must cast weights at every replay, not once.
-        cached = not self._performance.cuda_graphs
-        kind = self._encoder.device.type
-        return torch.autocast(kind, dtype=torch.bfloat16, cache_enabled=cached)
 
     def _add_noise(self, total: Tensor, num_tuples: int, step: int, branch: int) -> Tensor:
         """Return the sum, which is in multiples of the grid, with the noise of a step added."""
@@ -389,12 +390,9 @@ class PrivateStep:
             parameter.grad = part.view(parameter.shape).to(parameter.dtype)
 
     def _microbatch_shapes(self) -> MicrobatchShapes:
-        units = self._performance.microbatch_units
-        return microbatch_shapes(self._plan, self._rows, units=units)
+        units, processes = self._performance.microbatch_units, self._shares.processes.size
+        return microbatch_shapes(self._plan, self._rows, units=units, processes=processes)
 
     def _check_fit(self, clip: bool) -> None:
         """Refuse a plan that is not about the graph."""
         check_fit(self._capped, self._plan, clip=clip)
-
-    def _on_device(self, values: npt.NDArray[Any]) -> Tensor:
-        return torch.from_numpy(values).to(self._encoder.device)

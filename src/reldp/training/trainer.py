@@ -25,7 +25,7 @@ Public: `Trainer`, `TrainResult`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -38,10 +38,11 @@ from reldp.errors import ConfigError, RunError
 from reldp.graph import CappedGraph
 from reldp.losses import Loss
 from reldp.plan import PrivacyPlan
+from reldp.processes import join_processes
 from reldp.runs.certificate import Certificate
-from reldp.runs.certificate_files import write_certificate
 from reldp.runs.run_folder import RunFolder
-from reldp.runs.session import Session, threads_of
+from reldp.runs.session import Session
+from reldp.training.agreement import check_facts
 from reldp.training.callbacks import CallbackList, TrainingCallback
 from reldp.training.checkpoint_schedule import checkpoint_schedule
 from reldp.training.chosen_loss import (
@@ -53,10 +54,12 @@ from reldp.training.chosen_loss import (
 )
 from reldp.training.config import TrainingConfig
 from reldp.training.counted_steps import BLOCK, CountedSteps, spent_after, warn_about_plan
+from reldp.training.distributed import check_end, processes_for_bits
 from reldp.training.facts import TrainingFacts
 from reldp.training.fit import check_device, check_fit, make_table
 from reldp.training.loss_check import check_loss
-from reldp.training.metrics import MetricsLog, ReexecutionDiffers, progress_bar
+from reldp.training.memory import fit_memory, refuse_selection
+from reldp.training.metrics import ReexecutionDiffers, progress_bar
 from reldp.training.objective import Objective
 from reldp.training.optimizers import (
     WeightAverage,
@@ -68,6 +71,7 @@ from reldp.training.optimizers import (
 )
 from reldp.training.repeatability import is_repeatable, no_random_numbers, repeatable
 from reldp.training.selection import Chosen, Selection
+from reldp.training.shared_run import SharedLog, SharedRun
 from reldp.training.state import TrainingState
 from reldp.training.step import PrivateStep
 from reldp.training.stopping import stop_requests
@@ -149,7 +153,9 @@ class Trainer:
             self._loss = resolve_loss(loss, plan, capped, encoder)
         self._objective = Objective(encoder, self._loss, plan)
         check_loss(self._objective)
-        check_device(self.config.performance.device)
+        self._processes = join_processes()
+        check_device(self.config.performance.device, self._processes)
+        refuse_selection(self.config.performance, selection)
         if (pool is None) == (plan.negatives == "public"):
             raise ConfigError(
                 "`pool` must be given with negatives='public' and only then, "
@@ -175,51 +181,54 @@ class Trainer:
             RunError: The disk is full, or another process has the folder open.
             TrainingStopped: A callback stopped the run after a checkpoint.
         """
-        run = RunFolder(folder)
+        with self._processes.reporting():
+            return self._fit(SharedRun(self._processes, RunFolder(folder)))
+
+    def _fit(self, run: SharedRun) -> TrainResult:
         if not run.has_run:
             self._objective.check_untrained()
-            warn_about_plan(self.plan, stacklevel=2)
-        threads = self._threads(run)
-        with repeatable(self.config.performance.device, threads):
+            if self._processes.is_first:
+                warn_about_plan(self.plan, stacklevel=3)
+        threads = run.threads(self.config.performance.threads, torch.get_num_threads())
+        with repeatable(self.config.performance.device, threads), ExitStack() as stack:
             # Before anything is computed: dropout would give other sums every time.
-            self.encoder.to(self.config.performance.device).eval().check_finite()
+            performance = self.config.performance
+            place = "cpu" if performance.shard_weights else performance.device
+            self.encoder.to(place).eval().check_finite()
+            facts = self._facts(threads)
+            sensitive = {"logging.log_sensitive": self.config.logging.log_sensitive}
+            check_facts(self._processes, facts, is_new=not run.has_run, shown=sensitive)
+            whole = fit_memory(self.encoder, performance, self._processes, facts)
+            stack.callback(whole.restore)
+            if whole.is_changed:
+                self._step = None  # a step is made for the module as it is
             if not run.has_run and self.plan.num_steps:
                 with no_random_numbers():
                     self._prepared().prepare()  # a refusal leaves no run behind
-            facts = self._facts(threads)
-            with (
-                self._objective.held(self),
-                Session.open(run, facts, self._first_state) as session,
-            ):
+            with self._objective.held(self), run.open(facts, self._first_state) as session:
                 self._objective.mark_trained()
                 if not session.is_complete:
                     self._run(session)
                     self._objective.check_unchanged()
+                whole.restore()
                 state = TrainingState.from_bytes(session.read_checkpoint())
                 self._objective.load(state.released)
                 if not session.is_complete:
                     hashed = state_hash(self._objective.parameters)
                     chosen = {"chosen": dict(state.chosen)} if state.chosen else {}
                     session.complete(self._objective.save, hashed, **chosen)
-        certificate = write_certificate(run)
+        certificate = run.certificate()
         return TrainResult(
             certificate=certificate,
             encoder=self.encoder,
             loss=self._loss,
-            folder=run.path,
-            metrics=run.read_lines(run.metrics),
+            folder=run.run.path,
+            metrics=run.metrics(),
         )
-
-    def _threads(self, run: RunFolder) -> int:
-        """Return the number of threads: as set, or that of the run, or torch's default."""
-        if self.config.performance.threads is not None:
-            return self.config.performance.threads
-        if run.has_run:
-            return threads_of(run)
-        return torch.get_num_threads()
 
     def _facts(self, threads: int) -> TrainingFacts:
         """Return what the run is, for its ledger."""
+        clip = self.config.learning.clip
         return TrainingFacts(
             objective=self._objective,
             capped=self.capped,
@@ -233,6 +242,7 @@ class Trainer:
             purpose=self._purpose,
             selection=None if self._selection is None else self._selection.facts,
             search=self._search,
+            count_processes=lambda: processes_for_bits(self._objective, self.plan, clip=clip),
         )
 
     def _rows(self) -> Any:
@@ -256,6 +266,7 @@ class Trainer:
             while True:
                 try:
                     _Loop(self, session, step).run()
+                    check_end(step)
                     return
                 except ReexecutionDiffers:
                     session.open_branch("re-executed steps were not bitwise identical")
@@ -282,6 +293,7 @@ class _Loop:
 
     def __init__(self, trainer: Trainer, session: Session, step: PrivateStep) -> None:
         self._plan, self._config, self._callbacks = trainer.plan, trainer.config, trainer._callbacks
+        self._processes = trainer._processes
         self._objective, self._session, self._step = trainer._objective, session, step
         self._selection, self._chosen = trainer._selection, Chosen()
         self._names = list(step.parameters)
@@ -311,11 +323,13 @@ class _Loop:
         """Take every step that is left; a first Ctrl-C, SIGTERM or SIGHUP stops after a checkpoint."""
         first, stop = self._session.next_step, self._session.stop
         branch = self._session.ledger.branch
-        config, spent = self._config, spent_after(self._plan, self._session)
+        config, processes = self._config, self._processes
+        spent = spent_after(self._plan, self._session)
+        shown = config.logging.progress if processes.is_first else False
         with (
-            MetricsLog(self._session.run, config, first, branch) as log,
-            progress_bar(config.logging.progress, first, stop, spent) as advance,
             stop_requests() as asked_to_stop,
+            SharedLog(processes, self._session, config, asked_to_stop) as log,
+            progress_bar(shown, first, stop, spent) as advance,
         ):
             for step in range(first, stop):
                 self._reserve(step)
@@ -326,9 +340,9 @@ class _Loop:
                 advance(step + 1)
                 self._choose(step + 1, stop)
                 with self._weights_stay():
-                    asked = self._callbacks.end(rate, report)
+                    asked = log.agreed(self._callbacks.end(rate, report))
                 due = self._schedule.is_due(step + 1, stop)
-                must_stop = asked_to_stop()
+                must_stop = log.must_stop
                 if due or asked.checkpoint or asked.stop or must_stop:
                     by = self._callbacks.stopper if asked.stop else None
                     state = self._state(step + 1, branch)

@@ -49,6 +49,12 @@ class UnitRows:
                 "with another number of lengths."
             )
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the encoder's class is one of this package, whose rows are made independently of each other."""
+        is_included = type(self.encoder).rows.__module__.startswith("reldp.")
+        return is_included and "rows" not in vars(self.encoder)
+
     def longest(self, entities: _Entities) -> npt.NDArray[np.integer[Any]]:
         """Return the length of each unit's longest row, (units,), of entities (units, rows per unit)."""
         longest: npt.NDArray[np.integer[Any]] = self.tokens.lengths[entities].max(axis=1, initial=1)
@@ -70,8 +76,7 @@ class UnitRows:
         Raises:
             InputError: Units have rows of different shapes.
         """
-        is_known = type(self.encoder).rows.__module__.startswith("reldp.")
-        if is_known and "rows" not in vars(self.encoder):
+        if self.is_known:
             return self.encoder.rows(self.table, entities.reshape(-1))
         units = [self.encoder.rows(self.table, unit) for unit in entities]
         return {
