@@ -14,6 +14,8 @@ from reldp.errors import ConfigError, RunError
 from reldp.gradients import ClippedSum
 from reldp.processes import Processes
 from reldp.training.distributed import BatchShares, _refuse_tuning
+from tests.encoders.tiny import write_model
+from tests.training.ports import free_port
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +93,7 @@ def test_other_batches_weights_and_noise_are_noticed_before_anything_is_used(fou
     for process in found["other_batch"]:
         assert "on rank 1 the batch differs" in process["error"]
     for process in found["other_weights"]:
-        assert "on rank 1 module.layers.0.weight differs" in process["error"]
+        assert "layers.0.weight differs" in process["error"]
     for process in found["other_noise"]:
         assert "must have the same noisy sum, got different ones in step 0" in process["error"]
 
@@ -240,3 +242,46 @@ def test_kernels_that_a_gpu_chooses_by_time_are_refused(monkeypatch, device):
     else:
         with pytest.raises(ConfigError, match=r"`torch\.backends\.cudnn\.benchmark` must be off"):
             _refuse_tuning(Two(0, 2), torch.device(device))
+
+
+def on_one_gpu(model, folder, size):
+    """What processes found that share one GPU."""
+    port = str(free_port())
+    started = []
+    for rank in range(size):
+        place = {"RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": str(size)}
+        place |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        command = [sys.executable, "-m", "tests.training.gpu_groups", str(model), str(folder)]
+        started.append(
+            subprocess.Popen(
+                command,
+                env=os.environ | place,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    results = []
+    for process in started:
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+        results.append(json.loads(out.splitlines()[-1]))
+    return results
+
+
+@pytest.mark.gpu
+def test_two_processes_on_one_gpu_train_what_one_trains_and_refuse_to_differ(tmp_path):
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    model = write_model("bert", tmp_path / "bert")
+    for size in (1, 2):
+        (tmp_path / str(size)).mkdir()
+    (alone,) = on_one_gpu(model, tmp_path / "1", 1)
+    pair = on_one_gpu(model, tmp_path / "2", 2)
+    assert pair[0]["hash"] == pair[1]["hash"]
+    assert pair[0]["steps"]["counted"] == alone["steps"]["counted"] == 6
+    for one, other in zip(alone["weights"], pair[0]["weights"], strict=True):
+        assert np.allclose(one, other, rtol=0, atol=1e-4)
+    assert alone["refusal"] == ""
+    for process in pair:
+        assert "on rank 1 the tensor" in process["refusal"]

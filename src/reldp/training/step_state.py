@@ -188,7 +188,8 @@ def _precisions() -> Iterator[str]:
         value: Any = torch.backends
         for name in place:
             value = getattr(value, name, None)
-        yield str(getattr(value, "fp32_precision", None))
+        precision = str(getattr(value, "fp32_precision", None))
+        yield "ieee" if precision == "none" else precision  # none is what nobody has set
 
 
 def _keeps_denormals() -> bool:
