@@ -37,7 +37,8 @@ def train(model, folder, *, changes):
     plan = small_plan(capped, num_negatives=2, expected_batch_size=12.0, num_steps=6)
     frozen = next(p for p in encoder.module.parameters() if not p.requires_grad and p.dim() == 2)
     callbacks = [Rounds(frozen)] if changes else []
-    settings = {"device": "cuda", "microbatch_units": 4, "checkpoint_activations": True}
+    device = os.environ.get("DEVICE", "cuda")
+    settings = {"device": device, "microbatch_units": 4, "checkpoint_activations": True}
     result = Trainer(encoder, capped, plan, callbacks=callbacks, **settings).fit(folder)
     return result, encoder
 
