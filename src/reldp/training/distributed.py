@@ -306,7 +306,7 @@ def _refuse_tuning(processes: Processes, device: torch.device) -> None:
         return
     tuned = {
         "torch.backends.cudnn.benchmark": torch.backends.cudnn.benchmark,
-        "torch.cuda.tunable": torch.cuda.tunable.is_enabled(),
+        "torch.cuda.tunable": torch.cuda.is_available() and torch.cuda.tunable.is_enabled(),
     }
     for name, is_on in zip(tuned, processes.any(*tuned.values()), strict=True):
         if is_on:

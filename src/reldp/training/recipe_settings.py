@@ -364,9 +364,7 @@ _PERFORMANCE = {
     "shard_weights": Setting(
         "true or false", "Share the frozen weights of a text model with LoRA between processes."
     ),
-    "checkpoint_activations": Setting(
-        "true or false", "Compute activations twice, to save memory."
-    ),
+    "checkpoint_activations": Setting("true or false", "Compute activations twice: less memory."),
 }
 
 _LOGGING = {
