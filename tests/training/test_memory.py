@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from reldp.encoders import TextEncoder
+from reldp.errors import ConfigError
 from reldp.noise import Streams
 from reldp.processes import Processes
 from reldp.training.config import PerformanceSettings
-from reldp.training.memory import fit_memory
+from reldp.training.memory import fit_memory, refuse_selection
 from tests.encoders.tiny import write_model
 from tests.training.groups import text_graph
 from tests.training.small import make_step, small_plan
@@ -117,3 +118,10 @@ def test_on_a_gpu_recomputed_layers_have_the_same_bits_and_no_attention_of_cudnn
     assert totals[0].any()
     for plain, recomputed in zip(totals[:4], totals[4:], strict=True):
         assert torch.equal(plain, recomputed)
+
+
+def test_sharded_weights_are_not_chosen_by_evaluations():
+    refuse_selection(PerformanceSettings(), object())
+    refuse_selection(PerformanceSettings(shard_weights=True), None)
+    with pytest.raises(ConfigError, match="`shard_weights` must be used without eval_graph"):
+        refuse_selection(PerformanceSettings(shard_weights=True), object())

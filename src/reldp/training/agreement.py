@@ -131,6 +131,7 @@ def facts_in_common(
             [facts.encoder.describe(), facts.hashes["encoder"]], sort_keys=True
         ),
         "the loss": facts.hashes["loss"] or "",
+        "the choice of weights": json.dumps(facts.selection, sort_keys=True),
     }
     if is_new:
         hidden["the start of the weights"] = state_hash(facts.objective.parameters)

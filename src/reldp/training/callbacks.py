@@ -14,19 +14,22 @@ follow from sensitive values. A stop by a callback is recorded as one: `reldp fi
 planned steps, and refuses where the callback saw sensitive values.
 
 Public: `TrainingCallback`, `Progress`, `StepRequests`, `TrainingStopped`; inside the package `CallbackList`,
-`CALLBACK`, `SENSITIVE_CALLBACK`.
+`CALLBACK`, `SENSITIVE_CALLBACK`, `weights_stay`.
 
 >>> StepRequests().stop
 False
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from reldp.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from reldp.training.step_report import StepReport
 
 CALLBACK = "callback"
@@ -41,6 +44,7 @@ __all__ = [
     "StepRequests",
     "TrainingCallback",
     "TrainingStopped",
+    "weights_stay",
 ]
 
 
@@ -156,4 +160,17 @@ class CallbackList:
         raise TrainingStopped(
             f"A callback stopped the run after step {progress.step} of {progress.num_steps}. Call fit "
             "again to resume it; until then it has no certificate."
+        )
+
+
+@contextmanager
+def weights_stay(parameters: "Mapping[str, Tensor]") -> Iterator[None]:
+    """Refuse callbacks that change weights: the ledger says that the optimizer alone does."""
+    values = list(parameters.values())
+    before = [(p.data_ptr(), p._version) for p in values]
+    yield
+    if before != [(p.data_ptr(), p._version) for p in values]:
+        raise RunError(
+            "Callbacks must leave the weights as they are, got some that one changed. Write a loop of your own "
+            "with PrivateStep.record, whose certificate says so."
         )

@@ -328,9 +328,7 @@ _LEARNING = {
     "schedule": Setting("text", "Schedule of the learning rate.", choices=SCHEDULES),
     "warmup_steps": Setting("whole number", "Steps over which the learning rate rises from 0."),
     "average": Setting(
-        "number",
-        "Decay of an average of the weights, which is then released (default: no average).",
-        "0.99",
+        "number", "Decay of an average of the weights to release (default: no average).", "0.99"
     ),
 }
 
@@ -350,8 +348,7 @@ _PERFORMANCE = {
     ),
     "precision": Setting("text", "Number format of activations.", choices=PRECISIONS),
     "cuda_graphs": Setting(
-        "true or false",
-        "Capture steps as CUDA graphs: several times faster with small encoders on a GPU.",
+        "true or false", "Capture steps as CUDA graphs: faster with small encoders on a GPU."
     ),
     "threads": Setting("whole number", "Number of CPU threads (default: all).", "2"),
     "tokenize": Setting(
@@ -361,9 +358,7 @@ _PERFORMANCE = {
         '"ahead"',
         TOKENIZE,
     ),
-    "shard_weights": Setting(
-        "true or false", "Share the frozen weights of a text model with LoRA between processes."
-    ),
+    "shard_weights": Setting("true or false", "Share frozen weights between processes (LoRA)."),
     "checkpoint_activations": Setting("true or false", "Compute activations twice: less memory."),
 }
 

@@ -24,8 +24,8 @@ Public: `Trainer`, `TrainResult`.
 3
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ import torch
 
 from reldp.encoders import Encoder
 from reldp.encoders.folders import state_hash
-from reldp.errors import ConfigError, RunError
+from reldp.errors import ConfigError
 from reldp.graph import CappedGraph
 from reldp.losses import Loss
 from reldp.plan import PrivacyPlan
@@ -43,7 +43,7 @@ from reldp.runs.certificate import Certificate
 from reldp.runs.run_folder import RunFolder
 from reldp.runs.session import Session
 from reldp.training.agreement import check_facts
-from reldp.training.callbacks import CallbackList, TrainingCallback
+from reldp.training.callbacks import CallbackList, TrainingCallback, weights_stay
 from reldp.training.checkpoint_schedule import checkpoint_schedule
 from reldp.training.chosen_loss import (
     recorded_settings,
@@ -217,9 +217,8 @@ class Trainer:
                     hashed = state_hash(self._objective.parameters)
                     chosen = {"chosen": dict(state.chosen)} if state.chosen else {}
                     session.complete(self._objective.save, hashed, **chosen)
-        certificate = run.certificate()
         return TrainResult(
-            certificate=certificate,
+            certificate=run.certificate(),
             encoder=self.encoder,
             loss=self._loss,
             folder=run.run.path,
@@ -333,13 +332,13 @@ class _Loop:
         ):
             for step in range(first, stop):
                 self._reserve(step)
-                with self._weights_stay():
+                with weights_stay(self._step.parameters):
                     self._callbacks.begin(step, stop, spent)
                 rate, report = self._take(step)
                 log.write(step, rate, report, self._step.parameters)
                 advance(step + 1)
                 self._choose(step + 1, stop)
-                with self._weights_stay():
+                with weights_stay(self._step.parameters):
                     asked = log.agreed(self._callbacks.end(rate, report))
                 due = self._schedule.is_due(step + 1, stop)
                 must_stop = log.must_stop
@@ -347,24 +346,12 @@ class _Loop:
                     by = self._callbacks.stopper if asked.stop else None
                     state = self._state(step + 1, branch)
                     self._session.save(step + 1, state.to_bytes(), stopped_by=by)
-                    with self._weights_stay():
+                    with weights_stay(self._step.parameters):
                         self._callbacks.saved()
                 if must_stop and step + 1 < stop:
                     raise KeyboardInterrupt
                 if asked.stop and step + 1 < stop:
                     self._callbacks.raise_stopped()
-
-    @contextmanager
-    def _weights_stay(self) -> Iterator[None]:
-        """Refuse callbacks that change weights: the ledger says that the optimizer alone does."""
-        parameters = list(self._step.parameters.values())
-        before = [(p.data_ptr(), p._version) for p in parameters]
-        yield
-        if before != [(p.data_ptr(), p._version) for p in parameters]:
-            raise RunError(
-                "Callbacks must leave the weights as they are, got some that one changed. Write a loop of your own "
-                "with PrivateStep.record, whose certificate says so."
-            )
 
     def _reserve(self, step: int) -> None:
         """Count the next steps before the first of them runs."""
