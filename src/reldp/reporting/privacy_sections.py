@@ -103,12 +103,13 @@ def odds_after(factor: float, against: int) -> str:
 
 
 def _odds_number(factor: float) -> str:
-    """Return a factor with two digits or more, rounded up; as a power of ten where it is enormous."""
+    """Return a factor with two or three digits, rounded up; as a power of ten where it is enormous."""
     if factor > _LARGE:
         return f"1e+{math.ceil(math.log10(factor))}"
-    digits = max(0, 1 - math.floor(math.log10(factor))) if factor > 0 else 0
-    rounded = math.ceil(round(factor * 10**digits, 6)) / 10**digits
-    return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:g}"
+    magnitude = math.floor(math.log10(factor)) if factor > 0 else 0
+    unit = 10.0 ** (magnitude - (1 if magnitude < 2 else 2))
+    rounded = math.ceil(round(factor / unit, 6)) * unit
+    return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:.3g}"
 
 
 def _plural(unit: str) -> str:

@@ -58,7 +58,7 @@ nav button { font: inherit; color: var(--main); background: none; border: 0; pad
   margin: 1.5rem 0 0; }
 .figures div { border-top: 1px solid var(--rule); padding-top: 0.5rem; }
 .figures dt { font-size: 0.82rem; color: var(--soft); }
-.figures dd { margin: 0; font-size: 1.45rem; line-height: 1.25; font-weight: 600; letter-spacing: -0.01em;
+.figures dd { margin: 0; font-size: 1.28rem; line-height: 1.25; font-weight: 600; letter-spacing: -0.01em;
   overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; font-size: 0.92rem; margin: 0.75rem 0 1.25rem; }
 caption { text-align: left; font-size: 0.86rem; color: var(--soft); padding-bottom: 0.35rem; }
