@@ -13,7 +13,7 @@ from reldp.runs.certificate import Certificate
 from reldp.runs.run_folder import RunFolder
 from reldp.runs.wording import shown
 from reldp.training import Trainer
-from tests.reporting.example import certificate_of
+from tests.reporting.example import certificate_of, sized_plan
 from tests.reporting.html import parsed, table
 from tests.training.small import small_parts
 
@@ -102,11 +102,24 @@ def test_the_form_is_written_beside_the_report_for_everybody(run):
 def test_curves_are_about_the_steps_that_epsilon_counts():
     certificate = certificate_of("public")
     assert curves_of(certificate).num_steps == 100
+    plan = sized_plan("public")
     steps = {**certificate.values["steps"], "counted": 60}
-    early = Certificate({**certificate.values, "steps": steps})
+    changed = Certificate({**certificate.values, "steps": steps})
+    early = changed.with_epsilon(plan.epsilon("pld", 60), 9.0)
     assert curves_of(early).num_steps == 60
-    by_result = Certificate({**certificate.values, "steps": {**steps, "stop_decided_by": "result"}})
-    assert curves_of(by_result).num_steps == 100
+    by_result = {**certificate.values, "steps": {**steps, "stop_decided_by": "result"}}
+    assert curves_of(Certificate(by_result)).num_steps == 100
+
+
+@pytest.mark.parametrize("factor", [0.9, 1.01, 3.0])
+def test_an_epsilon_that_is_not_that_of_the_steps_has_no_curves(factor, tmp_path):
+    """The best run of a search has the epsilon of the search, which curves of one run would understate."""
+    certificate = certificate_of("public")
+    searched = certificate.with_epsilon(factor * certificate.epsilon, 9.0)
+    assert curves_of(searched) is None
+    text = report_page(RunFolder(tmp_path), searched, [], public=True)
+    assert "not for a search" in text
+    assert "<svg" not in text
 
 
 def test_without_a_proof_there_are_no_curves(tmp_path):

@@ -28,6 +28,26 @@ def variants():
             yield replace(PLAN, num_relation_types=number), {"graph": graph}
 
 
+def decisions():
+    """Assumptions about decisions that were made during or after training."""
+    for decided_by in ("schedule", "time", "result"):
+        yield from wording.early_end(PLAN, 60, {"stopped_at": 60, "stop_decided_by": decided_by})
+    by = {"every": 5, "metric": "mrr", "graph_sha256": "ab" * 32, "shares_ids": False}
+    yield from wording.choice({"selection": by}, {"chosen": {"step": 40}})
+    yield from wording.search(PLAN, {"search": {"runs": 4}})
+    secret = {"distribution": "logarithmic", "mean": 4.0, "candidates": 9}
+    yield from wording.search(PLAN, {"search": secret})
+
+
+def test_decisions_have_short_sentences_that_say_what_is_assumed():
+    full = list(decisions())
+    short = short_assumptions(full)
+    assert len(full) == 6 == len(set(short))
+    for long, brief in zip(full, short, strict=True):
+        assert len(brief) <= min(len(long), 150)
+        assert not long.startswith(brief), "the first part of the sentence is not the assumption"
+
+
 @pytest.mark.parametrize(("plan", "changes"), list(variants()))
 def test_each_assumption_has_a_short_sentence(plan, changes):
     full = wording.assumptions(plan, {**START, **changes})
@@ -44,7 +64,7 @@ def test_every_short_form_is_one_of_a_sentence_that_exists():
     full = [
         s for plan, changes in variants() for s in wording.assumptions(plan, {**START, **changes})
     ]
-    used = set(short_assumptions(full))
+    used = set(short_assumptions([*full, *decisions()]))
     for pattern, words in _SHORT:
         beginning = words.split("{")[0]
         assert any(brief.startswith(beginning) for brief in used), pattern

@@ -11,11 +11,13 @@ Public inside the package: `report_page`, `is_full`, `curves_of`.
 False
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reldp.plan import PrivacyPlan
 from reldp.reporting.audit_section import audit_section
+from reldp.reporting.comparison import TOLERANCE
 from reldp.reporting.learning_section import HEADING, learning_section
 from reldp.reporting.page import (
     facts,
@@ -32,6 +34,7 @@ from reldp.reporting.privacy_sections import attacker_section, protection_sectio
 from reldp.reporting.short_sentences import short_assumptions
 from reldp.runs.certificate import Certificate
 from reldp.runs.certificate_text import size_rows
+from reldp.runs.privacy_cost import privacy_cost
 from reldp.runs.run_folder import RunFolder
 from reldp.runs.wording import shown
 
@@ -87,7 +90,10 @@ def is_full(page: bytes) -> bool:
 
 
 def curves_of(certificate: Certificate) -> PrivacyCurves | None:
-    """Return the curves of a certified run; None where there are none to draw."""
+    """Return the curves of a certified run; None where there are none to draw.
+
+    They are about the steps of one run, so there are none where epsilon is about more: for the best run of a search.
+    """
     values = certificate.values
     if certificate.status != "proven":
         return None
@@ -99,7 +105,10 @@ def curves_of(certificate: Certificate) -> PrivacyCurves | None:
     # The number of steps that the epsilon of the certificate is about.
     by_result = steps.get("stop_decided_by") == "result"
     counted = steps["planned" if by_result else "counted"]
-    return privacy_curves(plan, counted, certificate.epsilon, values["guarantee"]["analysis"])
+    epsilon = certificate.epsilon
+    if not math.isclose(privacy_cost(plan, "pld", counted).epsilon, epsilon, rel_tol=TOLERANCE):
+        return None
+    return privacy_curves(plan, counted, epsilon, values["guarantee"]["analysis"])
 
 
 def encoder_name(values: _Values) -> str:
@@ -125,7 +134,8 @@ def _guarantee(certificate: Certificate, curves: PrivacyCurves | None) -> str:
         ""
         if curves is not None
         else paragraph(
-            "This page has no curves of attacks: they are drawn for proven guarantees with a finite epsilon."
+            "This page has no curves of attacks: they are drawn where a finite epsilon is proven for the steps of one "
+            "run, and not for a search."
         )
     )
     return f"{paragraph(certificate.summary, kind)}\n{key_figures(rows)}\n{missing}"

@@ -75,6 +75,31 @@ _SHORT = (
         "The training loop, which is not part of reldp, uses noisy gradients and public values alone.",
     ),
     (
+        r"Training was ended after ([\d,]+ of [\d,]+) planned steps\. The decision",
+        r"Training ended after {0} planned steps by a decision that saw noisy weights and no sensitive values.",
+    ),
+    (
+        r"Training was ended after ([\d,]+ of [\d,]+) planned steps\. .*Time decided",
+        r"Time ended training after {0} planned steps, and this number shows nothing about the data.",
+    ),
+    (
+        r"Training was ended after ([\d,]+ of [\d,]+) planned steps\. .*was fixed",
+        r"Training ended after {0} planned steps, and this number does not depend on the private data.",
+    ),
+    (
+        r"The released weights are those after step ([\d,]+)",
+        r"The weights after step {0} were chosen by a public graph that does not depend on the private one.",
+    ),
+    (
+        r"This run is the best of ([\d,]+) runs",
+        r"This run is the best of {0} by a score on public data.",
+    ),
+    (
+        r"This run is the best, by a score",
+        "This run is the best of a secret number of runs by a score on public data, and nothing else about them is "
+        "released.",
+    ),
+    (
         r"Epsilon rests on a published claim",
         "Epsilon rests on a claim that is false in the worst case. Do not rely on it.",
     ),
