@@ -26,6 +26,7 @@ from reldp.training.identity import (
     encoder_sha256,
     outputs_sha256,
     pool_sha256,
+    stated_hash,
     table_sha256,
 )
 from reldp.training.loss_hash import loss_sha256
@@ -136,7 +137,7 @@ class TrainingFacts:
 
     def inputs(self, sensitive: SensitiveRecord) -> dict[str, Any]:
         """Return hashes of what steps compute with; the sensitive one as a commitment."""
-        files = getattr(self.make_table(), "files_sha256", None)  # of a token table beside a store
+        files = stated_hash(self.make_table(), "files_sha256")  # of a token table beside a store
         return {
             "table_commitment": sensitive.commit("table", self._table_sha256),
             **({} if files is None else {"tokens_commitment": sensitive.commit("tokens", files)}),

@@ -11,7 +11,7 @@ The hash of the rows is sensitive and belongs in sensitive.json; the others are 
 pool and the module before training are.
 
 Public inside the package: `table_sha256`, `pool_sha256`, `encoder_sha256`, `module_sha256`,
-`outputs_sha256`, `attention_of`.
+`outputs_sha256`, `attention_of`, `stated_hash`.
 
 >>> import torch
 >>> one, two = torch.nn.Dropout(0.1), torch.nn.Dropout(0.2)
@@ -42,6 +42,7 @@ __all__ = [
     "module_sha256",
     "outputs_sha256",
     "pool_sha256",
+    "stated_hash",
     "table_sha256",
 ]
 
@@ -64,12 +65,17 @@ def table_sha256(table: Any, capped: "CappedGraph") -> str:
     return digest.hexdigest()
 
 
+def stated_hash(table: Any, name: str) -> Any:
+    """Return a hash that a table of reldp states of itself, if it does; tables of others are not asked."""
+    return getattr(table, name, None) if type(table).__module__.startswith("reldp.") else None
+
+
 def _contents(table: Any) -> dict[str, Any]:
     """Return an array, or all attributes of a table; refuse one that cannot be hashed to the last bit."""
     if isinstance(table, np.ndarray | Tensor):
         return {"table": table}
-    content = getattr(table, "content_sha256", None)
-    if isinstance(content, str) and type(table).__module__.startswith("reldp."):
+    content = stated_hash(table, "content_sha256")
+    if isinstance(content, str):
         # Files that are checked when they are read: the hash stands for what is in them.
         return {"content_sha256": content}
     names = [n for base in type(table).__mro__ for n in getattr(base, "__slots__", ())]
