@@ -21,6 +21,37 @@ def _on_the_cpu():
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _included_losses_are_checked_once():
+    """Hundreds of steps train with InfoNCE on a few widths: the check of a loss depends on little else.
+
+    Losses of tests are checked every time, and tests of the check itself call it directly.
+    """
+    # Here, because the process that hands the tests out to workers needs no torch.
+    from reldp.training.loss_check import check_loss
+    from reldp.training.loss_hash import loss_sha256
+
+    checked = set()
+
+    def check_once(objective):
+        encoder = objective.encoder
+        if not objective.is_included or objective.loss_parameters:
+            return check_loss(objective)
+        known = (
+            loss_sha256(objective.loss), objective.splits_tuples, objective.num_negatives,
+            objective.num_types, encoder.dim, str(encoder.device),
+        )  # fmt: skip
+        if known in checked:
+            return objective.remember_loss()
+        check_loss(objective)
+        return checked.add(known)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("reldp.training.step.check_loss", check_once)
+        patch.setattr("reldp.training.trainer.check_loss", check_once)
+        yield
+
+
 @pytest.fixture
 def noise_by_address(monkeypatch):
     """Noise that does not depend on the sum, to compare sums that differ in their last bits."""
