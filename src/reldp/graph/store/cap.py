@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["count_caps", "keep_mask", "mask_file"]
 
 _CHUNK = 1 << 20
+_MAX_THREADS = (
+    8  # each holds a chunk; the choice itself, in one thread, is slower than a few of them
+)
 _MANY = 1 << 22  # entities whose ids are worth the seconds that processes take to start
 _RECORD = np.dtype([("hash", "u8"), ("row", "i8"), ("one", "i8"), ("other", "i8")])
 _COMPACT = np.dtype([("hash", "u8"), ("row", "u4"), ("one", "u4"), ("other", "u4")])
@@ -43,12 +46,12 @@ class _Priorities:
     """Hashes of the relations of a store for one seed."""
 
     def __init__(
-        self, graph: "StoredGraph", seed: int | bytes, progress: Progress, threads: int
+        self, graph: "StoredGraph", seed: int | bytes, progress: Progress, processes: int
     ) -> None:
         digests = np.empty((2, graph.num_entities), dtype=np.uint64)
         start = 0
         with progress.phase("hashing ids", graph.num_entities, "entities") as advance:
-            for part in _digests(graph, seed, threads):
+            for part in _digests(graph, seed, processes):
                 digests[:, start : start + part.shape[1]] = part
                 start += part.shape[1]
                 advance(part.shape[1])
@@ -189,8 +192,9 @@ def _in_order(
         progress: Receives how far the work is.
         untouched: Called for every chunk of relations with its first row and which of them are yielded.
     """
-    threads = BuildSettings().num_threads
-    priorities = _Priorities(graph, seed, progress, threads)
+    processes = BuildSettings().num_threads
+    threads = min(processes, _MAX_THREADS)
+    priorities = _Priorities(graph, seed, progress, processes)
     compact = max(graph.num_relations, graph.num_entities) < 2**32
     dtype = _COMPACT if compact else _RECORD
     buckets = Buckets(scratch, dtype, num_records=graph.num_relations, memory_bytes=memory_bytes)
