@@ -12,6 +12,7 @@ from scipy.special import log_ndtr, ndtr
 from reldp.accounting import PLDAccountant, RenyiAccountant, pld
 from reldp.accounting.discretization import hockey_stick
 from reldp.accounting.dominating import dominating_pair
+from reldp.accounting.events import CoupledStep
 from reldp.accounting.pld import loss_positions
 from tests.accounting.conformance import (
     FEW,
@@ -174,3 +175,18 @@ def test_a_coarser_grid_never_costs_less():
         for h in (0.1, 0.05, 0.025, 0.0125)
     ]
     assert found == sorted(found, reverse=True)
+
+
+def test_an_epsilon_that_protects_nobody_is_not_refined_and_never_smaller(monkeypatch):
+    step = CoupledStep(
+        num_relations=2000,
+        pool_size=1000,
+        max_degree=20,
+        num_negatives=4,
+        sample_rate=0.01,
+        noise_multiplier=1.0,
+    )
+    refined = PLDAccountant().epsilon(step * 100, 1e-6).epsilon
+    monkeypatch.setattr(pld, "VOID", refined / 2)
+    coarse = PLDAccountant().epsilon(step * 100, 1e-6).epsilon
+    assert refined < coarse < 2 * refined

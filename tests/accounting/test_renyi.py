@@ -5,6 +5,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from reldp.accounting import renyi
+from reldp.accounting.events import CoupledStep
 from reldp.accounting.renyi import StepDivergence, log_phi
 from tests.accounting.conformance import simple_step, small_step, tiny_step
 from tests.accounting.oracles import components, renyi_moments
@@ -116,3 +118,35 @@ def test_tails_of_many_relations_are_added():
         mp.log(mp.binomial(10_000, i)) + i * mp.log(1e-6) + (10_000 - i) * mp.log1p(-1e-6)
     ) + order * (order - 1) * i**2 / (2 * 2.0**2)
     assert StepDivergence(step, "anchored").removal(order) >= log_term > 1e6
+
+
+WIDE = {"num_relations": 20_000, "pool_size": 10_000, "num_negatives": 4}
+
+
+@pytest.mark.parametrize(
+    ("degree", "rate", "noise"), [(5, 1e-3, 1.0), (300, 1e-2, 0.5), (4000, 0.1, 0.01)]
+)
+def test_the_end_of_the_grid_is_that_of_a_plain_search(degree, rate, noise):
+    step = StepDivergence(
+        CoupledStep(**WIDE, max_degree=degree, sample_rate=rate, noise_multiplier=noise), "anchored"
+    )
+    for order in (1.01, 2.0, 30.0, 1e4):
+        top = order * float(step._pair.sensitivities[-1]) / step._pair.sigma + renyi.REACH
+        high = 16.0
+        while (
+            high < top
+            and step._spacing(high) is not None
+            and step._minkowski(order, high) > renyi.LOG_CUT
+        ):
+            high += 8.0 * (1.0 + high // 128.0)
+        assert step._highest(order) == high
+
+
+def test_a_grid_that_may_not_be_refined_gives_a_larger_bound(monkeypatch):
+    step = CoupledStep(**WIDE, max_degree=5, sample_rate=1e-3, noise_multiplier=1.0)
+    refined = [StepDivergence(step, "anchored").log_moment(order) for order in (1.5, 4.0)]
+    monkeypatch.setattr(renyi, "MAX_REFINED", 1.0)
+    bounds = [StepDivergence(step, "anchored").log_moment(order) for order in (1.5, 4.0)]
+    assert all(math.isfinite(bound) for bound in bounds)
+    assert all(bound >= value for bound, value in zip(bounds, refined, strict=True))
+    assert bounds != refined

@@ -36,6 +36,7 @@ KNEE, WIDTH, CROWD = 100.0, 2.0, 120.0
 LEAST_GROWTH = 5e-4
 SETTLED = 2e-3  # relative change at which halving the interval stops
 HOPELESS = 2.0  # an analysis this many times worse than another is not refined
+VOID = 1e5  # an epsilon above this protects nobody and is not refined
 RARE = 1e-5  # share of delta per composition that may be treated as infinite loss
 
 
@@ -123,7 +124,10 @@ class EpsilonSearch:
         self._levels += 1
         change = before - self.epsilon
         self.settled = (
-            change <= SETTLED * self.epsilon or self._finest or self._levels == MAX_LEVELS
+            change <= SETTLED * self.epsilon
+            or VOID < self.epsilon < math.inf
+            or self._finest
+            or self._levels == MAX_LEVELS
         )
         self._widest = min(self._widest, self.epsilon / (2 * math.log(1 / self._delta)))
         self._interval, self._growth, self._widest = (

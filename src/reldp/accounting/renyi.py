@@ -37,6 +37,7 @@ Array = npt.NDArray[np.floating[Any]]
 LOWEST = -14.0  # the grid's lower end in standard deviations of the noise
 REACH = 12.0  # standard deviations of noise kept above the farthest peak
 MAX_CELLS = 5e6  # points of the first grid times nodes times components
+MAX_REFINED = 4 * MAX_CELLS  # the same of the finest grid
 AGREED = 1e-7  # relative difference of two sums at which halving stops
 ROUNDING = 1e-11  # relative, of one sum in double precision
 LOG_TAIL = -600.0  # cut so far out that high orders do not see it; the smallest double is exp(-744)
@@ -129,11 +130,14 @@ class StepDivergence:
         spacing = self._spacing(high)
         if spacing is None:
             return bound
+        integral = self._integrate(order, high, spacing)
+        if math.isinf(integral):
+            return bound
         # Below the grid phi is at most its value at the edge, or order - 1.
         edge = order * loss_at(self._pair, np.array([LOWEST]))[:, 0]
         below = log_sum_exp(np.maximum(edge, math.log(order)), weights=self._pair.node_weights)
         parts = [
-            self._integrate(order, high, spacing),
+            integral,
             self._minkowski(order, high),
             float(below) + float(log_ndtr(LOWEST)),
             self._unbalanced(order),
@@ -194,12 +198,22 @@ class StepDivergence:
         return float(log_sum_exp(each, weights=pair.node_weights[:, None], axis=0).max())
 
     def _highest(self, order: float) -> float:
-        """Return a multiple of 8 above which the removal integral is negligible."""
+        """Return a multiple of 8 above which the removal integral is negligible, or that no grid reaches."""
         top = order * float(self._pair.sensitivities[-1]) / self._pair.sigma + REACH
-        high = 16.0
-        while high < top and self._minkowski(order, high) > LOG_CUT:
-            high += 8.0 * (1.0 + high // 128.0)
-        return high
+        ladder = [16.0]
+        while ladder[-1] < top and self._spacing(ladder[-1]) is not None:
+            ladder.append(ladder[-1] + 8.0 * (1.0 + ladder[-1] // 128.0))
+        # The integral above a rung falls with the rung: longer and longer steps up, then halves.
+        below, rung, stride = -1, 0, 1
+        while rung < len(ladder) - 1 and self._minkowski(order, ladder[rung]) > LOG_CUT:
+            below, rung, stride = rung, min(rung + stride, len(ladder) - 1), 2 * stride
+        while rung - below > 1:
+            middle = (below + rung) // 2
+            if self._minkowski(order, ladder[middle]) > LOG_CUT:
+                below = middle
+            else:
+                rung = middle
+        return ladder[rung]
 
     def _tail(self, order: float, log_excess: float) -> float:
         """log of a bound on E[(a + b)^order - a^order], b the tails of i and E[a^order] - 1 given.
@@ -226,20 +240,28 @@ class StepDivergence:
         each = each + log_ndtr(high + (order - 1) * pair.sensitivities / pair.sigma)
         return float(log_sum_exp(each.min(axis=1), weights=pair.node_weights))
 
+    @cached_property
+    def _largest_gap(self) -> float:
+        """Largest distance of neighboring components, at least 1."""
+        present = self._pair.sensitivities[np.isfinite(self._pair.log_weights).any(axis=0)]
+        return float(np.diff(present).max(initial=1.0))
+
     def _spacing(self, high: float) -> float | None:
         """Return a first spacing in units of s, or None where the grid would be too large."""
-        present = self._pair.sensitivities[np.isfinite(self._pair.log_weights).any(axis=0)]
-        gap = float(np.diff(present).max(initial=1.0))
-        spacing = min(0.25, 0.3 * self._pair.sigma / gap)
-        cells = (high - LOWEST) / spacing * self._pair.log_weights.size
-        return spacing if cells <= MAX_CELLS else None
+        spacing = min(0.25, 0.3 * self._pair.sigma / self._largest_gap)
+        return spacing if self._cells(high, spacing) <= MAX_CELLS else None
+
+    def _cells(self, high: float, spacing: float) -> float:
+        return (high - LOWEST) / spacing * self._pair.log_weights.size
 
     def _integrate(self, power: float, high: float, spacing: float) -> float:
-        """log of the quadrature, its own error estimate added."""
+        """log of the quadrature, its own error estimate added; infinite where agreement would take too large a grid."""
         value = self._grid(high, spacing).log_mean(power)
         difference = 0.0
         for _ in range(4):
             spacing = spacing / 2
+            if self._cells(high, spacing) > MAX_REFINED:
+                return math.inf  # the bounds by Minkowski's inequality and by one component stand
             finer = self._grid(high, spacing).log_mean(power)
             difference = abs(math.expm1(min(value - finer, 50.0)))
             value = finer
