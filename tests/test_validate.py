@@ -86,7 +86,9 @@ def test_integers_of_numpy_become_those_of_python():
             check_integer("n", as_integer(refused), error=ConfigError)
 
 
-@pytest.mark.parametrize("value", [True, "1", None, float("nan"), float("inf"), 10**400, 1j])
+@pytest.mark.parametrize(
+    "value", [True, "1", None, float("nan"), float("inf"), 10**400, 2**63, -(2**63), 1j]
+)
 def test_only_finite_numbers_are_numbers(value):
     assert not is_finite_number(value)
     assert "`x` must be a finite number, got" in says(
@@ -247,3 +249,10 @@ def test_near_misses_come_from_one_place():
     source = Path(_validate.__file__).parent
     users = [path.name for path in source.rglob("*.py") if "difflib" in path.read_text()]
     assert users == ["_validate.py"]
+
+
+def test_a_name_that_is_not_printable_is_shown_on_one_line():
+    with pytest.raises(PlanError) as caught:
+        check_name("a\nb" + "c" * 500, ["size"], "a setting", error=PlanError)
+    assert str(caught.value).startswith(r"`a\nbccc")
+    assert len(str(caught.value)) < 200

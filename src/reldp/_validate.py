@@ -182,7 +182,8 @@ def check_name(name: str, known: Collection[str], what: str, *, error: _Error) -
     """
     if name not in known:
         hint = did_you_mean(name, known) or f"There are: {', '.join(known)}."
-        raise error(f"`{name}` must be {what}. {hint}")
+        plain = name if name.isprintable() else ascii(name)[1:-1]
+        raise error(f"`{plain[:_MAX_QUOTE]}` must be {what}. {hint}")
 
 
 def did_you_mean(value: object, known: Collection[str]) -> str:
@@ -217,8 +218,8 @@ def is_finite_number(value: object) -> TypeGuard[float]:
     """Whether a value is a finite integer or float, and no truth value."""
     if isinstance(value, float):
         return math.isfinite(value)
-    # An integer beyond the range of floats is as good as infinite.
-    return is_integer(value) and abs(value) < 2**1023
+    # An integer beyond 64 bits is as good as infinite: torch does not compute with it.
+    return is_integer(value) and abs(value) < 2**63
 
 
 def shown(value: object) -> str:

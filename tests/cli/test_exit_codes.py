@@ -276,3 +276,19 @@ def _written(tmp_path):
     folder = tmp_path / "graph"
     EntityGraph.from_lists("ab", [("a", "b")], text=["x", "y"]).write(folder)
     return folder
+
+
+def test_a_signal_in_a_finalizer_is_not_lost(capsys):
+    """Python prints and forgets what a finalizer raises, also Ctrl-C."""
+
+    class Noisy:
+        def __del__(self):
+            raise KeyboardInterrupt
+
+    def use():
+        Noisy()
+        time.sleep(5)
+
+    with pytest.raises(KeyboardInterrupt), exit_codes.termination_as_exception():
+        use()
+    assert capsys.readouterr().err == ""

@@ -1,4 +1,5 @@
 import json
+import os
 
 import numpy as np
 import pytest
@@ -112,3 +113,20 @@ def test_features_that_do_not_fit_are_refused():
 def test_settings_that_mean_nothing_are_refused_by_name(settings, named):
     with pytest.raises(EncoderError, match=f"`{named}`"):
         FeatureEncoder(**settings)
+
+
+@pytest.mark.parametrize("seed", [2**64, 10**400, 1.5, "a"])
+def test_a_seed_that_torch_refuses_is_refused(seed):
+    with pytest.raises(EncoderError, match="`seed` must be an integer"):
+        FeatureEncoder(6, seed=seed)
+
+
+def test_a_pipe_in_the_place_of_a_file_is_refused(tmp_path):
+    FeatureEncoder(6).save(tmp_path / "model")
+    for name in ("model.safetensors", "encoder.json"):
+        (tmp_path / "model" / name).rename(tmp_path / name)
+        os.mkfifo(tmp_path / "model" / name)
+        with pytest.raises(EncoderError):
+            FeatureEncoder.load(tmp_path / "model")
+        (tmp_path / name).replace(tmp_path / "model" / name)
+    FeatureEncoder.load(tmp_path / "model")

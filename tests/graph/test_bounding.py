@@ -104,3 +104,10 @@ def test_a_capped_graph_with_types_carries_them_on() -> None:
     assert capped.fingerprint != graph.cap_degrees(2, seed=0).fingerprint or keys(capped) == keys(
         graph.cap_degrees(2, seed=0)
     )
+
+
+def test_a_bound_beyond_every_machine_is_refused():
+    graph = EntityGraph.from_lists(["a", "b"], [("a", "b")], text=["x", "y"])
+    for bound in (graph.promise_degrees, lambda degree: graph.cap_degrees(degree, seed=0)):
+        with pytest.raises(GraphError, match="`max_degree` must be an integer from 1 to"):
+            bound(10**400)

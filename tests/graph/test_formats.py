@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from reldp.errors import GraphError
+from reldp.graph import EntityGraph
 from reldp.graph.formats import EXTENSIONS, read_table
 
 
@@ -113,3 +114,18 @@ def test_only_known_endings_are_read(tmp_path: Path) -> None:
     assert len(set(EXTENSIONS)) == len(EXTENSIONS)
     with pytest.raises(GraphError, match=r"a\.pkl must end in one of \.parquet, \.arrow"):
         read(tmp_path / "a.pkl", b"x")
+
+
+def test_a_name_of_a_column_that_is_no_text_is_refused(tmp_path):
+    (tmp_path / "entities.jsonl").write_text('{"id": "a", "text": "x", "\\ud800": "y"}\n')
+    with pytest.raises(GraphError, match="half of a surrogate pair"):
+        read_table(tmp_path / "entities.jsonl")
+
+
+def test_a_line_with_two_objects_is_counted_in_rows(tmp_path):
+    (tmp_path / "entities.jsonl").write_text(
+        '{"id": "a", "text": "x"}\n{"id": "b", "text": "y"}{"id": "b", "text": "z"}\n'
+    )
+    (tmp_path / "relations.jsonl").write_text('{"source": "a", "target": "b"}\n')
+    with pytest.raises(GraphError, match=r"repeated ids \(row 3\)"):
+        EntityGraph.read(tmp_path)

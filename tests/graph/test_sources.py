@@ -71,3 +71,9 @@ def test_kinds_to_drop_are_known_ones() -> None:
     assert drop_kinds("unknown_ids") == {"unknown_ids"}
     with pytest.raises(GraphError, match="got 'unknown'"):
         drop_kinds(["unknown_ids", "unknown"])
+
+
+def test_kinds_that_are_no_words_are_refused():
+    for kinds in ([["unknown_ids"]], [3], ["unknown_ids", None]):
+        with pytest.raises(GraphError, match="`drop` must name kinds among"):
+            drop_kinds(kinds)

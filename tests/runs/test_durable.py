@@ -76,3 +76,20 @@ def test_removing_and_flushing_folders(tmp_path):
     remove_durably(tmp_path / "a" / "b" / "file")
     remove_durably(tmp_path / "a" / "b" / "file")
     assert not (tmp_path / "a" / "b" / "file").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("I/O error: No space left on device (os error 28)", "the disk is full"),
+        ("No such file or directory (os error 2)", "No such file or directory"),
+    ],
+)
+def test_errors_that_quote_those_of_the_system_are_clear_too(tmp_path, words, shown):
+    with (
+        pytest.raises(RunError, match=f"model could not be written: {shown}"),
+        disk_errors(tmp_path / "model"),
+    ):
+        raise Exception(words)
+    with pytest.raises(KeyError), disk_errors(tmp_path / "model"):
+        raise KeyError("something else")

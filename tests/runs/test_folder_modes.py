@@ -23,6 +23,8 @@ def test_modes_are_the_same_whatever_the_umask(tmp_path, umask):
         os.umask(before)
     run = tmp_path / "run"
     assert stat.S_IMODE(run.stat().st_mode) == 0o700
+    assert stat.S_IMODE((run / "checkpoints").stat().st_mode) == 0o700
+    assert stat.S_IMODE((run / "model").stat().st_mode) == 0o755
     for place in run.rglob("*"):
         if place.is_file():
             expected = 0o600 if place.name in SECRET else 0o644

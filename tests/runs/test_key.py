@@ -48,3 +48,14 @@ def test_what_is_computed_decides_the_key_of_the_noise():
     assert bound_key(key, "a") == bound_key(key, "a")
     assert len({bound_key(key, "a"), bound_key(key, "b"), bound_key(bytes(32), "a"), key}) == 4
     assert len(bound_key(key, "a" * 10_000)) == 32
+
+
+def test_what_a_link_leads_to_is_never_overwritten(tmp_path):
+    other, path = tmp_path / "other", tmp_path / "key"
+    other.write_bytes(b"x" * 32)
+    path.symlink_to(other)
+    with pytest.raises(ResumeError):
+        read_key(path)
+    destroy_key(path)
+    assert other.read_bytes() == b"x" * 32
+    assert not path.is_symlink()

@@ -278,3 +278,34 @@ def test_lines_that_are_no_entries_are_one_clear_line(path, line):
     path.write_bytes(line + b"\n")
     with pytest.raises(LedgerError, match="line 1 must"):
         read_ledger(path)
+
+
+def test_a_ledger_that_was_moved_or_replaced_takes_no_more_entries(path, tmp_path):
+    with Ledger.create(path, {"num_steps": 10}) as ledger:
+        ledger.reserve(0, 2)
+        path.rename(tmp_path / "elsewhere.jsonl")
+        for content in (None, (tmp_path / "elsewhere.jsonl").read_bytes()):
+            if content is not None:
+                path.write_bytes(content)
+            with pytest.raises(RunError, match="must stay in its place while the run is open"):
+                ledger.reserve(2, 4)
+        path.unlink()
+        (tmp_path / "elsewhere.jsonl").rename(path)
+        ledger.reserve(2, 4)
+    assert read_ledger(path).num_counted == 4
+
+
+def test_a_pipe_a_device_and_a_link_are_no_ledgers(path, tmp_path):
+    whole = finished(tmp_path / "whole.jsonl")
+    makers = (
+        lambda: os.mkfifo(path),
+        lambda: path.symlink_to("/dev/zero"),
+        lambda: path.symlink_to(whole),
+    )
+    for make in makers:
+        make()
+        with pytest.raises(RunError):
+            Ledger.open(path)
+        with pytest.raises(LedgerError):
+            read_ledger(path)
+        path.unlink()

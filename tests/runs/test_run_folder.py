@@ -93,3 +93,12 @@ def test_missing_and_damaged_json_are_clear_errors(tmp_path):
     (tmp_path / "x.json").write_text("{")
     with pytest.raises(RunError, match="got damage"):
         read_json(tmp_path / "x.json")
+
+
+def test_lines_are_not_appended_to_what_a_link_leads_to(tmp_path):
+    run, other = RunFolder(tmp_path), tmp_path / "other"
+    other.write_text("mine")
+    run.evaluations.symlink_to(other)
+    with pytest.raises(RunError, match=r"evaluations\.jsonl could not be written"):
+        run.append_line(run.evaluations, {"hits": 1})
+    assert other.read_text() == "mine"

@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from reldp.errors import ResumeError, RunError
+from reldp.runs import session as session_module
+from reldp.runs.durable import write_durably
 from reldp.runs.ledger import Ledger
 from reldp.runs.run_folder import RunFolder
 from reldp.runs.session import Session, threads_of
@@ -122,3 +124,47 @@ def test_every_difference_is_named_at_once(tmp_path):
         opened(tmp_path, other)
     assert "training.learning_rate was 0.001, is 0.5" in str(caught.value)
     assert "training.loss was 'infonce', is 'hinge'" in str(caught.value)
+
+
+def test_of_two_processes_that_start_at_once_one_starts(tmp_path, monkeypatch):
+    """The second comes after the first has looked for a run and before it has written one."""
+    known, refused = facts(), []
+    run = RunFolder(tmp_path / "run")
+
+    def write(path, data, **settings):
+        if path == run.plan and not refused:
+            with pytest.raises(RunError, match="one writer") as error:
+                opened(tmp_path, known)
+            refused.append(str(error.value))
+        return write_durably(path, data, **settings)
+
+    monkeypatch.setattr(session_module, "write_durably", write)
+    with opened(tmp_path, known) as session:
+        assert len(refused) == 1
+        assert session.streams is not None
+    with pytest.raises(RunError, match="Another process has just started this run"):
+        Session._start(run, known, first(known))  # it looked before, and waited for the lock
+
+
+def test_a_moved_run_writes_no_checkpoint_and_no_model_in_its_old_place(tmp_path):
+    with opened(tmp_path) as session:
+        session.ledger.reserve(0, 3)
+        (tmp_path / "run").rename(tmp_path / "moved")
+        with pytest.raises(RunError, match="must stay in its place"):
+            session.save(1, b"checkpoint")
+        with pytest.raises(RunError, match="must stay in its place"):
+            session.complete(lambda place: place.mkdir(parents=True), "ab" * 32)
+    assert not (tmp_path / "run").exists()
+    assert (tmp_path / "moved" / "key").exists()
+    (tmp_path / "moved").rename(tmp_path / "run")
+    with opened(tmp_path) as session:
+        assert session.next_step == 0
+        assert session.ledger.record.num_counted == 3
+
+
+def test_a_link_in_the_place_of_the_checkpoints_is_refused(tmp_path):
+    opened(tmp_path).close()
+    (tmp_path / "run" / "checkpoints").rename(tmp_path / "elsewhere")
+    (tmp_path / "run" / "checkpoints").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ResumeError, match="checkpoints must be a folder in the run folder"):
+        opened(tmp_path)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from reldp.errors import RunError
 from reldp.runs.run_folder import RunFolder
 from reldp.training.config import TrainingConfig
 from reldp.training.metrics import MetricsLog, ReexecutionDiffers, progress_bar
@@ -134,3 +135,13 @@ def test_an_infinite_epsilon_is_shown_as_such(capsys):
     with progress_bar(True, 0, 1, lambda step: math.inf) as advance:
         advance(1)
     assert "infinite" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line", ["{}", '{"step": "0", "branch": 0, "weights": ""}', '{"step": 0, "branch": 0}']
+)
+def test_lines_that_no_run_wrote_are_refused(tmp_path, line):
+    run = RunFolder(tmp_path)
+    run.metrics.write_text(line + "\n")
+    with pytest.raises(RunError, match=r"metrics\.jsonl must hold the lines that the run wrote"):
+        MetricsLog(run, TrainingConfig.make(), 0, 0)

@@ -238,7 +238,9 @@ def _plan(
         return read_plan(folder)
     if plan_file is None:
         return make_plan(settings)
-    return PrivacyPlan.from_json(Path(plan_file).read_bytes())
+    from reldp.runs.plain_files import read_plain
+
+    return PrivacyPlan.from_json(read_plain(Path(plan_file), limit=2**20))
 
 
 def _step_settings(folder: "RunFolder") -> "StepSettings":
@@ -283,7 +285,8 @@ def _progress_bar() -> "Iterator[Progress]":
     from rich.console import Console
     from rich.progress import Progress as Bar
 
-    with Bar(console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
         tasks: dict[str, Any] = {}
 
         def update(stage: str, done: int, total: int) -> None:

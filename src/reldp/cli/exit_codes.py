@@ -105,12 +105,26 @@ def termination_as_exception() -> Iterator[None]:
     def _stop(number: int, stack: Any) -> None:
         raise Terminated(_CODES[number])
 
+    def _repeat(unraisable: Any) -> None:
+        """Send a signal again whose exception Python threw away, as it does inside of finalizers."""
+        error = unraisable.exc_value
+        if isinstance(error, Terminated):
+            number = next(n for n, code in _CODES.items() if code == error.code)
+        elif isinstance(error, KeyboardInterrupt):
+            number = signal.SIGINT
+        else:
+            show_unraisable(unraisable)
+            return
+        threading.Timer(0.01, os.kill, (os.getpid(), number)).start()
+
     in_main_thread = threading.current_thread() is threading.main_thread()
     free = [n for n in _CODES if in_main_thread and signal.getsignal(n) == signal.SIG_DFL]
     before = {number: signal.signal(number, _stop) for number in free}
+    show_unraisable, sys.unraisablehook = sys.unraisablehook, _repeat
     try:
         yield
     finally:
+        sys.unraisablehook = show_unraisable
         for number, handler in before.items():
             signal.signal(number, handler)
 

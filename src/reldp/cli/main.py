@@ -205,6 +205,8 @@ def _fail_by(error: BaseException) -> int:
         return _fail(
             "Names of files and other arguments must be valid UTF-8 here. Rename the file or folder."
         )
+    if isinstance(error, ValueError) and "embedded null" in str(error):
+        return _fail("Names of files must not hold a null character. Rename the file or folder.")
     missing = missing_text_package(error)
     if missing is not None:
         return _fail(str(missing))

@@ -313,7 +313,7 @@ def with_hint(message: str) -> str:
     """
     name = message.split("`")[1] if message.startswith("`") else ""
     _, _, value = message.partition(", got ")
-    says_what_to_do = ". " in value or HINTS.get(name, "") in message
+    says_what_to_do = not value or ". " in value or HINTS.get(name, "") in message
     return message if name not in HINTS or says_what_to_do else f"{message} {HINTS[name]}"
 
 

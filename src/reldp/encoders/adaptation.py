@@ -93,6 +93,7 @@ class Adaptation:
             value = getattr(self, name)
             if value is not None:
                 check_integer(name, value, low=1, error=EncoderError)
+        check_integer("seed", self.seed, low=-(2**63), high=2**64 - 1, error=EncoderError)
         if self.lora_targets is not None and not len(self.lora_targets):
             raise EncoderError("`lora_targets` must name a linear layer, got none.")
         if self.lora_alpha is not None:

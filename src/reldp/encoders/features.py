@@ -109,6 +109,7 @@ class FeatureEncoder(Encoder):
         for name, flag in (("bias", bias), ("normalize", normalize)):
             check_flag(name, flag, error=EncoderError)
         check_choice("activation", activation, ACTIVATIONS, error=EncoderError)
+        check_integer("seed", seed, low=-(2**63), high=2**64 - 1, error=EncoderError)
         self.settings: dict[str, Any] = {
             "in_dim": in_dim,
             "hidden": list(hidden),

@@ -127,6 +127,8 @@ def as_encoder_error(place: str | Path) -> Iterator[None]:
 
 
 def _refuse_pointer(path: Path) -> None:
+    if path.exists() and not path.is_file():  # a named pipe would block, a device never end
+        raise EncoderError(f"`source` must hold files, got a {path.name} that is none.")
     with path.open("rb") as stream:
         if stream.read(len(_POINTER)) == _POINTER:
             raise EncoderError(

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from reldp._validate import check_integer
+from reldp._validate import check_integer, shown
 from reldp.errors import InputError
 from reldp.evaluation.intervals import Estimate, bootstrap, difference
 from reldp.evaluation.metrics import FULL_METRICS, IN_BATCH_METRICS, Ranks, metric
@@ -224,7 +224,7 @@ def _chosen_relations(
         size = check_integer("candidates", candidates, low=2, rule=rule, error=InputError)
         if size > num_chosen:
             raise InputError(
-                f"`candidates` must be at most the number of relations, got {candidates} "
+                f"`candidates` must be at most the number of relations, got {shown(candidates)} "
                 f"and {num_chosen} relations. Use fewer candidates, or all."
             )
         num_chosen -= num_chosen % size

@@ -84,7 +84,7 @@ class Bounding:
         Returns:
             The capped graph, with `degree_bound="capped"`.
         """
-        check_integer("max_degree", as_integer(max_degree), low=1, error=GraphError)
+        check_integer("max_degree", as_integer(max_degree), low=1, high=2**53, error=GraphError)
         mask = kept_relations(
             self.ids,
             self.relations,
@@ -112,7 +112,7 @@ class Bounding:
         Raises:
             GraphError: A protected entity, or owner, has more relations.
         """
-        check_integer("max_degree", as_integer(max_degree), low=1, error=GraphError)
+        check_integer("max_degree", as_integer(max_degree), low=1, high=2**53, error=GraphError)
         over = np.flatnonzero(self.protected_owners & (self.owner_degrees > max_degree))
         if len(over):
             one, several = ("entity", "entities") if self.owners is None else ("owner", "owners")

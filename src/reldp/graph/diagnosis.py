@@ -96,7 +96,7 @@ def may_end_open(path: Path, last: str) -> bool:
 def line_numbers(
     path: Path, rows: Sequence[int], *, delimiter: bytes = b"", header: bool, num_columns: int = 0
 ) -> list[str]:
-    """Return where rows (from 0) of a text file are: "line 7".
+    """Return where rows (from 0) of a text file are: "line 7"; "row 7" where a line holds several.
 
     Args:
         path: The file.
@@ -118,7 +118,8 @@ def line_numbers(
             if len(places) == len(wanted):
                 break
             index += 1
-    return [f"line {places[row + header]}" for row in rows]
+    at = {row: places.get(row + header) for row in rows}
+    return [f"row {row + 1}" if at[row] is None else f"line {at[row]}" for row in rows]
 
 
 def well_formed(

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from reldp._validate import shown
 from reldp.errors import GraphError
 from reldp.graph.disclosure import SHOW_HINT
 
@@ -49,12 +50,12 @@ _WITH_IDS = 3  # ids may be long
 
 def drop_kinds(drop: Iterable[str]) -> frozenset[str]:
     """Return the kinds to drop, each checked against those there are."""
-    kinds = frozenset([drop] if isinstance(drop, str) else drop)
-    unknown = sorted(str(kind) for kind in kinds if kind not in DROPPABLE)
+    kinds = [drop] if isinstance(drop, str) else list(drop)
+    unknown = [kind for kind in kinds if not isinstance(kind, str) or kind not in DROPPABLE]
     if unknown:
         names = ", ".join(DROPPABLE)
-        raise GraphError(f"`drop` must name kinds among {names}, got {unknown[0]!r}.")
-    return kinds
+        raise GraphError(f"`drop` must name kinds among {names}, got {shown(unknown[0])}.")
+    return frozenset(kinds)
 
 
 def by_row(rows: Sequence[int]) -> list[str]:

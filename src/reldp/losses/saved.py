@@ -76,7 +76,10 @@ def load(folder: str | Path) -> TypedLoss:
         prefix = "loss." if settings.pop("matryoshka", None) else ""
         num_types, name = settings.pop("num_types"), settings.pop("score")
         loss = make_typed_loss(name, **settings)
-        values = load_file(place / LOSS_WEIGHTS)
+        weights = place / LOSS_WEIGHTS
+        if not weights.is_file():  # a named pipe would block
+            raise FileNotFoundError(LOSS_WEIGHTS)
+        values = load_file(weights)
         loss.load_state_dict({name.removeprefix(prefix): value for name, value in values.items()})
         fits = num_types == loss.num_types
     except (

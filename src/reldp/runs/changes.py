@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from reldp.errors import InputError, ResumeError, RunError
 from reldp.plan import PrivacyPlan
+from reldp.runs.plain_files import read_plain
 from reldp.runs.sensitive_file import SensitiveRecord, check_sensitive_file
 
 if TYPE_CHECKING:
@@ -84,9 +85,9 @@ def changes(prefix: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> list
 def _plan_changes(run: "RunFolder", facts: "RunFacts", start: Mapping[str, Any]) -> Iterator[str]:
     """Yield differences of the plan from plan.json and from the ledger."""
     try:
-        was = PrivacyPlan.from_json(run.plan.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ResumeError(f"plan.json must be in the run folder: {error.strerror}.") from None
+        was = PrivacyPlan.from_json(read_plain(run.plan, limit=2**20))
+    except RunError as error:
+        raise ResumeError(str(error)) from None
     except (UnicodeDecodeError, InputError):
         raise ResumeError("plan.json must be the plan of the run, got damage.") from None
     differences = changes("plan.", was.to_dict(), facts.plan.to_dict())

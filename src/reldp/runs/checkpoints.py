@@ -16,8 +16,9 @@ Public inside the package: `write_checkpoint`, `read_checkpoint`, `remove_other_
 import hashlib
 from pathlib import Path
 
-from reldp.errors import ResumeError
+from reldp.errors import ResumeError, RunError
 from reldp.runs.durable import TEMPORARY, disk_errors, remove_durably, write_durably
+from reldp.runs.plain_files import open_plain
 
 __all__ = ["checkpoint_name", "read_checkpoint", "remove_other_checkpoints", "write_checkpoint"]
 
@@ -30,7 +31,7 @@ def checkpoint_name(step: int) -> str:
 def write_checkpoint(folder: Path, step: int, data: bytes) -> str:
     """Write the checkpoint before a step, beside the previous one; return the SHA-256 of its file."""
     with disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)  # whatever the umask
     write_durably(folder / checkpoint_name(step), data)
     return hashlib.sha256(data).hexdigest()
 
@@ -43,10 +44,12 @@ def read_checkpoint(folder: Path, step: int, sha256: str) -> bytes:
     """
     path = folder / checkpoint_name(step)
     try:
-        data = path.read_bytes()
-    except OSError as error:
+        with open_plain(path) as file:
+            data = file.read()
+    except RunError as error:
+        reason = str(error).removeprefix(f"{path.name} must be there to be read: ")
         raise ResumeError(
-            f"The checkpoint {path.name} must exist to resume from it: {error.strerror}."
+            f"The checkpoint {path.name} must exist to resume from it: {reason}"
         ) from None
     if hashlib.sha256(data).hexdigest() != sha256:
         raise ResumeError(

@@ -16,6 +16,7 @@ b'{}'
 
 import errno
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,6 +34,7 @@ __all__ = [
 
 TEMPORARY = ".partial"
 
+_RUST = re.compile(r"\(os error (\d+)\)")
 _REASONS = {
     errno.ENOSPC: "the disk is full. Free some space and run the same command again.",
     errno.EDQUOT: "the disk quota is used up. Free some space and run the same command again.",
@@ -54,6 +56,14 @@ def disk_errors(path: Path, action: str = "written") -> Iterator[None]:
         yield
     except OSError as error:
         reason = _REASONS.get(error.errno or 0, f"{error.strerror or error}.")
+        raise RunError(f"{path.name} could not be {action}: {reason}") from error
+    except Exception as error:
+        # Libraries in Rust, such as safetensors, have errors of their own that only quote the system's.
+        quoted = _RUST.search(str(error))
+        if quoted is None:
+            raise
+        number = int(quoted.group(1))
+        reason = _REASONS.get(number, f"{os.strerror(number)}.")
         raise RunError(f"{path.name} could not be {action}: {reason}") from error
 
 

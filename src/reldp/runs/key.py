@@ -17,10 +17,11 @@ import hashlib
 import os
 from pathlib import Path
 
-from reldp.errors import ResumeError
+from reldp.errors import ResumeError, RunError
 from reldp.noise import new_key
 from reldp.noise.streams import KEY_BYTES
 from reldp.runs.durable import disk_errors, remove_durably, write_durably
+from reldp.runs.plain_files import read_plain
 
 __all__ = ["bound_key", "destroy_key", "make_key", "read_key"]
 
@@ -38,8 +39,8 @@ def make_key(path: Path) -> bytes:
 def read_key(path: Path) -> bytes:
     """Return the key of a run that is resumed."""
     try:
-        key = path.read_bytes()
-    except OSError:
+        key = read_plain(path, limit=KEY_BYTES)
+    except RunError:
         key = b""
     if len(key) != KEY_BYTES:
         raise ResumeError(
@@ -62,7 +63,7 @@ def bound_key(key: bytes, identity: str) -> bytes:
 
 def destroy_key(path: Path) -> None:
     """Overwrite the key and remove it, if it exists."""
-    if path.exists():
+    if path.is_file() and not path.is_symlink():  # never what a link leads to
         with disk_errors(path), path.open("r+b") as file:
             file.write(bytes(KEY_BYTES))
             file.flush()

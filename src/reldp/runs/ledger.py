@@ -36,6 +36,7 @@ Public: `Ledger` (appends), `LedgerRecord` (a checked ledger), `read_ledger`, `p
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -46,6 +47,8 @@ from typing import Any
 from reldp.errors import LedgerError, RunError
 from reldp.runs.durable import disk_errors, write_durably
 from reldp.runs.ledger_state import FORMAT, LedgerRecord, LedgerState
+from reldp.runs.plain_files import read_plain
+from reldp.runs.run_folder import LEDGER_LIMIT
 from reldp.runs.strict_json import parse_json
 
 __all__ = ["Ledger", "LedgerRecord", "fixed_day", "parse_ledger", "read_ledger"]
@@ -97,8 +100,10 @@ class Ledger:
         """
         place = Path(path)
         with disk_errors(place, "opened"):
-            descriptor = os.open(place, os.O_RDWR | os.O_APPEND)
+            descriptor = os.open(place, os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0))
         try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise RunError(f"{place.name} must be a regular file, got something else.")
             _lock(descriptor, place)
             entries, head, size = _parse(place.read_bytes(), half_line_allowed=True)
             os.ftruncate(descriptor, size)
@@ -195,6 +200,7 @@ class Ledger:
     def _append(self, entry: _Entry) -> None:
         """Write one line and wait until it is on the disk; all or nothing."""
         line, head = _line(entry, self._head)
+        self.check_place()
         # Refused before it is written: an impossible entry must never reach the file.
         state = self._state.apply([entry])
         with disk_errors(self._path):
@@ -211,6 +217,23 @@ class Ledger:
                 number, self._state, self._head = before_it
                 del self._entries[number:]
                 raise
+
+    def check_place(self) -> None:
+        """Refuse to go on when the file was moved: the key and the model would stay behind in another folder.
+
+        Raises:
+            RunError: The path leads to no file, or to another one.
+        """
+        try:
+            named, opened = os.stat(self._path), os.fstat(self._descriptor)
+            is_in_place = os.path.samestat(named, opened)
+        except OSError:
+            is_in_place = False
+        if not is_in_place:
+            raise RunError(
+                f"{self._path.name} must stay in its place while the run is open, got one that was moved or "
+                "replaced. Run the same command with the folder's new place."
+            )
 
     def close(self) -> None:
         """Let another process write."""
@@ -233,10 +256,9 @@ def read_ledger(path: str | Path) -> LedgerRecord:
     """
     place = Path(path)
     try:
-        data = place.read_bytes()
-    except OSError as error:
-        raise LedgerError(f"{place.name} must be there to be read: {error.strerror}.") from None
-    return parse_ledger(data)
+        return parse_ledger(read_plain(place, limit=LEDGER_LIMIT))
+    except RunError as error:
+        raise LedgerError(str(error)) from None
 
 
 def parse_ledger(data: bytes) -> LedgerRecord:

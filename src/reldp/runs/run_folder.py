@@ -107,7 +107,8 @@ class RunFolder:
     def append_line(self, path: Path, values: Mapping[str, Any]) -> None:
         """Append a JSON line to a file that only its owner can read."""
         with disk_errors(path):
-            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+            descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o600)
             with open(descriptor, "a", encoding="utf-8") as file:
                 file.write(json.dumps(values) + "\n")
 
@@ -119,9 +120,7 @@ def read_json(path: Path) -> Any:
         RunError: The file is missing, or is not JSON.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RunError(f"{path.name} must be there to be read: {error.strerror}.") from None
+        return json.loads(read_plain(path, limit=FILE_LIMIT))
     except (ValueError, RecursionError):
         raise RunError(f"{path.name} must hold JSON, got damage.") from None
 

@@ -21,14 +21,15 @@ Traceback (most recent call last):
 reldp.errors.RunError: ledger.jsonl could not be opened: No such file or directory.
 """
 
+import os
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from reldp.errors import ConfigError, ResumeError
+from reldp.errors import ConfigError, ResumeError, RunError
 from reldp.noise import Streams
 from reldp.plan import PrivacyPlan
 from reldp.runs.budget_entry import BudgetUse, enter, note_end, note_session
@@ -36,7 +37,7 @@ from reldp.runs.changes import newest_branch, refuse_changes, why_new_branch
 from reldp.runs.checkpoints import read_checkpoint, remove_other_checkpoints, write_checkpoint
 from reldp.runs.durable import TEMPORARY, disk_errors, sync_folder, write_durably
 from reldp.runs.key import bound_key, destroy_key, make_key, read_key
-from reldp.runs.ledger import Ledger
+from reldp.runs.ledger import Ledger, _lock
 from reldp.runs.run_folder import BUDGET_TOKEN, RunFolder, file_hashes, plan_bytes
 from reldp.runs.sensitive_file import SensitiveRecord
 
@@ -136,21 +137,25 @@ class Session:
 
     @classmethod
     def _start(cls, run: RunFolder, facts: RunFacts, initial_checkpoint: bytes) -> "Session":
-        _clear(run)
-        enter(run, facts.plan, facts.budget)
-        write_durably(run.plan, plan_bytes(facts.plan))
-        sensitive = SensitiveRecord.new(facts.fingerprint, facts.statistics)
-        sensitive.write(run.sensitive)
-        streams = Streams(bound_key(make_key(run.key), facts.identity))
-        named = {"step": 0, "sha256": write_checkpoint(run.checkpoints, 0, initial_checkpoint)}
-        start = facts.start(sensitive) | {"inputs": facts.inputs(sensitive), "checkpoint": named}
-        ledger = Ledger.create(run.ledger, start)
-        try:
-            note_session(run, ledger, facts.budget)
-        except BaseException:
-            ledger.close()
-            raise
-        return cls(run, facts, ledger, sensitive, streams)
+        with _only_starter(run):
+            _clear(run)
+            enter(run, facts.plan, facts.budget)
+            write_durably(run.plan, plan_bytes(facts.plan))
+            sensitive = SensitiveRecord.new(facts.fingerprint, facts.statistics)
+            sensitive.write(run.sensitive)
+            streams = Streams(bound_key(make_key(run.key), facts.identity))
+            named = {"step": 0, "sha256": write_checkpoint(run.checkpoints, 0, initial_checkpoint)}
+            start = facts.start(sensitive) | {
+                "inputs": facts.inputs(sensitive),
+                "checkpoint": named,
+            }
+            ledger = Ledger.create(run.ledger, start)
+            try:
+                note_session(run, ledger, facts.budget)
+            except BaseException:
+                ledger.close()
+                raise
+            return cls(run, facts, ledger, sensitive, streams)
 
     @classmethod
     def _resume(cls, run: RunFolder, facts: RunFacts, ledger: Ledger) -> "Session":
@@ -159,6 +164,11 @@ class Session:
                 f"The run in {run.path.name!r} must be resumable, got one that was abandoned: its key is "
                 "destroyed. Start a new run in another folder."
             )
+        for place in (run.checkpoints, run.model):
+            if place.is_symlink():  # it would be written to, wherever it leads
+                raise ResumeError(
+                    f"{place.name} must be a folder in the run folder, got a link. Move the whole run folder instead."
+                )
         sensitive = refuse_changes(run, facts, ledger.record)
         session = cls(run, facts, ledger, sensitive, None)
         session.read_checkpoint()
@@ -228,6 +238,7 @@ class Session:
             data: The content.
             stopped_by: What asked for a stop here, other than a signal.
         """
+        self.ledger.check_place()
         hashed = write_checkpoint(self.run.checkpoints, step, data)
         self.ledger.checkpoint(step, hashed, stopped_by=stopped_by)
         remove_other_checkpoints(self.run.checkpoints, step)
@@ -271,6 +282,7 @@ def complete_run(
         weights_sha256: Hash of the released weights.
         facts: Further public values of the completion.
     """
+    ledger.check_place()
     note_end(run, ledger)  # a copy that went on elsewhere is refused before it is released
     with disk_errors(run.model):
         for half_written in run.path.glob(".model.*"):
@@ -298,11 +310,27 @@ def threads_of(run: RunFolder) -> int:
         return int(newest_branch(ledger.record)["machine"]["threads"])
 
 
-def _clear(run: RunFolder) -> None:
-    """Make the folder, and remove the files of a start that was interrupted."""
-    names = {*_FILES_OF_A_START, *(name + TEMPORARY for name in _FILES_OF_A_START), BUDGET_TOKEN}
+@contextmanager
+def _only_starter(run: RunFolder) -> Iterator[None]:
+    """Make the folder and lock it: of two processes that start a run at once, one would remove the other's key."""
     with disk_errors(run.path):
         run.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(run.path, os.O_RDONLY)
+    try:
+        _lock(descriptor, run.path)
+        if run.has_run:
+            raise RunError(
+                f"{run.path.name} must have one writer, got a second. Another process has just started this run."
+            )
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _clear(run: RunFolder) -> None:
+    """Remove the files of a start that was interrupted."""
+    names = {*_FILES_OF_A_START, *(name + TEMPORARY for name in _FILES_OF_A_START), BUDGET_TOKEN}
+    with disk_errors(run.path):
         foreign = sorted(place.name for place in run.path.iterdir() if place.name not in names)
         if foreign:
             raise ConfigError(

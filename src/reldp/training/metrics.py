@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from reldp.encoders.folders import state_hash
+from reldp.errors import RunError
 from reldp.runs.durable import disk_errors, write_durably
 from reldp.runs.run_folder import RunFolder
 from reldp.runs.wording import shown as rounded_up
@@ -57,7 +58,7 @@ class MetricsLog:
         self._loggers = make_loggers(run, config)
         if config.logging.log_sensitive:
             _warn(config)
-        lines = run.read_lines(run.metrics)
+        lines = _checked(run.read_lines(run.metrics))
         earlier = [line for line in lines if line["step"] < first_step]
         self._hashes = {
             line["step"]: line["weights"]
@@ -179,3 +180,15 @@ def progress_bar(
             bar.update(task, completed=step, epsilon=words, rate=f"{rate:.3g}")
 
         yield advance
+
+
+def _checked(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return lines that a run wrote; a missing one costs nothing, a wrong one is refused."""
+    for line in lines:
+        numbers = (line.get("step"), line.get("branch"))
+        if not (all(type(n) is int for n in numbers) and isinstance(line.get("weights"), str)):
+            raise RunError(
+                "metrics.jsonl must hold the lines that the run wrote, got others. Remove the file: steps are "
+                "counted in the ledger."
+            )
+    return lines

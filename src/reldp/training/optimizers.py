@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from reldp._validate import check_choice
+from reldp._validate import check_choice, shown
 from reldp.errors import ConfigError, ResumeError
 
 __all__ = [
@@ -52,7 +52,9 @@ def make_optimizer(
         made: torch.optim.Optimizer = optimizer_class(name)(list(parameters), lr=rate, **options)
     except (TypeError, ValueError, RuntimeError) as error:
         reason = str(error).rstrip(".")
-        raise ConfigError(f"`optimizer_options` must fit {name}: {reason}.") from None
+        raise ConfigError(
+            f"`optimizer_options` must fit {name}, got {shown(dict(options))}: {reason}."
+        ) from None
     return made
 
 
@@ -65,7 +67,9 @@ def check_optimizer(name: str, options: Mapping[str, Any]) -> None:
         optimizer.step()
     except Exception as error:  # whatever torch makes of a wrong type
         reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise ConfigError(f"`optimizer_options` must fit {name}: {reason}.") from None
+        raise ConfigError(
+            f"`optimizer_options` must fit {name}, got {shown(dict(options))}: {reason}."
+        ) from None
 
 
 def learning_rate(schedule: str, rate: float, step: int, num_steps: int, warmup: int) -> float:

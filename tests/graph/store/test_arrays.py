@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pytest
 
+from reldp.errors import GraphError
 from reldp.graph.store.arrays import GrowingArray, map_array, row_chunks
 
 
@@ -45,3 +46,15 @@ def test_a_full_disk_is_an_error_before_anything_is_written(tmp_path, monkeypatc
 def test_chunks_cover_all_rows():
     assert list(row_chunks(7, 3)) == [(0, 3), (3, 6), (6, 7)]
     assert list(row_chunks(0, 3)) == []
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x93NUMPY", (0, b"\x04"), (12, b"9" * 300), (20, b"(")])
+def test_a_file_that_is_no_array_is_one_clear_line(tmp_path, damage):
+    path = tmp_path / "a.npy"
+    np.save(path, np.arange(5))
+    if isinstance(damage, tuple):
+        place, piece = damage
+        damage = path.read_bytes()[:place] + piece + path.read_bytes()[place + 1 :]
+    path.write_bytes(damage)
+    with pytest.raises(GraphError, match=r"a\.npy must hold an array"):
+        map_array(path)

@@ -18,6 +18,7 @@ Public: `GrowingArray`, `map_array`, `array_in`, `save_array`, `row_chunks`.
 import io
 import math
 import os
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from reldp.errors import GraphError
+
 __all__ = ["GrowingArray", "array_in", "map_array", "row_chunks", "save_array"]
 
+_DAMAGE = (
+    *(ValueError, EOFError, OSError, TypeError, KeyError, SyntaxError, RecursionError),
+    *(OverflowError, tokenize.TokenError),
+)
 _HEADER = 128  # bytes, as numpy pads them
 _LONGEST_HEADER = 1 << 12
 _LEAST = 1 << 20  # rows that are reserved at a time, at least
@@ -81,7 +88,12 @@ def save_array(path: Path, array: npt.NDArray[Any]) -> None:
 
 def map_array(path: Path) -> npt.NDArray[Any]:
     """Return the array in a `.npy` file, mapped and read-only."""
-    array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    try:
+        array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except _DAMAGE:  # numpy reads a header as Python reads a literal
+        raise GraphError(
+            f"{path.name} must hold an array as reldp wrote it, got damage. Build the store again."
+        ) from None
     return array.view(np.ndarray)
 
 

@@ -117,6 +117,8 @@ class BlockChecker:
         self._checked = bytearray(len(blocks.boundaries))
         self._num_unchecked = len(blocks.boundaries)
         try:
+            if not path.is_file():  # a named pipe would block
+                raise FileNotFoundError
             with path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 if size == blocks.size:
