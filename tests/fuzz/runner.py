@@ -1,80 +1,214 @@
-"""Runs cases, each in a folder of its own and for 10 seconds at most, and counts how they ended."""
+"""Runs cases in a process that is watched from another one, and counts how they ended.
+
+| end | meaning |
+|---|---|
+| accepted | a result |
+| refused | a `ReldpError` of one line, or a complaint of the command line |
+| traceback | anything else |
+| hang | more than 10 seconds of CPU time, 20 seconds in which it does nothing, or two minutes |
+| crash | the process itself ended |
+| memory | the case made the process larger by more than a gigabyte |
+
+The CPU time is that of the case: on a machine with other work the clock on the wall says little.
+"""
 
 import contextlib
+import faulthandler
 import io
+import json
+import os
+import resource
+import select
 import shutil
 import signal
 import tempfile
 import time
 import traceback
+import warnings
 from collections import Counter
 from pathlib import Path
 from random import Random
 
 from reldp.errors import ReldpError
-from tests.fuzz.targets import TARGETS
+from tests.fuzz import commands, targets, templates
 
-PATIENCE = 10.0
+PATIENCE = 10.0  # seconds of CPU time
+STUCK = 20.0  # seconds of the wall clock in which it does nothing
+LARGEST = 2**20  # KiB
+CASES_PER_PROCESS = 2000
+BAD = ("traceback", "hang", "crash", "memory")
 
-
-class Hangs(BaseException):
-    """A case did not end in time."""
-
-
-def _hang(number, frame):
-    raise Hangs
+TARGETS = {
+    targets.graph: 30, targets.columns: 6, targets.store: 6, targets.lists: 15, targets.plan: 20, targets.recipe: 12,
+    targets.budget: 8, targets.run_files: 12, commands.inspected: 12, commands.run_folder: 8, commands.half_run: 1.5,
+    commands.plan_file: 0.5, commands.options: 6, commands.account: 2, commands.settings: 1, commands.audit: 0.2,
+}  # fmt: skip
+"""What is fuzzed, and how often compared with the others."""
 
 
 def run_case(target, random, home):
-    """How a case ended: accepted, refused, a traceback or a hang; and why."""
-    before = signal.signal(signal.SIGALRM, _hang)
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+    """How a case ended, and why."""
     try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        with (
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter("ignore")
             target(random, home)
         return "accepted", ""
+    except commands.Refused:
+        return "refused", ""
     except ReldpError as error:
         words = str(error)
         good = words and "\n" not in words
-        return (
-            ("refused", "") if good else ("traceback", f"a message that is not one line: {words!r}")
-        )
-    except Hangs:
-        return "hang", traceback.format_exc(limit=-4)
+        why = "" if good else f"a message that is not one line: {words!r}"
+        return ("refused" if good else "traceback"), why
     except Exception:
-        return "traceback", traceback.format_exc(limit=-4)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        return "traceback", traceback.format_exc(limit=-6)
 
 
-def fuzz(*, cases=None, seconds=None, seed=0, targets=TARGETS, first=0):
+def _choose(seed, number, chosen):
+    random = Random(f"{seed} {number}")
+    return random, random.choices(list(chosen), list(chosen.values()))[0]
+
+
+def _work(writer, numbers, seed, chosen, place):
+    """Run cases, and write a line when each begins and when it ends."""
+    home = place / f"case {os.getpid()}"
+    for number in numbers:
+        random, target = _choose(seed, number, chosen)
+        os.write(writer, f"{number}\n".encode())
+        home.mkdir()
+        size, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+        end, why = run_case(target, random, home)
+        used = time.process_time() - began
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - size
+        if used > PATIENCE:
+            end, why = "hang", f"it ended after {used:.1f} seconds of CPU time; {why}"
+        elif grown > LARGEST:
+            end, why = "memory", f"{grown >> 10} MiB; {why}"
+        shutil.rmtree(home, ignore_errors=True)
+        os.write(writer, (json.dumps([number, end, why[-3000:], used]) + "\n").encode())
+
+
+class _Worker:
+    """A process that runs cases, seen from outside."""
+
+    def __init__(self, numbers, seed, chosen, place):
+        reader, writer = os.pipe()
+        self._stacks = place / "stacks"
+        self._stacks.write_text("")
+        self.process = os.fork()
+        if not self.process:
+            try:
+                os.close(reader)
+                faulthandler.register(signal.SIGUSR1, file=self._stacks.open("w"))
+                _work(writer, numbers, seed, chosen, place)
+            finally:
+                os._exit(0)
+        os.close(writer)
+        self.lines, self.number = os.fdopen(reader, "rb", buffering=0), None
+        self._rest, self._began, self._cpu = b"", time.monotonic(), 0.0
+
+    def results(self):
+        """Yield [number, end, why, CPU seconds] of each case, until the process ends or is ended."""
+        while True:
+            if select.select([self.lines], [], [], 0.2)[0]:
+                data = self.lines.read(65536)
+                if not data:
+                    _, status = os.waitpid(self.process, 0)
+                    if self.number is not None:
+                        yield [self.number, "crash", f"status {status}", 0.0]
+                    return
+                *whole, self._rest = (self._rest + data).split(b"\n")
+                for line in whole:
+                    yield from self._read(line)
+            elif self.number is not None:
+                used, waited = self._cpu_time() - self._cpu, time.monotonic() - self._began
+                idle = self._idle(used)
+                if used > 1.5 * PATIENCE or idle > STUCK or waited > 6 * STUCK:
+                    where = self._stack()
+                    os.kill(self.process, signal.SIGKILL)
+                    os.waitpid(self.process, 0)
+                    why = f"{used:.1f} s of CPU time, {waited:.1f} s; {where}"
+                    yield [self.number, "hang", why, used]
+                    return
+
+    def _idle(self, used):
+        """For how long the process has not used the CPU."""
+        if used > self._used[0]:
+            self._used = used, time.monotonic()
+        return time.monotonic() - self._used[1]
+
+    def _stack(self):
+        os.kill(self.process, signal.SIGUSR1)
+        time.sleep(0.5)
+        return self._stacks.read_text()[-3000:]
+
+    def _read(self, line):
+        if line.startswith(b"["):
+            self.number = None
+            yield json.loads(line)
+        else:
+            self.number, self._began, self._cpu = int(line), time.monotonic(), self._cpu_time()
+            self._used = 0.0, self._began
+
+    def _cpu_time(self):
+        try:
+            fields = Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def fuzz(*, cases=None, seconds=None, seed=0, targets=None, first=0, report=None):
     """Run a number of cases, or for some time.
 
     Returns:
         Counts of ends by target, and the failures with the number that repeats each of them.
     """
+    chosen = TARGETS if targets is None else targets
     counts, failures, began, number = Counter(), [], time.monotonic(), first
-    with tempfile.TemporaryDirectory() as place:
-        home = Path(place) / "case"
-        while (cases is None or number < first + cases) and (
+    slowest = [0.0, None, ""]
+    last = None if cases is None else first + cases
+    quick = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=quick) as place:
+        if templates.PLACE.name == "nowhere":
+            (Path(place) / "templates").mkdir()
+            templates.make(Path(place) / "templates")
+        while (last is None or number < last) and (
             seconds is None or time.monotonic() - began < seconds
         ):
-            random = Random(f"{seed} {number}")
-            target = random.choices(list(targets), list(targets.values()))[0]
-            shutil.rmtree(home, ignore_errors=True)
-            home.mkdir()
-            end, why = run_case(target, random, home)
-            counts[f"{target.__name__}: {end}"] += 1
-            if end in ("traceback", "hang"):
-                failures.append(
-                    {"number": number, "target": target.__name__, "end": end, "why": why}
-                )
-            number += 1
+            stop = (
+                number + CASES_PER_PROCESS
+                if last is None
+                else min(last, number + CASES_PER_PROCESS)
+            )
+            worker = _Worker(range(number, stop), seed, chosen, Path(place))
+            for case, end, why, used in worker.results():
+                name = _choose(seed, case, chosen)[1].__name__
+                counts[f"{name}: {end}"] += 1
+                slowest = max(slowest, [round(used, 2), case, name], key=lambda item: item[0])
+                number = case + 1
+                if end in BAD:
+                    failure = {"number": case, "target": name, "end": end, "why": why}
+                    failures.append(failure)
+                    if report is not None:
+                        report(failure)
+                if seconds is not None and time.monotonic() - began >= seconds:
+                    break
+            worker.lines.close()
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(worker.process, signal.SIGKILL)
+                os.waitpid(worker.process, 0)
+    ends = Counter(name.rpartition(": ")[2] for name in counts.elements())
     return {
         "cases": number - first,
+        "ends": dict(sorted(ends.items())),
         "seed": seed,
         "seconds": round(time.monotonic() - began, 1),
+        "slowest case": {"cpu seconds": slowest[0], "number": slowest[1], "target": slowest[2]},
         "counts": dict(sorted(counts.items())),
         "failures": failures,
     }
