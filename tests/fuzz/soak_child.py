@@ -20,7 +20,7 @@ from reldp.plan import PrivacyPlan
 from reldp.reporting import bundle
 from reldp.runs import budget_cost, key, ledger, session
 from reldp.runs.privacy_cost import privacy_cost
-from reldp.training import trainer
+from reldp.training import shared_run, trainer
 from tests.training.small import small_graph
 
 PHASES = ("start", "budget entry", "training", "completion", "certificate", "publishing")
@@ -140,7 +140,7 @@ def _report(writer, disturbance):
         _announce(session, name, "budget entry")
     _announce(trainer._Loop, "run", "training")
     _announce(session, "complete_run", "completion")
-    _announce(trainer, "write_certificate", "certificate")
+    _announce(shared_run, "write_certificate", "certificate")
     for name in _OPERATIONS:
         _count(name, getattr(os, name))
 
