@@ -17,7 +17,7 @@ from reldp.runs.budget_entry import (
     release_id,
     run_token,
 )
-from reldp.runs.run_folder import RunFolder
+from reldp.runs.run_folder import RunFolder, plan_bytes
 from tests.runs.test_budget_cost import OTHER, PLAN
 
 ONE, TWO, THREE = "1" * 64, "2" * 64, "3" * 64
@@ -75,8 +75,11 @@ def test_a_folder_that_is_continued_twice_is_refused(use, tmp_path):
         with pytest.raises(ResumeError, match="copied before, or put back"):
             note_session(RunFolder(tmp_path / "copy"), SimpleNamespace(hashes=hashes), use)
     note_session(run, SimpleNamespace(hashes=[ONE, TWO, THREE]), use)
-    with pytest.raises(ResumeError, match="copied before, or put back"):
-        note_end(RunFolder(tmp_path / "copy"), SimpleNamespace(hashes=[ONE, TWO, TWO]))
+    (tmp_path / "copy" / "plan.json").write_bytes(plan_bytes(PLAN))
+    for _ in range(2):
+        with pytest.raises(ResumeError, match="copied before, or put back"):
+            note_end(RunFolder(tmp_path / "copy"), SimpleNamespace(hashes=[ONE, TWO, TWO]))
+    assert len(entries(use)) == 2  # the steps of the copy were taken, once
     note_end(run, SimpleNamespace(hashes=[ONE, TWO, THREE]))
     note_end(RunFolder(tmp_path / "free"), SimpleNamespace(hashes=[]))  # in no budget
 

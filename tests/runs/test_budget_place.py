@@ -47,6 +47,15 @@ def test_a_graph_keeps_the_budget_that_it_has(folders):
     assert find_budget(two) == one
 
 
+def test_a_graph_that_shares_a_budget_gets_none_of_its_own(folders):
+    one, two, _ = folders
+    Budget.create(one).close()
+    share_budget(two, one)
+    with pytest.raises(ConfigError, match="must not share a budget already"):
+        Budget.create(two)
+    assert find_budget(two) == one
+
+
 def test_a_named_budget_is_for_graphs_without_one(folders):
     one, two, three = folders
     assert budget_for(one, None) is None

@@ -25,6 +25,7 @@ reldp.errors.ConfigError: The budget must exist, got no budget.jsonl in 'nowhere
 """
 
 import math
+import os
 import secrets
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -36,7 +37,7 @@ from reldp.errors import ConfigError, LedgerError, PlanError, ResumeError
 from reldp.plan import PrivacyPlan
 from reldp.runs import schema
 from reldp.runs.budget_cost import Charge, composed_epsilon
-from reldp.runs.budget_file import NAME, BudgetFile
+from reldp.runs.budget_file import LINK, NAME, BudgetFile
 from reldp.runs.known_budgets import lost_budget
 from reldp.runs.ledger import _today
 
@@ -83,6 +84,10 @@ class Budget:
         """
         check_choice("unit", unit, UNITS, error=ConfigError)
         place = Path(folder)
+        if os.path.lexists(place / LINK):
+            raise ConfigError(
+                f"FOLDER must not share a budget already, got {LINK} in {str(folder)!r}."
+            )
         if not (place / NAME).exists() and lost_budget(place):
             raise ConfigError(
                 f"FOLDER must not have lost its budget, got {str(folder)!r}, whose {NAME} is gone. Restore it: what "

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reldp.errors import ConfigError, LedgerError
+from reldp.errors import ConfigError, LedgerError, ResumeError
 from reldp.runs import schema
 from reldp.runs.budget import _TOKEN, NAME, Budget
 from reldp.runs.durable import disk_errors, write_durably
@@ -81,9 +81,9 @@ def enter(run: RunFolder, plan: "PrivacyPlan", use: BudgetUse | None) -> None:
         sizes = plan.num_entities, plan.num_relations
         is_private = plan.sizes == "private"
         release = release_id(budget.id, use.fingerprint, *sizes) if is_private else None
-        token = run_token(run, budget.id)
+        token = run_token(run, budget.id, use.folder)
         if not run.has_run and budget.has_session(token):
-            token = run_token(run, budget.id, renew=True)
+            token = run_token(run, budget.id, use.folder, renew=True)
         budget.enter_run(token, plan, purpose=use.purpose, release=release)
 
 
@@ -109,13 +109,24 @@ def note_end(run: RunFolder, ledger: "Ledger") -> None:
     if not (run.path / BUDGET_TOKEN).exists():
         return
     values = _read_token(run)
-    folder = known_folder(values["budget"])
-    if folder is None or not (folder / NAME).is_file():
+    named = Path(values["folder"]) if "folder" in values else None
+    folder = next(
+        (f for f in (named, known_folder(values["budget"])) if f and (f / NAME).is_file()), None
+    )
+    if folder is None:
         return
     with Budget.open(folder) as budget:
-        if budget.id == values["budget"] and budget.has_session(values["token"]):
-            hashes = ledger.hashes
+        if budget.id != values["budget"] or not budget.has_session(values["token"]):
+            return
+        hashes = ledger.hashes
+        try:
             budget.note_session(values["token"], hashes, hashes[-1])
+        except ResumeError:
+            # Its steps were taken, and its checkpoint can be read: they are spent a second time.
+            text = f"{values['token']} {hashes[-1]}"
+            token = hashlib.sha256(text.encode()).hexdigest()[:32]
+            budget.enter_run(token, read_plan(run), purpose="copy of a run", is_spent=True)
+            raise
 
 
 def enter_past_run(folder: str | Path, budget: Budget) -> bool:
@@ -132,12 +143,15 @@ def enter_past_run(folder: str | Path, budget: Budget) -> bool:
     return budget.enter_run(token, read_plan(run), purpose="entered later", is_spent=True)
 
 
-def run_token(run: RunFolder, budget: str, *, renew: bool = False) -> str:
+def run_token(
+    run: RunFolder, budget: str, folder: Path | None = None, *, renew: bool = False
+) -> str:
     """Return the token by which a budget knows a run folder; made, and written to the disk, by the first call.
 
     Args:
         run: The folder.
         budget: The id of the budget.
+        folder: Its folder.
         renew: Whether to make a new one.
 
     Raises:
@@ -149,6 +163,7 @@ def run_token(run: RunFolder, budget: str, *, renew: bool = False) -> str:
         run.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if renew or not place.exists():
             values = {"token": secrets.token_hex(16), "budget": budget}
+            values |= {} if folder is None else {"folder": str(folder.resolve())}
             write_durably(place, (json.dumps(values) + "\n").encode(), mode=0o600)
     values = _read_token(run)
     if values["budget"] != budget:
@@ -161,7 +176,7 @@ def run_token(run: RunFolder, budget: str, *, renew: bool = False) -> str:
 def _read_token(run: RunFolder) -> dict[str, str]:
     try:
         values = parse_json(read_plain(run.path / BUDGET_TOKEN, limit=2**16), BUDGET_TOKEN)
-        schema.check(values, {"token": _TOKEN, "budget": _TOKEN})
+        schema.check(values, {"token": _TOKEN, "budget": _TOKEN, "folder?": schema.TEXT})
     except schema.SchemaError:
         raise LedgerError(f"{BUDGET_TOKEN} must hold the token of a run, got damage.") from None
     return dict(values)

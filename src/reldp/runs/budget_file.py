@@ -5,7 +5,7 @@ replaced in the meantime is opened again. A last line without its end is kept if
 entry may have been seen, and cut off if it is not. A file that lacks a line that this machine knows
 (`reldp.runs.known_budgets`) is refused.
 
-Public inside the package: `BudgetFile`, `NAME`.
+Public inside the package: `BudgetFile`, `NAME`, `LINK`.
 
 >>> BudgetFile.open(Path("nowhere"))
 Traceback (most recent call last):
@@ -24,9 +24,12 @@ from reldp.runs.durable import disk_errors
 from reldp.runs.known_budgets import known_head, note
 from reldp.runs.ledger import _FIRST_LINK, _line, _parse
 
-__all__ = ["NAME", "BudgetFile"]
+__all__ = ["LINK", "NAME", "BudgetFile"]
 
 NAME = "budget.jsonl"
+LINK = "budget-folder.json"
+"""In the folder of a graph that shares the budget of another folder."""
+
 PATIENCE = 60.0  # seconds to wait for another process
 _OWNER_ONLY = 0o600
 _Entry = Mapping[str, Any]

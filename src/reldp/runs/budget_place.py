@@ -16,7 +16,7 @@ from pathlib import Path
 
 from reldp.errors import ConfigError
 from reldp.runs.budget import Budget
-from reldp.runs.budget_file import NAME
+from reldp.runs.budget_file import LINK, NAME
 from reldp.runs.durable import write_durably
 from reldp.runs.known_budgets import lost_budget
 from reldp.runs.plain_files import read_plain
@@ -24,7 +24,6 @@ from reldp.runs.strict_json import parse_json
 
 __all__ = ["budget_for", "find_budget", "share_budget"]
 
-LINK = "budget-folder.json"
 _LIMIT = 2**16
 
 

@@ -36,6 +36,7 @@ from reldp.runs.budget_entry import BudgetUse, enter, note_end, note_session
 from reldp.runs.changes import newest_branch, refuse_changes, why_new_branch
 from reldp.runs.checkpoints import read_checkpoint, remove_other_checkpoints, write_checkpoint
 from reldp.runs.durable import TEMPORARY, disk_errors, sync_folder, write_durably
+from reldp.runs.folder_lock import FolderLock, locked_folder
 from reldp.runs.key import bound_key, destroy_key, make_key, read_key
 from reldp.runs.ledger import Ledger, _lock
 from reldp.runs.run_folder import BUDGET_TOKEN, RunFolder, file_hashes, plan_bytes
@@ -109,6 +110,7 @@ class Session:
         """Take over an open ledger; use `open`."""
         self.run, self.ledger, self.streams = run, ledger, streams
         self._facts, self._sensitive = facts, sensitive
+        self._lock: FolderLock | None = None
 
     @classmethod
     def open(
@@ -126,6 +128,20 @@ class Session:
             ResumeError: The folder holds a run of other data or another objective, or is damaged.
             RunError: Another process has the folder open, or the disk cannot be written to.
         """
+        # From before the look for a ledger: of two processes that start in one folder, one goes on.
+        lock = locked_folder(run.path)
+        try:
+            session = cls._opened(run, facts, initial_checkpoint)
+        except BaseException:
+            lock.close()
+            raise
+        session._lock = lock
+        return session
+
+    @classmethod
+    def _opened(
+        cls, run: RunFolder, facts: RunFacts, initial_checkpoint: Callable[[], bytes]
+    ) -> "Session":
         if not run.has_run:
             return cls._start(run, facts, initial_checkpoint())
         ledger = Ledger.open(run.ledger)
@@ -258,6 +274,8 @@ class Session:
     def close(self) -> None:
         """Let another process open the folder."""
         self.ledger.close()
+        if self._lock is not None:
+            self._lock.close()
 
     def __enter__(self) -> "Session":
         return self

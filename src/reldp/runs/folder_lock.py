@@ -1,0 +1,57 @@
+"""One process at a time in a run folder, from before it looks for a run to the end of its session.
+
+The lock of ledger.jsonl is not enough: two processes that start in one new folder find no ledger, and the second
+would remove what the first has just written. So the folder itself is locked. The lock ends with the process,
+however it ends.
+
+Public inside the package: `FolderLock`, `locked_folder`.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as home:
+...     locked_folder(Path(home) / "run").close()
+"""
+
+import os
+from pathlib import Path
+
+from reldp.errors import RunError
+from reldp.runs.durable import disk_errors
+
+__all__ = ["FolderLock", "locked_folder"]
+
+
+class FolderLock:
+    """A lock that is held until `close`."""
+
+    def __init__(self, descriptor: int) -> None:
+        """Take over a locked descriptor; use `locked_folder`."""
+        self._descriptor = descriptor
+
+    def close(self) -> None:
+        """Let another process use the folder."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def locked_folder(folder: Path) -> FolderLock:
+    """Make a folder if need be, and lock it.
+
+    Raises:
+        RunError: Another process uses it, or it cannot be made.
+    """
+    with disk_errors(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise RunError(
+            f"{folder.name} must have one writer, got a second. Another process has this run open."
+        ) from None
+    except (ImportError, OSError):  # a system, or a file system, without such locks
+        pass
+    return FolderLock(descriptor)
