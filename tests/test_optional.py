@@ -22,8 +22,16 @@ for name in ("Trainer", "TextEncoder", "FeatureEncoder", "PrivateStep"):
 assert reldp.EntityGraph and reldp.PrivacyPlan and reldp.verify and reldp.Certificate
 for words in (["train", "wordnet-verbs", "--target-epsilon", "4", "-o", "run"],
               ["evaluate", "model", "--graph", "wordnet-verbs"],
-              ["encode", "model", "--graph", "wordnet-verbs", "-o", "x.parquet"], ["demo"]):
+              ["encode", "model", "--graph", "wordnet-verbs", "-o", "x.parquet"], ["demo"],
+              ["train", "wordnet-verbs", "--target-epsilon", "4", "--dry-run"],
+              ["audit", "--num-entities", "12", "--num-relations", "4", "--max-degree", "1",
+               "--num-negatives", "2", "--sample-rate", "0.4", "--noise-multiplier", "1",
+               "--num-steps", "1", "--delta", "0.01"],
+              ["budget", "search", "wordnet-verbs", "--mean", "3", "-o", "search"]):
     assert main(words) == 2
+assert main(["abandon", "run"]) == 2
+assert main(["budget", "init", "nowhere"]) == 2
+assert main(["verify", "run"]) == 2
 assert main(["inspect", "wordnet-verbs", "--no-plan", "--json"]) == 0
 """
 
@@ -40,7 +48,10 @@ def test_names_and_commands_say_how_to_install(tmp_path):
     assert done.returncode == 0, done.stderr
     line = 'The package torch must be installed for this, got none. Use pip install "reldp[text]".'
     assert done.stdout.splitlines()[:4] == [line] * 4
-    assert done.stderr.splitlines() == [f"reldp: {line}"] * 4
+    said = done.stderr.splitlines()
+    assert said[:7] == [f"reldp: {line}"] * 7
+    assert len(said) == 10  # the others do without torch, and have other things to say
+    assert not any("torch" in text for text in said[7:])
     assert list(tmp_path.iterdir()) == []
 
 

@@ -161,6 +161,8 @@ def command(
 
     Exit code 3 means that a claim is refuted. An audit can refute a claim; it cannot prove one.
     """
+    import torch  # noqa: F401  # workers need it: without it, say so before they start
+
     from reldp.auditing import audit_plan, default_workers
 
     _check_usage(run, plan_file, canaries, graph)

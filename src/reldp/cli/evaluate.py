@@ -10,6 +10,7 @@ from reldp.cli.commands import Command, option
 from reldp.cli.graph_options import drop_option
 from reldp.cli.options import Integer, Word, device_option, json_option, show_ids_option
 from reldp.cli.output import print_json, print_table
+from reldp.cli.progress import show_progress
 from reldp.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -156,8 +157,9 @@ def command(
         "batch_size": batch_size,
     }
     count = _candidates(candidates)
-    first = None if base is None else evaluate(base, test_graph, count, **protocol)
-    result = evaluate(encoder, test_graph, count, **protocol)
+    with show_progress(quiet=not processes.is_first):
+        first = None if base is None else evaluate(base, test_graph, count, **protocol)
+        result = evaluate(encoder, test_graph, count, **protocol)
     if not processes.is_first:
         return
     if limit is not None and result.num_relations != limit:

@@ -30,6 +30,7 @@ from reldp.cli.exit_codes import Terminated
 from reldp.cli.graph_options import drop_option
 from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
 from reldp.cli.output import print_json
+from reldp.cli.progress import show_progress
 from reldp.cli.settings import parsed_changes
 from reldp.cli.torchrun import refuse_dry_run, require_folder
 from reldp.errors import ConfigError
@@ -237,7 +238,8 @@ def command(
         _detail(
             f"{trainer.plan.num_steps:,} steps are planned; checking the encoder on public rows."
         )
-        with _resumption(folder):
+        is_quiet = verbose is False or not processes.is_first
+        with _resumption(folder), show_progress(quiet=is_quiet):
             result = trainer.fit(folder)
         _detail("the model and the certificate are written.")
     if processes.is_first:

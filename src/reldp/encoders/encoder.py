@@ -28,6 +28,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from reldp._progress import tick
 from reldp._validate import check_integer
 from reldp.encoders.soundness import refuse_non_finite, refuse_non_finite_rows
 from reldp.encoders.token_rows import TokenRows
@@ -204,6 +205,7 @@ class Encoder(ABC):
             for start in range(0, len(places), step):
                 rows = self.rows(table, places[start : start + step])
                 out[start : start + step] = self.embed(rows).float().cpu().numpy()
+                tick("embedding", min(start + step, len(places)), len(places))
         return out
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from reldp._progress import followed, tick
 from reldp.encoders.encoder import entities_of
 from reldp.encoders.lazy_tokens import JoinedTokens, LazyTokens
 from reldp.encoders.token_rows import TokenRows
@@ -73,7 +74,9 @@ def graph_tokens(
         )
     count = entities.num_entities
     chosen = np.arange(count) if indices is None else checked_indices(indices, count)
-    batches = (entities.text(chosen[part]) for part in _slices(len(chosen)))
+    batches = followed(
+        "tokenizing", (entities.text(chosen[part]) for part in _slices(len(chosen))), len(chosen)
+    )
     if indices is not None:
         return tokenize(tokenizer, batches, max_length)
     from reldp.graph.store.stored_graph import StoredGraph
@@ -126,10 +129,13 @@ def rows_in_order(
         dim: Length of a vector if there are no texts.
     """
     out: npt.NDArray[np.float32] | None = None
+    done = 0
     for places, vectors in outputs:
         values = vectors.float().cpu().numpy()
         out = np.empty((count, values.shape[1]), np.float32) if out is None else out
         out[places] = values
+        done += len(places)
+        tick("embedding", done, count)
     return np.zeros((0, dim), np.float32) if out is None else out
 
 

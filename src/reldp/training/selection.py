@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from reldp._progress import reporting
 from reldp._validate import check_integer
 from reldp.errors import ConfigError
 from reldp.evaluation import evaluate
@@ -115,7 +116,7 @@ class Selection:
             objective: Encoder and loss.
             current: The weights that would be released now.
         """
-        with _loaded(objective, current):
+        with _loaded(objective, current), reporting(None):  # the bar of training is on the screen
             score = self._score(objective)
         if chosen.facts and score <= chosen.facts["score"]:
             return chosen

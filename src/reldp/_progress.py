@@ -1,0 +1,49 @@
+"""Progress of long loops inside of the library, for whoever wants to show it; by default nobody does.
+
+Private to the package: `reporting`, `tick`, `followed`.
+
+>>> seen = []
+>>> with reporting(lambda phase, done, total: seen.append((phase, done, total))):
+...     [len(batch) for batch in followed("tokenizing", ["ab", "c"], 3)]
+[2, 1]
+>>> seen
+[('tokenizing', 2, 3), ('tokenizing', 3, 3)]
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+__all__ = ["followed", "reporting", "tick"]
+
+Report = Callable[[str, int, int], None]
+Batch = TypeVar("Batch", bound=Sequence[Any])
+
+_REPORT: ContextVar[Report | None] = ContextVar("report", default=None)
+
+
+@contextmanager
+def reporting(report: Report | None) -> Iterator[None]:
+    """Call a function with phase, number done and total number whenever a loop goes on; None for silence."""
+    token = _REPORT.set(report)
+    try:
+        yield
+    finally:
+        _REPORT.reset(token)
+
+
+def tick(phase: str, done: int, total: int) -> None:
+    """Report that so many of a phase's items are done."""
+    report = _REPORT.get()
+    if report is not None:
+        report(phase, done, total)
+
+
+def followed(phase: str, batches: Iterable[Batch], total: int) -> Iterator[Batch]:
+    """Yield batches, and report each when the next one is asked for."""
+    done = 0
+    for batch in batches:
+        yield batch
+        done += len(batch)
+        tick(phase, done, total)

@@ -1,0 +1,77 @@
+"""Progress of commands that embed or tokenize: a bar on a terminal, and a line every 30 seconds elsewhere.
+
+>>> with show_progress(quiet=True):
+...     pass
+"""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from reldp._progress import reporting
+
+__all__ = ["show_progress"]
+
+INTERVAL = 30.0  # seconds between lines
+
+
+@contextmanager
+def show_progress(*, quiet: bool = False) -> Iterator[None]:
+    """Show what loops report; a bar goes when its phase is done, so that another display may follow."""
+    if quiet:
+        with reporting(None):
+            yield
+        return
+    shown = _Bar() if sys.stderr.isatty() else _Lines()
+    try:
+        with reporting(shown.report):
+            yield
+    finally:
+        shown.close()
+
+
+class _Lines:
+    """A line from time to time."""
+
+    def __init__(self) -> None:
+        self._printed = time.monotonic()
+
+    def report(self, phase: str, done: int, total: int) -> None:
+        if time.monotonic() - self._printed < INTERVAL:
+            return
+        self._printed = time.monotonic()
+        with suppress(OSError):  # nobody may be reading
+            print(f"reldp: {phase} {done:,} of {total:,}", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class _Bar:
+    """A bar for the phase under way."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._phase, self._task = "", None
+
+    def report(self, phase: str, done: int, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        if phase != self._phase:
+            self.close()
+            self._phase = phase
+            self._bar = Progress(console=Console(stderr=True), transient=True)
+            self._task = self._bar.add_task(phase, total=total)
+            self._bar.start()
+        self._bar.update(self._task, completed=done)
+        if done >= total:
+            self.close()
+
+    def close(self) -> None:
+        """Remove the bar."""
+        if self._bar is not None:
+            self._bar.stop()
+        self._bar, self._phase = None, ""
