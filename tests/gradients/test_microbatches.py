@@ -60,6 +60,7 @@ def test_units_of_a_microbatch_are_as_asked_or_fit_the_device():
     assert shapes(units=1).units_of(32) == 1
     assert shapes(rows_per_unit=500).units_of(32) == 3  # two, so that what mixes is found
     assert shapes(device_type="cuda").units_of(32) == 81
+    assert shapes(device_type="cuda", width=4096).units_of(32) == 11  # large models need few rows
     assert shapes(max_length=None).length_of(99) == 1
 
 

@@ -56,6 +56,8 @@ _BUDGET = {"cpu": 1536, "cuda": 65536}
 # unit: the best size grows with the root of the batch. A GPU also loses time with small ones.
 _SIZE = {"cpu": 1.0, "cuda": 2.0}
 _USUAL_LENGTH = 32
+# From this width of embeddings on, a GPU is busy with few rows, and every padding unit costs time.
+_WIDE = 2048
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +89,7 @@ class MicrobatchShapes:
         typical_units: Number of units that few batches exceed, which limits the size of a microbatch.
         max_length: Tokens to which a text is cut; None for rows without tokens.
         device_type: ``"cpu"`` or ``"cuda"``.
+        width: Length of the encoder's embeddings, as a sign of its size.
         units: Units of every microbatch; None chooses them by length. One of several is padding.
         layouts: Layout by length; ``"rows"`` unless given.
     """
@@ -95,6 +98,7 @@ class MicrobatchShapes:
     typical_units: int
     max_length: int | None
     device_type: str
+    width: int = 0
     units: int | None = None
     layouts: Mapping[int, str] = field(default_factory=dict)
 
@@ -155,8 +159,10 @@ class MicrobatchShapes:
             return self.units
         room = _BUDGET[self.device_type] // (length * self.rows_per_unit)
         max_units = self.typical_units
-        if self.max_length and self.length_of(1) < self.length_of(self.max_length):
-            root = _SIZE[self.device_type] * math.sqrt(2 * self.typical_units)
+        is_wide = self.device_type == "cuda" and self.width >= _WIDE
+        if self.max_length and (is_wide or self.length_of(1) < self.length_of(self.max_length)):
+            size = 0.75 if is_wide else _SIZE[self.device_type]
+            root = size * math.sqrt(2 * self.typical_units)
             max_units = min(max_units, math.ceil(root * _USUAL_LENGTH / length))
         return max(3, min(max_units + 1, room))
 

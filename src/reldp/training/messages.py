@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from reldp.errors import InputError, RunError
 from reldp.processes import messages_sent
 from reldp.training.loss_check import public_tuples
+from reldp.training.repeatability import repeatable_attention
 
 if TYPE_CHECKING:
     from reldp.training.objective import Objective
@@ -47,7 +48,9 @@ def refuse_messages(objective: "Objective", table: Any, *, length: int) -> None:
     rows = encoder.synthetic_rows(table, 2, length=length, generator=generator)
     trained = list(encoder.trainable().values())
     embeddings, batch = public_tuples(objective, 0)
-    with _NoMessages():  # type: ignore[no-untyped-call] # untyped in torch
+    # Recomputed activations run with the attention of a step, and so must what they are compared with.
+    quiet = _NoMessages()  # type: ignore[no-untyped-call] # untyped in torch
+    with quiet, repeatable_attention(encoder.device):
         total = encoder.embed(rows).sum()
         if total.requires_grad:
             torch.autograd.grad(total, trained, allow_unused=True)

@@ -24,8 +24,8 @@ def microbatch_shapes(
 
     Args:
         plan: The plan.
-        rows: The encoder's rows, of which only the device and the maximum length are used: shapes must not
-            depend on texts.
+        rows: The encoder's rows, of which only the device, the width and the maximum length are used: shapes must
+            not depend on texts.
         units: Clip units of every microbatch; None chooses them by length.
         processes: Number of processes that share a batch. On a GPU, microbatches are as large as the share of one of
             them; on a CPU, where bits are compared, shapes do not depend on it.
@@ -39,5 +39,6 @@ def microbatch_shapes(
         typical_units=typical if kind == "cpu" else -(-typical // processes),
         max_length=rows.tokens.max_length,
         device_type=kind,
+        width=rows.encoder.dim,
         units=units,
     )
