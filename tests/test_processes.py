@@ -245,9 +245,8 @@ dist.destroy_process_group()
 
 
 @pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_messages_of_nccl_are_counted_and_a_witness_is_the_same_on_a_gpu(tmp_path):
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
     source = str(Path(__file__).parents[1] / "src")
     done = subprocess.run(
         [sys.executable, "-c", GPU_PROGRAM],

@@ -270,9 +270,8 @@ def on_one_gpu(model, folder, size):
 
 
 @pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_two_processes_on_one_gpu_train_what_one_trains_and_refuse_to_differ(tmp_path):
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
     model = write_model("bert", tmp_path / "bert")
     for size in (1, 2):
         (tmp_path / str(size)).mkdir()

@@ -90,10 +90,9 @@ def test_layers_that_are_computed_again_use_the_kernels_of_the_first_time(
 
 
 @pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_on_a_gpu_recomputed_layers_have_the_same_bits_and_no_attention_of_cudnn(tmp_path, dtype):
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
     model = write_model("llama", tmp_path / "llama")
     capped = text_graph().promise_degrees(2)
     plan = small_plan(capped, num_negatives=2, expected_batch_size=12.0, num_steps=4)
