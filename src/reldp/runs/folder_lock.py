@@ -1,8 +1,8 @@
 """One process at a time in a run folder, from before it looks for a run to the end of its session.
 
 The lock of ledger.jsonl is not enough: two processes that start in one new folder find no ledger, and the second
-would remove what the first has just written. So the folder itself is locked. The lock ends with the process,
-however it ends.
+would remove what the first has just written. So a file in the folder is locked first, and removed at the end. The lock
+ends with the process, however it ends.
 
 Public inside the package: `FolderLock`, `locked_folder`.
 
@@ -12,10 +12,12 @@ Public inside the package: `FolderLock`, `locked_folder`.
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from reldp.errors import RunError
 from reldp.runs.durable import disk_errors
+from reldp.runs.run_folder import LOCK
 
 __all__ = ["FolderLock", "locked_folder"]
 
@@ -23,35 +25,50 @@ __all__ = ["FolderLock", "locked_folder"]
 class FolderLock:
     """A lock that is held until `close`."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, place: Path) -> None:
         """Take over a locked descriptor; use `locked_folder`."""
-        self._descriptor = descriptor
+        self._descriptor, self._place = descriptor, place
 
     def close(self) -> None:
         """Let another process use the folder."""
         if self._descriptor >= 0:
+            with suppress(OSError):  # removed while it is held: whoever opened it looks again
+                self._place.unlink()
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 def locked_folder(folder: Path) -> FolderLock:
-    """Make a folder if need be, and lock it.
+    """Make a folder if need be, and lock it by a file in it.
 
     Raises:
         RunError: Another process uses it, or it cannot be made.
     """
-    with disk_errors(folder):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    place = folder / LOCK
+    while True:
+        with disk_errors(folder):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            _lock(descriptor, folder)
+            if os.path.samestat(os.fstat(descriptor), os.stat(place)):
+                return FolderLock(descriptor, place)
+        except FileNotFoundError:  # its holder has just removed it
+            pass
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, folder: Path) -> None:
     try:
         import fcntl
 
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        os.close(descriptor)
         raise RunError(
             f"{folder.name} must have one writer, got a second. Another process has this run open."
         ) from None
     except (ImportError, OSError):  # a system, or a file system, without such locks
-        pass
-    return FolderLock(descriptor)
+        return

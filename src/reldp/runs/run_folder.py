@@ -10,6 +10,7 @@
     evaluations.jsonl  results of `reldp evaluate`: *sensitive* (mode 0600)
     tensorboard/       the same metrics for TensorBoard, if enabled: *sensitive*
     budget.json        a random token by which a budget knows the run, if it has one (mode 0600)
+    .lock              empty, while a process has the run open
     certificate.json, certificate.md, report.html
     certificate.html   the certificate on one page, with places to sign (public)
     signature.json     in a published bundle: a signature over all other files (public)
@@ -36,6 +37,7 @@ __all__ = ["RunFolder", "file_hashes", "plan_bytes", "read_json", "read_plan"]
 
 CARD = "README.md"
 BUDGET_TOKEN = "budget.json"
+LOCK = ".lock"
 # Size limits, in bytes, of files that are read whole.
 LEDGER_LIMIT = 2**28
 FILE_LIMIT = 2**26
@@ -45,6 +47,7 @@ _FOLDERS = ("model", "checkpoints", "tensorboard")
 _FILES = (
     *("plan.json", "ledger.jsonl", "sensitive.json", "metrics.jsonl", "evaluations.jsonl"),
     BUDGET_TOKEN,
+    LOCK,
     *("certificate.json", "certificate.md", "certificate.html", "report.html", "signature.json"),
 )
 

@@ -39,7 +39,7 @@ from reldp.runs.durable import TEMPORARY, disk_errors, sync_folder, write_durabl
 from reldp.runs.folder_lock import FolderLock, locked_folder
 from reldp.runs.key import bound_key, destroy_key, make_key, read_key
 from reldp.runs.ledger import Ledger, _lock
-from reldp.runs.run_folder import BUDGET_TOKEN, RunFolder, file_hashes, plan_bytes
+from reldp.runs.run_folder import BUDGET_TOKEN, LOCK, RunFolder, file_hashes, plan_bytes
 from reldp.runs.sensitive_file import SensitiveRecord
 
 __all__ = ["RunFacts", "Session", "complete_run", "threads_of"]
@@ -347,7 +347,12 @@ def _only_starter(run: RunFolder) -> Iterator[None]:
 
 def _clear(run: RunFolder) -> None:
     """Remove the files of a start that was interrupted."""
-    names = {*_FILES_OF_A_START, *(name + TEMPORARY for name in _FILES_OF_A_START), BUDGET_TOKEN}
+    names = {
+        *_FILES_OF_A_START,
+        *(name + TEMPORARY for name in _FILES_OF_A_START),
+        BUDGET_TOKEN,
+        LOCK,
+    }
     with disk_errors(run.path):
         foreign = sorted(place.name for place in run.path.iterdir() if place.name not in names)
         if foreign:
@@ -358,7 +363,7 @@ def _clear(run: RunFolder) -> None:
         for place in run.path.iterdir():
             if place.is_dir():
                 shutil.rmtree(place)
-            elif place.name != BUDGET_TOKEN:  # the budget knows the run by it
+            elif place.name not in (BUDGET_TOKEN, LOCK):  # the budget knows the run by its token
                 place.unlink()
         with suppress(PermissionError):  # the folder may belong to somebody else
             run.path.chmod(0o700)  # whatever the umask; names and sizes of its files are sensitive
