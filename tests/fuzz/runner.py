@@ -50,6 +50,7 @@ def run_case(target, random, home):
     """How a case ended, and why."""
     try:
         with (
+            contextlib.chdir(home.parent),  # where commands write what a random option names
             contextlib.redirect_stdout(io.StringIO()),
             contextlib.redirect_stderr(io.StringIO()),
             warnings.catch_warnings(),
