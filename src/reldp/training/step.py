@@ -248,9 +248,7 @@ class PrivateStep:
             RunError: The step ran before, is beyond the plan, not counted, or has another batch; or the module changed.
         """
         self._open_sampler()
-        num_claimed = 0 if self._streams is None else self._streams.num_claimed
-        place = step, branch
-        check_batch(place, self._drawn.get(batch), self._plan.num_steps, num_claimed)
+        self._check_batch(batch, step, branch)
         self._check_again(step, branch)
         clipped = self.clipped_sum(self.clip_units(batch))
         if self._streams is not None:
@@ -260,6 +258,11 @@ class PrivateStep:
         self._shares.check_equal(total, step)
         self._set_gradients(total / self._plan.expected_batch_size)
         return StepReport.of(batch, clipped)
+
+    def _check_batch(self, batch: "TupleBatch", step: int, branch: int) -> None:
+        """Refuse a batch that was not drawn for the step, and steps that the plan does not have."""
+        num_claimed = 0 if self._streams is None else self._streams.num_claimed
+        check_batch((step, branch), self._drawn.get(batch), self._plan.num_steps, num_claimed)
 
     def _open_sampler(self) -> "TupleSampler":
         """Return the sampler; refuse a step that no ledger counts."""
@@ -372,8 +375,7 @@ class PrivateStep:
                 f"A batch must have at most {MAX_SUM:g} tuples per unit of noise_multiplier, got more: their sum "
                 "would not be exact on the noise's grid. Use a smaller batch or more noise."
             )
-        total = total * plan.grid
-        noise = self._draw_noise(step, branch, total)
+        noise = self._draw_noise(step, branch, total := total * plan.grid)
         return add_noise(total, noise, standard_deviation=plan.noise_std)
 
     def _draw_noise(self, step: int, branch: int, total: Tensor) -> Tensor:
