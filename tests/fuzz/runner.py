@@ -81,6 +81,7 @@ def _work(writer, numbers, seed, chosen, place):
         random, target = _choose(seed, number, chosen)
         os.write(writer, f"{number}\n".encode())
         home.mkdir()
+        os.chdir(home)  # commands are given names of files that are relative
         size, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
         end, why = run_case(target, random, home)
         used = time.process_time() - began
@@ -89,6 +90,7 @@ def _work(writer, numbers, seed, chosen, place):
             end, why = "hang", f"it ended after {used:.1f} seconds of CPU time; {why}"
         elif grown > LARGEST:
             end, why = "memory", f"{grown >> 10} MiB; {why}"
+        os.chdir(place)
         shutil.rmtree(home, ignore_errors=True)
         os.write(writer, (json.dumps([number, end, why[-3000:], used]) + "\n").encode())
 
