@@ -128,9 +128,9 @@ def test_a_graph_that_was_capped_cannot_promise_again() -> None:
 
 @pytest.mark.parametrize("max_degree", [0, -1, 1.5, True, "5", None])
 def test_a_bound_is_a_positive_integer(max_degree: object) -> None:
-    with pytest.raises(GraphError, match="`max_degree` must be an integer of at least 1"):
+    with pytest.raises(GraphError, match="`max_degree` must be an integer of at least 1 "):
         small().cap_degrees(max_degree, seed=0)  # type: ignore[arg-type]
-    with pytest.raises(GraphError, match="`max_degree` must be an integer of at least 1"):
+    with pytest.raises(GraphError, match="`max_degree` must be an integer of at least 1 "):
         small().promise_degrees(max_degree)  # type: ignore[arg-type]
 
 

@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from reldp.accounting.search import SearchSize
-from reldp.errors import ConfigError, PlanError, ResumeError
+from reldp.errors import ConfigError, PlanError, ResumeError, RunError
 from reldp.reporting import verify
 from reldp.runs.budget import Budget
 from reldp.runs.budget_cost import search_epsilon
+from reldp.runs.budget_entry import enter_past_run
 from reldp.runs.run_folder import RunFolder, read_plan
 from reldp.training import Trainer, searching
 from reldp.training.searching import Search, candidates
@@ -164,3 +165,61 @@ def test_what_may_not_vary_and_what_is_missing_is_refused(home):
         Search(home / "s", SearchSize(runs=2), [{}], without_choice).run()
     assert small_graph().folder is None
     assert searching._best([1.0, 3.0, 3.0, 2.0]) == 1
+
+
+def _stop_after_two(home, monkeypatch):
+    """Make a search of three runs that was interrupted after its second."""
+    write = Search._write
+
+    def interrupted(self, state):
+        if len(state["scores"]) == 2:
+            raise KeyboardInterrupt
+        write(self, state)
+
+    monkeypatch.setattr(SearchSize, "draw", lambda self: 3)
+    monkeypatch.setattr(Search, "_write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        new_search(home, SearchSize(mean=3.0)).run()
+    monkeypatch.setattr(Search, "_write", write)
+
+
+def test_only_the_last_winner_is_released_and_once(home, monkeypatch):
+    _stop_after_two(home, monkeypatch)
+    runs = list((home / "search" / "runs").iterdir())
+    assert runs
+    assert not {run.name for run in runs} & {"0", "1", "2"}  # names show no place
+    for run in runs:
+        with pytest.raises(RunError, match="only the best run of all is released"):
+            verify(run)
+    shutil.copytree(home / "search", home / "copy")
+    best = new_search(home, SearchSize(mean=3.0)).run()
+    assert verify(best).certificate
+    monkeypatch.setattr(Search, "_score", lambda self, place, state: 0.0)  # another end
+    again = Search(home / "copy", SearchSize(mean=3.0), RATES, make(home), budget=home / "budget")
+    with pytest.raises((ConfigError, ResumeError)):
+        again.run()
+
+
+def test_a_winner_that_is_entered_later_costs_what_its_search_cost(home, monkeypatch):
+    size = SearchSize(mean=3.0)
+    monkeypatch.setattr(SearchSize, "draw", lambda self: 2)
+    best = new_search(home, size).run()
+    plan = read_plan(RunFolder(best))
+    Budget.create(home / "other").close()
+    with Budget.open(home / "other") as budget:
+        assert enter_past_run(best, budget)
+        assert budget.epsilon(plan.delta) == search_epsilon(plan, size, plan.delta)
+        assert budget.epsilon(plan.delta) > plan.epsilon()
+
+
+@pytest.mark.parametrize("setting", [{"wandb_project": "p"}, {"log_sensitive": True}])
+def test_a_search_shows_its_runs_to_nobody(home, setting):
+    def shown(settings):
+        encoder, capped, plan = small_parts()
+        chosen = Selection(public_graph(), 100, capped)
+        given = {**settings["learning"], **setting}
+        return Trainer(encoder, capped, plan, selection=chosen, budget=home / "budget", **given)
+
+    search = Search(home / "search", SearchSize(mean=3.0), RATES, shown, budget=home / "budget")
+    with pytest.raises(ConfigError, match="neither wandb_project nor log_sensitive"):
+        search.run()

@@ -84,7 +84,10 @@ class Bounding:
         Returns:
             The capped graph, with `degree_bound="capped"`.
         """
-        check_integer("max_degree", as_integer(max_degree), low=1, high=2**53, error=GraphError)
+        rule = "an integer of at least 1 (and at most 2^53)"
+        check_integer(
+            "max_degree", as_integer(max_degree), low=1, high=2**53, rule=rule, error=GraphError
+        )
         mask = kept_relations(
             self.ids,
             self.relations,
@@ -112,7 +115,10 @@ class Bounding:
         Raises:
             GraphError: A protected entity, or owner, has more relations.
         """
-        check_integer("max_degree", as_integer(max_degree), low=1, high=2**53, error=GraphError)
+        rule = "an integer of at least 1 (and at most 2^53)"
+        check_integer(
+            "max_degree", as_integer(max_degree), low=1, high=2**53, rule=rule, error=GraphError
+        )
         over = np.flatnonzero(self.protected_owners & (self.owner_degrees > max_degree))
         if len(over):
             one, several = ("entity", "entities") if self.owners is None else ("owner", "owners")

@@ -121,6 +121,7 @@ def verify_files(run: RunFolder) -> Verification:
         VerificationError: Anything differs.
     """
     _require_run(run)
+    run.refuse_unreleased()
     _refuse_old_format(run)
     inspector = _Inspector(run)
     for words, look in (

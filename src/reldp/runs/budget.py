@@ -207,11 +207,17 @@ class Budget:
         return self._enter(token, plan, entry, release, within_limit=not is_spent)
 
     def enter_search(
-        self, token: str, plan: PrivacyPlan, size: SearchSize, *, release: str | None = None
+        self,
+        token: str,
+        plan: PrivacyPlan,
+        size: SearchSize,
+        *,
+        release: str | None = None,
+        is_spent: bool = False,
     ) -> bool:
         """Enter a search before its first run starts; like `enter_run`."""
         entry = {"kind": "search", "token": token, "plan": plan.to_dict(), "size": size.to_dict()}
-        return self._enter(token, plan, entry, release)
+        return self._enter(token, plan, entry, release, within_limit=not is_spent)
 
     def _enter(
         self,

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reldp.accounting.search import SearchSize
 from reldp.errors import ConfigError, LedgerError, ResumeError
 from reldp.runs import schema
 from reldp.runs.budget import _TOKEN, NAME, Budget
@@ -138,8 +139,11 @@ def enter_past_run(folder: str | Path, budget: Budget) -> bool:
     """
     run = RunFolder(folder)
     run.require_run()
-    read_ledger(run.ledger)
+    search = read_ledger(run.ledger).start.get("search")
     token = run_token(run, budget.id)
+    if search is not None:  # the best of a search has spent what the search has
+        size = SearchSize.from_dict({n: v for n, v in search.items() if n != "candidates"})
+        return budget.enter_search(token, read_plan(run), size, is_spent=True)
     return budget.enter_run(token, read_plan(run), purpose="entered later", is_spent=True)
 
 

@@ -96,6 +96,16 @@ class RunFolder:
             raise RunError(
                 f"The run folder must hold {self.ledger.name}, got {str(self.path)!r} without it."
             )
+        self.refuse_unreleased()
+
+    def refuse_unreleased(self) -> None:
+        """Refuse a run of a search that has not ended: only the best of all its runs is released."""
+        parent = self.path.resolve().parent
+        if parent.name == "runs" and (parent.parent / "search.json").exists():
+            raise RunError(
+                "The run must not be one of a search that goes on, got one: only the best run of all is released. Go "
+                "on with the search."
+            )
 
     def read_lines(self, path: Path) -> list[dict[str, Any]]:
         """Return the JSON lines of a file that may be missing; omit a half-written last line."""

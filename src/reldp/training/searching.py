@@ -29,6 +29,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
@@ -40,10 +41,12 @@ from reldp.runs.budget import Budget
 from reldp.runs.budget_entry import release_id, run_token
 from reldp.runs.budget_place import budget_for
 from reldp.runs.durable import disk_errors, write_durably
+from reldp.runs.folder_lock import locked_folder
 from reldp.runs.ledger import fixed_day, read_ledger
 from reldp.runs.plain_files import read_plain
 from reldp.runs.run_folder import RunFolder
 from reldp.runs.strict_json import parse_json
+from reldp.training.chosen_loss import recorded_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,7 +119,7 @@ class Search:
         self.folder, self.best = Path(folder), Path(folder) / "best"
         self._size, self._settings, self._make = size, list(settings), make
         self._budget, self._place = budget, Path(folder) / "search.json"
-        self._token = ""
+        self._token = self._settings_sha256 = ""
 
     def run(self) -> Path:
         """Make all runs that are left; return the folder of the released one.
@@ -128,20 +131,27 @@ class Search:
         """
         if self.best.exists() and not self._place.exists():
             return self.best
-        state = self._begin()
-        with fixed_day(state["day"]):
-            for number in range(len(state["scores"]), len(state["choices"])):
+        with closing(locked_folder(self.folder)):
+            state = self._begin()
+            with fixed_day(state["day"]):
+                for number in range(len(state["scores"]), len(state["choices"])):
+                    self._clear(state)
+                    state["scores"].append(self._score(number, state))
+                    self._write(state)
                 self._clear(state)
-                state["scores"].append(self._score(number, state))
-                self._write(state)
-        self._clear(state)
-        self._release(state)
+                self._release(state)
         return self.best
 
     def _begin(self) -> dict[str, Any]:
         """Enter the search, and draw its number once."""
         trainer = self._make(self._settings[0])
         plan, graph = trainer.plan, trainer.capped
+        logging = trainer.config.logging
+        if logging.wandb_project is not None or logging.log_sensitive:
+            raise ConfigError(
+                "`logging` of a search must have neither wandb_project nor log_sensitive, which show its runs and "
+                "their number, got one of them."
+            )
         place = budget_for(graph.graph.folder, self._budget)
         if place is None:
             raise ConfigError(
@@ -151,6 +161,7 @@ class Search:
             raise ConfigError(
                 "`eval_graph` must be given for a search: its best run is chosen by a public graph, got none."
             )
+        self._settings_sha256, self._budget = self._described(trainer), place
         with Budget.open(place) as budget:
             self._token = run_token(RunFolder(self.folder), budget.id)
             has_begun = budget.has_session(self._token)
@@ -164,10 +175,13 @@ class Search:
             release = release_id(budget.id, graph.fingerprint, *sizes) if is_private else None
             budget.enter_search(self._token, plan, self._size, release=release)
             state = self._read() if self._place.exists() else self._draw()
-            commitment = self._commitment(state)
-            budget.note_session(self._token, [commitment], commitment)
-        if state["settings_sha256"] != self._settings_sha256:
-            raise ResumeError("`vary` of a search must stay as it was, got other settings.")
+            if state["settings_sha256"] != self._settings_sha256:
+                raise ResumeError(
+                    "`vary` of a search must stay as it was, and so must all other settings, the graph and eval_graph, "
+                    "got others."
+                )
+            heads = self._heads(state)
+            budget.note_session(self._token, heads, heads[-1])
         return state
 
     def _draw(self) -> dict[str, Any]:
@@ -190,7 +204,7 @@ class Search:
             **self._size.to_dict(),
             "candidates": len(self._settings),
         }
-        folder = self._run(number)
+        folder = self._run(number, state)
         trainer.fit(folder)
         completion = read_ledger(RunFolder(folder).ledger).completion
         assert completion is not None
@@ -199,7 +213,10 @@ class Search:
     def _clear(self, state: Mapping[str, Any]) -> None:
         """Remove every run that has lost."""
         scores = state["scores"]
-        retained = {self._run(len(scores)), *([self._run(_best(scores))] if scores else [])}
+        retained = {
+            self._run(len(scores), state),
+            *([self._run(_best(scores), state)] if scores else []),
+        }
         runs = self.folder / "runs"
         with disk_errors(runs):
             runs.mkdir(mode=0o700, exist_ok=True)
@@ -209,19 +226,43 @@ class Search:
 
     def _release(self, state: Mapping[str, Any]) -> None:
         """Put the best run in its place, and remove what must stay secret."""
+        assert self._budget is not None
+        with Budget.open(
+            self._budget
+        ) as budget:  # refuses a second release, by a copy of the folder
+            heads = self._heads(state)
+            budget.note_session(self._token, heads, heads[-1])
         with disk_errors(self.best):
             if not self.best.exists():
-                os.replace(self._run(_best(state["scores"])), self.best)
+                os.replace(self._run(_best(state["scores"]), state), self.best)
             shutil.rmtree(self.folder / "runs")
             self._place.unlink()
 
-    def _run(self, number: int) -> Path:
-        return self.folder / "runs" / f"{number}"
+    def _run(self, number: int, state: Mapping[str, Any]) -> Path:
+        """Return the folder of a run, whose name does not show its place: messages hold it."""
+        name = hashlib.sha256(f"{state['salt']} {number}".encode()).hexdigest()[:16]
+        return self.folder / "runs" / name
 
-    @property
-    def _settings_sha256(self) -> str:
-        text = json.dumps([self._settings, self._size.to_dict()], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+    def _described(self, first: "Trainer") -> str:
+        """Return a hash of all candidates and their data, once each is known to be valid and of one plan."""
+        parts: list[Any] = [self._settings, self._size.to_dict(), first.capped.fingerprint]
+        for place, settings in enumerate(self._settings):
+            trainer = first if not place else self._make(settings)
+            if trainer.plan != first.plan:
+                raise ConfigError(
+                    "A run of a search must have the plan of the others, got another."
+                )
+            chosen_by = {} if trainer._selection is None else trainer._selection.facts
+            learning = recorded_settings(trainer.config.learning, is_named=trainer._is_named)
+            parts.append([trainer.encoder.describe(), learning, chosen_by])
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def _heads(self, state: Mapping[str, Any]) -> list[str]:
+        """Return what the budget may know: what was drawn, and the end of the search once it is reached."""
+        drawn = self._commitment(state)
+        if len(state["scores"]) < len(state["choices"]):
+            return [drawn]
+        return [drawn, hashlib.sha256(f"{drawn} {state['scores']}".encode()).hexdigest()]
 
     def _commitment(self, state: Mapping[str, Any]) -> str:
         """Return a hash of what was drawn, which shows nothing about it."""

@@ -230,7 +230,10 @@ class StoredGraph(EntityGraph):
         Returns:
             The capped graph, with `degree_bound="capped"`; its relations are mapped.
         """
-        check_integer("max_degree", as_integer(max_degree), low=1, high=2**53, error=GraphError)
+        rule = "an integer of at least 1 (and at most 2^53)"
+        check_integer(
+            "max_degree", as_integer(max_degree), low=1, high=2**53, rule=rule, error=GraphError
+        )
         key = seed_words(seed)
         depends_on = {"build_hash": self.build_hash, "max_degree": int(max_degree), "seed": key}
         memory = (settings or BuildSettings()).memory_bytes // 4
