@@ -1,8 +1,17 @@
 """Settings for the whole suite."""
 
+import signal
+
 import pytest
 
 from reldp.noise import GaussianNoise
+
+
+def pytest_configure():
+    """Tests of signals need them also where the suite runs under nohup, or in the background of a script."""
+    for name, handler in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
+        if signal.getsignal(getattr(signal, name)) is signal.SIG_IGN:
+            signal.signal(getattr(signal, name), handler)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -27,6 +27,7 @@ def test_every_example_is_tested_here():
         "mixed_entities.py",
         "pairs_from_a_data_frame.py",
         "sentence_transformers_trainer.py",
+        "spark_capping.py",  # run by scripts/test-spark
         "text_graph.py",
         "typed_relations.py",
     ]

@@ -147,7 +147,7 @@ def test_progress_counts_every_step():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"trials": 5}, "`trials` must be an integer of at least 100, got 5"),
+        ({"trials": 5}, "`trials` must be an integer from 100 to 100000000, got 5"),
         ({"num_steps": 0}, "`num_steps` must be an integer of at least 1, got 0"),
         ({"confidence": 1.0}, "`confidence` must be a finite number of at least 0.5 and below 1"),
     ],

@@ -136,7 +136,7 @@ def test_another_key_gives_another_audit():
 @pytest.mark.parametrize(
     ("plan", "arguments", "message"),
     [
-        ({}, {"trials": 5}, "`trials` must be an integer of at least 100, got 5"),
+        ({}, {"trials": 5}, "`trials` must be an integer from 100 to 100000000, got 5"),
         (
             {},
             {"confidence": 1.0},

@@ -145,7 +145,7 @@ def test_a_refuted_claim_has_exit_code_three(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([*FLAGS, "--trials", "5"], "--trials must be an integer of at least 100, got 5"),
+        ([*FLAGS, "--trials", "5"], "--trials must be an integer from 100 to 100000000, got 5"),
         ([*FLAGS, "--canaries", "5"], "--canaries needs a run and its training graph"),
         ([*FLAGS, "--graph", "g"], "--graph must be given with canaries only"),
         ([*FLAGS, *QUICK, "--plot", "audit.txt"], "--plot must end in .png"),

@@ -67,7 +67,11 @@ def test_the_frequency_rule_stays_a_claim(capsys):
             {"target_epsilon": "2"},
             ["--noise-multiplier or --num-steps must be given"],
         ),
-        (["noise_multiplier"], {"target_epsilon": "0"}, ["--target-epsilon must be", "above 0"]),
+        (
+            ["noise_multiplier"],
+            {"target_epsilon": "0"},
+            ["--target-epsilon must be", "at least 0.001"],
+        ),
         (["noise_multiplier"], {"target_epsilon": "inf"}, ["--target-epsilon must be", "finite"]),
         (["noise_multiplier"], {"target_epsilon": "low"}, ["--target-epsilon must be a number"]),
         (["noise_multiplier", "delta"], {"target_epsilon": "2"}, ["--delta must be given"]),
@@ -90,7 +94,7 @@ def test_an_unreachable_target_is_refused_with_the_reason(capsys):
         capsys,
         "calibrate",
         ["noise_multiplier"],
-        target_epsilon="1e-5",
+        target_epsilon="1e-3",
         num_steps="1000000",
         analysis="anchored",
     )

@@ -134,6 +134,7 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
     "fewer layers than weights": (config(num_hidden_layers=1), "layer.1.*1 layers in config"),
     "more layers than weights": (config(num_hidden_layers=9), "without 96 of them"),
     "no layers": (config(num_hidden_layers=0), "num_hidden_layers .* got 0"),
+    "a billion layers": (config(num_hidden_layers=10**9), "at most 2048 as num_hidden_layers"),
     "an unknown activation": (config(hidden_act="foo"), "foo"),
     "an epsilon that is a word": (config(layer_norm_eps="x"), "layer_norm_eps"),
     "a padding token beyond the table": (config(pad_token_id=4000), "transformers can load"),

@@ -65,7 +65,9 @@ def test_a_rewritten_bundle_verifies_alone_but_not_with_head_or_key(home, bundle
     with pytest.raises(VerificationError, match="signed by another key"):
         verify(forged, key=home / "key.pub")
     shutil.copy(bundle / "signature.json", forged)
-    with pytest.raises(VerificationError, match=r"does not cover certificate\.json, "):
+    with pytest.raises(
+        VerificationError, match=r"does not cover certificate\.html, certificate\.json, "
+    ):
         verify(forged)
 
 

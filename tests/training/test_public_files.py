@@ -139,7 +139,7 @@ class Case:
         return TextEncoder.load(model, lora_rank=2, max_length=16)
 
 
-def _stop(self: Any, step: int, data: bytes) -> None:
+def _stop(self: Any, step: int, data: bytes, **facts: Any) -> None:
     """A checkpoint that is not reached."""
     raise KeyboardInterrupt
 

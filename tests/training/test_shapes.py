@@ -24,7 +24,7 @@ def test_on_a_cpu_shapes_do_not_depend_on_the_number_of_processes():
     assert microbatch_shapes(plan, rows, processes=3) == microbatch_shapes(plan, rows)
 
     class OnGpu:
-        encoder = type("Encoder", (), {"device": torch.device("cuda")})
+        encoder = type("Encoder", (), {"device": torch.device("cuda"), "dim": 4})
         tokens = rows.tokens
 
     alone, three = (microbatch_shapes(plan, OnGpu, processes=count) for count in (1, 3))

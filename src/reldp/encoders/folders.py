@@ -59,9 +59,11 @@ def write_json(path: Path, values: Any) -> None:
 
 def read_json(path: Path, argument: str = "folder") -> Any:
     """Return the JSON in the file; a missing or damaged file is refused by name."""
+    if path.exists() and not path.is_file():  # a named pipe would block, a device never end
+        raise EncoderError(
+            f"`{argument}` must hold {path.name}, got {path.parent.name!r} without such a file."
+        )
     try:
-        if path.exists() and not path.is_file():  # a named pipe would block, a device never end
-            raise IsADirectoryError
         return json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise EncoderError(

@@ -44,6 +44,7 @@ _SIZES = (
     "vocab_size",
     "max_position_embeddings",
 )
+_MAX_LAYERS = 2048  # an empty model is built before its weights are looked at, layer by layer
 _LONGEST_REASON = 200
 
 
@@ -158,6 +159,11 @@ def _check_config(path: Path) -> None:
             raise EncoderError(
                 f"`source` must have a whole number above 0 as {name} in {path.name}, got {value!r}."
             )
+    if (config.get("num_hidden_layers") or 0) > _MAX_LAYERS:
+        raise EncoderError(
+            f"`source` must have at most {_MAX_LAYERS} as num_hidden_layers in {path.name}, got "
+            f"{config['num_hidden_layers']}."
+        )
 
 
 def _weight_files(folder: Path) -> list[Path]:

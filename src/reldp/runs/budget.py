@@ -306,6 +306,8 @@ class Budget:
                 if self.is_adaptive
                 else ""
             )
+            if total == math.inf:
+                how += " An infinite epsilon mostly means that a run's delta is not below the budget's: use --delta."
             raise PlanError(
                 f"`budget` must stay within epsilon {max_epsilon:g} at delta {delta:g}, got {_shown(total)} with "
                 f"this run. Use more noise or fewer steps, or raise the limit.{how}"
