@@ -158,7 +158,8 @@ def check_sizes(sizes: str, epsilon: float, sizes_delta: float, *, delta: float)
         ),
     ):
         if sizes == "private":
-            check_number(name, value, above=0, below=limit, rule=rule, error=PlanError)
+            fix = "Use a larger delta, or sizes that are declared or public."
+            check_number(name, value, above=0, below=limit, rule=rule, fix=fix, error=PlanError)
         else:
             check(value == 0, name, f"0 for {sizes} sizes", value, error=PlanError)
 

@@ -48,3 +48,17 @@ def test_quiet_prints_the_result_only_and_verbose_more(tmp_path, capsys):
         assert "differential privacy" in said[flag].out
     assert said["--quiet"].err == ""
     assert "6 steps are planned" in said["--verbose"].err
+
+
+def test_a_dry_run_asks_the_budget(tmp_path, capsys):
+    graph = str(tmp_path / "graph")
+    small_graph().write(tmp_path / "graph")
+    assert main(["budget", "init", graph, "--limit", "100", "--delta", "0.01"]) == 0
+    words = ["train", graph, "-o", str(tmp_path / "run"), *FLAGS, "--dry-run"]
+    assert main(words) == 0
+    assert main(["budget", "limit", graph, "--limit", "0.001", "--delta", "0.01"]) == 0
+    before = content(tmp_path)
+    capsys.readouterr()
+    assert main(words) == 2
+    assert "must stay within epsilon 0.001" in capsys.readouterr().err
+    assert content(tmp_path) == before

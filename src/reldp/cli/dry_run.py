@@ -24,10 +24,13 @@ def show_dry_run(recipe: "Recipe", *, show_ids: bool, as_json: bool) -> None:
 
     Raises:
         ConfigError: The plan needs private sizes, which have not been released; releasing them would spend epsilon.
+        PlanError: The budget of the graph would refuse the run.
     """
     import torch
 
     from reldp.graph.sizes import has_release
+    from reldp.runs.budget import Budget
+    from reldp.runs.budget_place import budget_for
     from reldp.training.advice import advice
     from reldp.training.estimate import estimate_step
     from reldp.training.repeatability import no_random_numbers, repeatable
@@ -41,6 +44,10 @@ def show_dry_run(recipe: "Recipe", *, show_ids: bool, as_json: bool) -> None:
     trainer = recipe.trainer(show_ids=show_ids, resumed=True)
     plan, performance = trainer.plan, trainer.config.performance
     cost = plan.privacy_cost()
+    place = budget_for(capped.graph.folder, trainer._budget)
+    if place is not None:
+        with Budget.open(place, read_only=True) as budget:
+            budget.refuse_run(plan)
     threads = performance.threads or torch.get_num_threads()
     with repeatable(performance.device, threads), no_random_numbers():
         trainer.encoder.to(performance.device).eval()

@@ -31,7 +31,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from reldp._validate import UNITS, check_choice, check_number
+from reldp._validate import UNITS, check, check_choice, check_number
 from reldp.accounting.search import SearchSize
 from reldp.errors import ConfigError, LedgerError, PlanError, ResumeError
 from reldp.plan import PrivacyPlan
@@ -246,6 +246,19 @@ class Budget:
             self._refuse_excess(_charge(entry))
         self._file.append(entry | {"date": _today()})
         return True
+
+    def refuse_run(self, plan: PrivacyPlan) -> None:
+        """Refuse a run that could not be entered; nothing is entered.
+
+        Raises:
+            ConfigError: Its unit of privacy is another.
+            PlanError: It would exceed the limit, or has no proof.
+        """
+        self._refuse_unit(plan.unit)
+        check(
+            plan.status != "claimed", "budget", "for plans with a proof", "a claim", error=PlanError
+        )
+        self._refuse_excess(Charge(plan=plan))
 
     def refuse_release(self, unit: str, epsilon: float, delta: float) -> None:
         """Refuse, before it is drawn, a release of sizes for another unit, or one that could exceed the limit.
