@@ -11,6 +11,7 @@ from reldp.errors import RunError
 from reldp.runs.durable import (
     TEMPORARY,
     disk_errors,
+    lock_or_refuse,
     remove_durably,
     sync_folder,
     write_durably,
@@ -93,3 +94,23 @@ def test_errors_that_quote_those_of_the_system_are_clear_too(tmp_path, words, sh
         raise Exception(words)
     with pytest.raises(KeyError), disk_errors(tmp_path / "model"):
         raise KeyError("something else")
+
+
+def test_a_lock_has_one_holder_and_ends_with_it(tmp_path):
+    place = tmp_path / "file"
+    place.touch()
+    with place.open() as first, place.open() as second:
+        lock_or_refuse(first.fileno(), "file", "Somebody has it.")
+        with pytest.raises(RunError, match=r"^file must have one writer, got a second\. Somebody"):
+            lock_or_refuse(second.fileno(), "file", "Somebody has it.")
+        first.close()
+        lock_or_refuse(second.fileno(), "file", "Somebody has it.")
+
+
+def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with pytest.raises(RunError, match="file could not be locked: No locks available"):
+        lock_or_refuse(0, "file", "Somebody has it.")

@@ -142,8 +142,8 @@ def test_of_two_processes_that_start_at_once_one_starts(tmp_path, monkeypatch):
     with opened(tmp_path, known) as session:
         assert len(refused) == 1
         assert session.streams is not None
-    with pytest.raises(RunError, match="Another process has just started this run"):
-        Session._start(run, known, first(known))  # it looked before, and waited for the lock
+        with pytest.raises(RunError, match="Another process has this run open"):
+            opened(tmp_path, known)  # after the ledger is there
 
 
 def test_a_moved_run_writes_no_checkpoint_and_no_model_in_its_old_place(tmp_path):

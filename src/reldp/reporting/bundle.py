@@ -21,11 +21,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from reldp.errors import ConfigError, RunError, VerificationError
+from reldp.errors import ConfigError, VerificationError
 from reldp.reporting.certificate_form import certificate_form
 from reldp.reporting.report import report_page
 from reldp.reporting.verification import Verification, verify, verify_files
-from reldp.runs.durable import TEMPORARY, disk_errors, sync_folder, write_durably
+from reldp.runs.durable import (
+    TEMPORARY,
+    disk_errors,
+    lock_or_refuse,
+    sync_folder,
+    write_durably,
+)
 from reldp.runs.plain_files import open_plain
 from reldp.runs.run_folder import CARD, RunFolder
 
@@ -92,7 +98,7 @@ def _partial(target: Path) -> Iterator[Path]:
         partial.mkdir(mode=0o700, exist_ok=True)
         descriptor = os.open(partial, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     try:
-        _lock(descriptor, target)
+        lock_or_refuse(descriptor, target.name, "Another process is publishing it.")
         with disk_errors(target):
             for place in partial.iterdir():  # left by a process that was killed
                 shutil.rmtree(place) if place.is_dir() else place.unlink()
@@ -104,19 +110,6 @@ def _partial(target: Path) -> Iterator[Path]:
             raise
     finally:
         os.close(descriptor)
-
-
-def _lock(descriptor: int, target: Path) -> None:
-    try:
-        import fcntl
-    except ImportError:  # a system without such locks
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise RunError(
-            f"{target.name} must have one writer, got a second. Another process is publishing it."
-        ) from None
 
 
 def _fill(run: RunFolder, partial: Path, verified: Verification) -> None:

@@ -5,7 +5,7 @@ folder is flushed too; a reader sees the old file or the new one. A full disk, a
 the like become one `RunError` that names the file, and leave the old file in place.
 
 Public inside the package: `write_durably`, `write_with`, `sync_folder`, `remove_durably`,
-`disk_errors`, `TEMPORARY`.
+`disk_errors`, `lock_or_refuse`, `TEMPORARY`.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as home:
@@ -26,6 +26,7 @@ from reldp.errors import RunError
 __all__ = [
     "TEMPORARY",
     "disk_errors",
+    "lock_or_refuse",
     "remove_durably",
     "sync_folder",
     "write_durably",
@@ -65,6 +66,29 @@ def disk_errors(path: Path, action: str = "written") -> Iterator[None]:
         number = int(quoted.group(1))
         reason = _REASONS.get(number, f"{os.strerror(number)}.")
         raise RunError(f"{path.name} could not be {action}: {reason}") from error
+
+
+def lock_or_refuse(descriptor: int, name: str, reason: str) -> None:
+    """Allow one writer at a time; the lock ends with the process, however it ends.
+
+    Args:
+        descriptor: The open file or folder.
+        name: What has one writer, in the message.
+        reason: A sentence about who holds the lock.
+
+    Raises:
+        RunError: Another process holds it, or the file system has no locks.
+    """
+    try:
+        import fcntl
+    except ImportError:  # a system without such locks
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise RunError(f"{name} must have one writer, got a second. {reason}") from None
+    except OSError as error:
+        raise RunError(f"{name} could not be locked: {error.strerror or error}") from error
 
 
 def write_durably(path: Path, data: bytes, *, mode: int = 0o644) -> None:

@@ -15,8 +15,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from reldp.errors import RunError
-from reldp.runs.durable import disk_errors
+from reldp.runs.durable import disk_errors, lock_or_refuse
 from reldp.runs.run_folder import LOCK
 
 __all__ = ["FolderLock", "locked_folder"]
@@ -50,7 +49,7 @@ def locked_folder(folder: Path) -> FolderLock:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            _lock(descriptor, folder)
+            lock_or_refuse(descriptor, folder.name, "Another process has this run open.")
             if os.path.samestat(os.fstat(descriptor), os.stat(place)):
                 return FolderLock(descriptor, place)
         except FileNotFoundError:  # its holder has just removed it
@@ -59,16 +58,3 @@ def locked_folder(folder: Path) -> FolderLock:
             os.close(descriptor)
             raise
         os.close(descriptor)
-
-
-def _lock(descriptor: int, folder: Path) -> None:
-    try:
-        import fcntl
-
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise RunError(
-            f"{folder.name} must have one writer, got a second. Another process has this run open."
-        ) from None
-    except (ImportError, OSError):  # a system, or a file system, without such locks
-        return

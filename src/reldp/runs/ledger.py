@@ -45,7 +45,7 @@ from pathlib import Path
 from typing import Any
 
 from reldp.errors import LedgerError, RunError
-from reldp.runs.durable import disk_errors, write_durably
+from reldp.runs.durable import disk_errors, lock_or_refuse, write_durably
 from reldp.runs.ledger_state import FORMAT, LedgerRecord, LedgerState
 from reldp.runs.plain_files import read_plain
 from reldp.runs.run_folder import LEDGER_LIMIT
@@ -104,7 +104,7 @@ class Ledger:
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise RunError(f"{place.name} must be a regular file, got something else.")
-            _lock(descriptor, place)
+            lock_or_refuse(descriptor, place.name, "Another process has this run open.")
             entries, head, size = _parse(place.read_bytes(), half_line_allowed=True)
             os.ftruncate(descriptor, size)
             return cls(place, descriptor, entries, head)
@@ -325,17 +325,3 @@ def fixed_day(day: str) -> Iterator[None]:
 
 def _today() -> str:
     return _DAY.get() or datetime.now(UTC).date().isoformat()
-
-
-def _lock(descriptor: int, path: Path) -> None:
-    """Allow one writer at a time; the lock ends with the process, however it ends."""
-    try:
-        import fcntl
-    except ImportError:  # a system without such locks
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise RunError(
-            f"{path.name} must have one writer, got a second. Another process has this run open."
-        ) from None

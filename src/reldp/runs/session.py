@@ -21,15 +21,14 @@ Traceback (most recent call last):
 reldp.errors.RunError: ledger.jsonl could not be opened: No such file or directory.
 """
 
-import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from reldp.errors import ConfigError, ResumeError, RunError
+from reldp.errors import ConfigError, ResumeError
 from reldp.noise import Streams
 from reldp.plan import PrivacyPlan
 from reldp.runs.budget_entry import BudgetUse, enter, note_end, note_session
@@ -38,7 +37,7 @@ from reldp.runs.checkpoints import read_checkpoint, remove_other_checkpoints, wr
 from reldp.runs.durable import TEMPORARY, disk_errors, sync_folder, write_durably
 from reldp.runs.folder_lock import FolderLock, locked_folder
 from reldp.runs.key import bound_key, destroy_key, make_key, read_key
-from reldp.runs.ledger import Ledger, _lock
+from reldp.runs.ledger import Ledger
 from reldp.runs.run_folder import BUDGET_TOKEN, LOCK, RunFolder, file_hashes, plan_bytes
 from reldp.runs.sensitive_file import SensitiveRecord
 
@@ -153,25 +152,24 @@ class Session:
 
     @classmethod
     def _start(cls, run: RunFolder, facts: RunFacts, initial_checkpoint: bytes) -> "Session":
-        with _only_starter(run):
-            _clear(run)
-            enter(run, facts.plan, facts.budget)
-            write_durably(run.plan, plan_bytes(facts.plan))
-            sensitive = SensitiveRecord.new(facts.fingerprint, facts.statistics)
-            sensitive.write(run.sensitive)
-            streams = Streams(bound_key(make_key(run.key), facts.identity))
-            named = {"step": 0, "sha256": write_checkpoint(run.checkpoints, 0, initial_checkpoint)}
-            start = facts.start(sensitive) | {
-                "inputs": facts.inputs(sensitive),
-                "checkpoint": named,
-            }
-            ledger = Ledger.create(run.ledger, start)
-            try:
-                note_session(run, ledger, facts.budget)
-            except BaseException:
-                ledger.close()
-                raise
-            return cls(run, facts, ledger, sensitive, streams)
+        _clear(run)
+        enter(run, facts.plan, facts.budget)
+        write_durably(run.plan, plan_bytes(facts.plan))
+        sensitive = SensitiveRecord.new(facts.fingerprint, facts.statistics)
+        sensitive.write(run.sensitive)
+        streams = Streams(bound_key(make_key(run.key), facts.identity))
+        named = {"step": 0, "sha256": write_checkpoint(run.checkpoints, 0, initial_checkpoint)}
+        start = facts.start(sensitive) | {
+            "inputs": facts.inputs(sensitive),
+            "checkpoint": named,
+        }
+        ledger = Ledger.create(run.ledger, start)
+        try:
+            note_session(run, ledger, facts.budget)
+        except BaseException:
+            ledger.close()
+            raise
+        return cls(run, facts, ledger, sensitive, streams)
 
     @classmethod
     def _resume(cls, run: RunFolder, facts: RunFacts, ledger: Ledger) -> "Session":
@@ -326,23 +324,6 @@ def threads_of(run: RunFolder) -> int:
     """Return the number of threads of the newest branch of the run in a folder."""
     with Ledger.open(run.ledger) as ledger:
         return int(newest_branch(ledger.record)["machine"]["threads"])
-
-
-@contextmanager
-def _only_starter(run: RunFolder) -> Iterator[None]:
-    """Make the folder and lock it: of two processes that start a run at once, one would remove the other's key."""
-    with disk_errors(run.path):
-        run.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(run.path, os.O_RDONLY)
-    try:
-        _lock(descriptor, run.path)
-        if run.has_run:
-            raise RunError(
-                f"{run.path.name} must have one writer, got a second. Another process has just started this run."
-            )
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _clear(run: RunFolder) -> None:
