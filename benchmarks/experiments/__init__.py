@@ -9,6 +9,8 @@
     tuning      learning rate and clip norm of every rule
     cost        short trainings that measure time and memory
     runner      many cells in worker processes, until a deadline; finished cells are skipped
+    paper_suite the paper's tables on its own data, which are not in this repository
+    paper_models the encoders of that suite, and its estimate of device hours
     store       results as committed JSON
     tables      docs/benchmarks.md and its figures, from the store
 

@@ -18,6 +18,7 @@ from benchmarks.experiments.cells import Cell
 from benchmarks.experiments.store import RESULTS, Store, read_lines
 
 LEVELS = RESULTS / "noise_levels.json"
+PAPER = "paper"  # its cells depend on the sizes of graphs that are not here: `paper_suite`
 
 
 def _portable(arguments: list[str]) -> list[str]:
@@ -95,15 +96,20 @@ def command_run(arguments: argparse.Namespace) -> int:
     from benchmarks.experiments.runner import RunSettings, run_cells
     from benchmarks.experiments.training import Place
 
+    command = "python -m benchmarks.experiments " + shlex.join(_portable(sys.argv[1:]))
+    if arguments.suite == [PAPER]:
+        from benchmarks.experiments import paper_suite
+
+        return paper_suite.run(arguments, command)
     done = set() if arguments.again else set(Store().results)
     done |= {result["id"] for result in read_lines(arguments.output)}
     todo = [cell for cell in chosen_cells(arguments) if cell.id not in done]
     print(f"{len(todo)} cells to run", flush=True)
     settings = RunSettings(
         workers=arguments.workers,
-        seconds=60.0 * arguments.minutes,
+        seconds=60.0 * (600.0 if arguments.minutes is None else arguments.minutes),
         output=arguments.output,
-        command="python -m benchmarks.experiments " + shlex.join(_portable(sys.argv[1:])),
+        command=command,
     )
     place = Place(
         levels=arguments.levels,
@@ -146,7 +152,7 @@ def parser() -> argparse.ArgumentParser:
     top.formatter_class = argparse.RawDescriptionHelpFormatter
     commands = top.add_subparsers(dest="command", required=True)
     shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--suite", action="append", choices=list(suites()))
+    shared.add_argument("--suite", action="append", choices=[*suites(), PAPER])
     shared.add_argument("--cell", action="append", help="only cells whose id starts with this")
     shared.add_argument("--seed", type=int, help="seed in place of the seeds of the cells")
     shared.add_argument("--steps", type=int, help="number of steps in place of that of the cells")
@@ -167,7 +173,11 @@ def parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", parents=[shared], help="run cells without a result")
     run.add_argument("--device", default="cpu")
     run.add_argument("--workers", type=int, default=1)
-    run.add_argument("--minutes", type=float, default=600.0)
+    run.add_argument("--minutes", type=float, help="default: 600, and no limit for the suite paper")
+    run.add_argument(
+        "--model", help="encoder of the suite paper: bert-base, bert-large, llama-2-7b"
+    )
+    run.add_argument("--table", action="append", help="only table1, capping or ablations of paper")
     run.add_argument("--again", action="store_true", help="also cells that the store has")
     choose = commands.add_parser("choose", parents=[shared], help="settings from the tuning runs")
     choose.add_argument(
@@ -183,6 +193,9 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return the exit status."""
     arguments = parser().parse_args(argv)
+    names = getattr(arguments, "suite", None) or []
+    if PAPER in names and (arguments.command != "run" or len(names) > 1):
+        parser().error("--suite paper must stand alone, and goes with run")
     commands = {
         "encoders": command_encoders,
         "calibrate": command_calibrate,

@@ -19,7 +19,13 @@ from reldp.errors import ConfigError
 
 METHODS = ("base", "nonprivate", "private", "noise-only")
 # Time and memory of a row of the forward pass, relative to MiniLM.
-RELATIVE_COST = {"mpnet": 4.0, "smollm2": 10.0}
+RELATIVE_COST = {
+    "mpnet": 4.0,
+    "smollm2": 10.0,
+    "bert-base": 4.0,
+    "bert-large": 14.0,
+    "llama-2-7b": 300.0,
+}
 # Fields whose name in committed results is another one: ids are made of those names.
 _RECORDED_AS = {"cuda_graphs": "replay"}
 CLIPPINGS = ("tuple", "pair", "frequency")

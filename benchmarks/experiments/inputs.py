@@ -13,7 +13,12 @@ from reldp import CappedGraph, EntityGraph
 from reldp.errors import ConfigError
 
 CAPPING_SEED = 0
-_HUB_NAMES = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}
+_HUB_NAMES = {
+    "minilm": "sentence-transformers/all-MiniLM-L6-v2",
+    "bert-base": "google-bert/bert-base-uncased",
+    "bert-large": "google-bert/bert-large-uncased",
+    "llama-2-7b": "meta-llama/Llama-2-7b-hf",
+}
 
 
 class Inputs:
