@@ -242,7 +242,7 @@ GRADIENTS = [(1, 1, -1), (1, 1, 0), (-1, 1, 0.5), (-1, -1, 1)]  # u's own, u a n
 EPS = np.array([0.0, 0.05, 0.2, 0.5, 1.0, 2.0])
 
 
-def enumerated(seed, count):
+def enumerated(seed, count, epsilons=EPS):
     """(bounds on sizes, their largest batch, the chance of larger ones, true divergences) of tiny graphs."""
     rng = np.random.default_rng(seed)
     for _ in range(count):
@@ -268,7 +268,7 @@ def enumerated(seed, count):
 
             p = listed(outputs(others + mine, range(n), k, rate, gradient), sigma)
             q = listed(outputs(others, range(1, n), k, rate, gradient), sigma)
-            yield bounds, largest, missed, hockey_sticks(p, q, EPS)
+            yield bounds, largest, missed, hockey_sticks(p, q, epsilons)
 
 
 def test_theorem_b_covers_batches_that_cannot_be_drawn():

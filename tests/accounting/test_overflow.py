@@ -9,6 +9,7 @@ from reldp.accounting.overflow import (
     _log_factor,
     cost_with_overflow,
     log_overflow,
+    log_wide_overflow,
     overflow_charge,
 )
 from reldp.errors import PlanError
@@ -91,6 +92,37 @@ def test_the_component_kept_at_the_largest_batch_is_charged(excess, num_calls):
 def test_a_share_that_only_a_large_epsilon_makes_large_is_an_infinite_price():
     cost, _ = priced(lambda delta: 2000.0)
     assert cost_with_overflow(small_step() * 5, 1e-5, cost).epsilon == math.inf
+
+
+@pytest.mark.parametrize("claimed", [False, True])
+def test_the_wide_charge_has_no_factor_of_epsilon_and_is_for_proven_steps(claimed):
+    step = small_step(claimed_constant=claimed)
+    cost, calls = priced(lambda delta: 2000.0)
+    found = cost_with_overflow(step * 5, 1e-5, cost, wide_charge=True)
+    if claimed:
+        assert found.epsilon == math.inf
+        return
+    assert (found.epsilon, found.delta) == (2000.0, 1e-5)
+    assert 1e-5 - calls[-1] >= 5 * math.exp(log_wide_overflow(step))
+
+
+def test_the_wide_charge_counts_batches_that_are_nearly_too_large():
+    step = small_step(pool_size=150)  # at most 49 positives, 3 relations per entity
+    assert math.exp(log_wide_overflow(step)) >= binom.sf(45, 2003, 0.01)
+    assert log_wide_overflow(small_step(pool_size=10, sample_rate=1e-4)) == 0.0  # every batch
+    assert log_wide_overflow(small_step(num_negatives=0)) == -math.inf
+    cost, _ = priced(lambda delta: 50.0)
+    delta = 100 * math.exp(log_overflow(step)) * 2 / 0.04  # enough for Theorem B at epsilon 0 only
+    assert cost_with_overflow(step * 100, delta, cost, wide_charge=True).epsilon == math.inf
+
+
+def test_a_finite_epsilon_does_not_change_with_the_wide_charge():
+    step = small_step(pool_size=190)
+    results = []
+    for wide in (False, True):
+        cost, calls = priced(lambda d: math.log(1 / d))
+        results.append((cost_with_overflow(step * 10, 1e-4, cost, wide_charge=wide), calls))
+    assert results[0] == results[1]
 
 
 def test_plans_that_overflow_often_are_refused_before_they_are_priced():

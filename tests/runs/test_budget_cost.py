@@ -1,12 +1,16 @@
 """Runs of different plans compose to more than each and less than their sum; a direct convolution agrees."""
 
 import math
+from collections import Counter
 from dataclasses import replace
 
+import dp_accounting
 import numpy as np
 import pytest
+from dp_accounting.pld import pld_privacy_accountant
 from scipy.stats import norm
 
+from reldp.accounting.rdp import _least, _total
 from reldp.accounting.search import SearchSize
 from reldp.plan import PrivacyPlan
 from reldp.runs.budget_cost import Charge, composed_epsilon
@@ -82,6 +86,76 @@ def test_a_direct_convolution_has_the_same_delta():
     found = _hockey_stick_of_two_subsampled_gaussians(epsilon, plans)
     assert found <= 1e-3 * 1.02
     assert found > 0.9e-3  # and not by a wide margin
+
+
+def _relation_plan(**changes):
+    return PrivacyPlan(
+        **{
+            "num_entities": 5000, "num_relations": 8000, "max_degree": 1, "num_negatives": 1, "unit": "relation",
+            "negatives": "public", "pool_size": 10**6, "delta": 1e-6, "sample_rate": 0.05, "num_steps": 40,
+            "noise_multiplier": 1.0,
+        }
+        | changes
+    )  # fmt: skip
+
+
+def _dp_accounting(plans):
+    """Epsilon at 1e-6 by Google's accountant, an upper bound too, to within its interval."""
+    accountant = pld_privacy_accountant.PLDAccountant(value_discretization_interval=1e-3)
+    for plan, count in Counter(plans).items():
+        gaussian = dp_accounting.GaussianDpEvent(plan.noise_multiplier)
+        step = dp_accounting.PoissonSampledDpEvent(plan.sample_rate, gaussian)
+        accountant.compose(step, plan.num_steps * count)
+    return accountant.get_epsilon(1e-6)
+
+
+@pytest.mark.parametrize(
+    "plans",
+    [
+        [_relation_plan()] * 200,
+        [
+            _relation_plan(noise_multiplier=1.0 + 0.1 * i, sample_rate=0.02 + 0.005 * (i % 4))
+            for i in range(12)
+        ]
+        * 20,
+    ],
+    ids=["200 equal runs", "240 runs of 12 plans"],
+)
+def test_hundreds_of_runs_cost_what_dp_accounting_says(plans):
+    epsilon = composed_epsilon([Charge(plan=plan) for plan in plans], 1e-6)
+    expected = _dp_accounting(plans)
+    assert expected * 0.99 <= epsilon <= expected * 1.005
+    # The control: a tenth of the runs left out is seen.
+    assert (
+        composed_epsilon([Charge(plan=p) for p in plans[len(plans) // 10 :]], 1e-6)
+        < expected * 0.99
+    )
+
+
+def test_many_runs_on_a_small_graph_have_a_finite_epsilon():
+    """Where e^epsilon times the chance of a batch that cannot be drawn is above delta (Corollary B)."""
+    small = PrivacyPlan(
+        num_entities=300, num_relations=600, max_degree=5, num_negatives=4, expected_batch_size=16.0,
+        num_steps=40, noise_multiplier=2.0, delta=1e-4,
+    )  # fmt: skip
+    runs = {r: composed_epsilon([Charge(plan=small)] * r, 1e-4) for r in (1, 20, 50, 200)}
+    assert replace(small, num_steps=8000).epsilon() == math.inf  # by Theorem B alone
+    assert runs[1] == small.epsilon()
+    assert runs[20] == replace(small, num_steps=800).epsilon()
+    assert runs[20] < runs[50] < runs[200] < 200 * runs[1]
+    # Renyi divergences do without the accountant's grid, and are larger.
+    renyi = _least(_total(small.event * 8000, "anchored"), 1e-4)
+    assert 0.7 * renyi < runs[200] < renyi
+    assert composed_epsilon([Charge(plan=small)] * 9, 1e-22) == math.inf  # no error
+
+
+def test_many_different_plans_are_computed_by_one_analysis_and_cost_hardly_more(monkeypatch):
+    plans = [replace(OTHER, noise_multiplier=1.0 + 0.1 * i) for i in range(10)]
+    charges = [Charge(plan=plan) for plan in plans]
+    coarse = composed_epsilon(charges, 1.1e-6)
+    monkeypatch.setattr("reldp.accounting.pld.MANY", 100)
+    fine = composed_epsilon(charges, 1.1e-6 * (1 + 1e-12))
+    assert fine <= coarse <= 1.005 * fine
 
 
 def test_a_release_of_sizes_counts_once_however_many_runs_use_it():

@@ -10,8 +10,9 @@ The accountant keeps the anchored component of l = L that belongs to batches of 
 the larger graph by at most (1 + k/n) P[Bin(m, gamma) = L + 1] per step, so the e^epsilon part is charged times
 1 + k/n (and times (1 + p k/n)^T, by which the total mass may exceed 1).
 
-Plans for which the charge is not negligible at any epsilon are refused; where only e^epsilon makes it large, epsilon is
-infinite.
+Plans for which the charge is not negligible at any epsilon are refused. Where only e^epsilon makes it large, epsilon is
+infinite, unless the wide charge of Corollary B is asked for: T P[Bin(m+K, gamma) > L - K - 1], without e^epsilon. It is
+for many runs together, whose epsilon may be large; single runs do not use it, so that their numbers stay as they are.
 
 >>> from reldp.accounting.events import CoupledStep
 >>> step = CoupledStep(num_relations=1000, pool_size=500, max_degree=5, num_negatives=4, sample_rate=0.01,
@@ -31,7 +32,13 @@ from reldp.accounting.cost import PrivacyCost, check_request
 from reldp.accounting.events import Composition, CoupledStep
 from reldp.errors import PlanError
 
-__all__ = ["composed_cost", "cost_with_overflow", "log_overflow", "overflow_charge"]
+__all__ = [
+    "composed_cost",
+    "cost_with_overflow",
+    "log_overflow",
+    "log_wide_overflow",
+    "overflow_charge",
+]
 
 TOLERATED = 0.05  # largest share of delta that undrawable batches may take
 LEAST = 1e-9  # share of delta that is set aside for them in any case
@@ -46,8 +53,24 @@ def log_overflow(event: CoupledStep) -> float:
     return log_upper_tail(event.num_relations + event.max_degree, event.sample_rate, smaller // k)
 
 
+def log_wide_overflow(event: CoupledStep) -> float:
+    """Log of an upper bound on the probability that one step's batch is among the K + 1 largest, or cannot be drawn."""
+    k = event.slots_per_positive
+    if k == 0:
+        return -math.inf
+    smaller = event.pool_size - 1 if event.pool_shrinks else event.pool_size
+    limit = smaller // k - event.max_degree - 1
+    if limit < 0:
+        return 0.0
+    return log_upper_tail(event.num_relations + event.max_degree, event.sample_rate, limit)
+
+
 def cost_with_overflow(
-    composition: Composition, delta: float, cost: Callable[[float], PrivacyCost]
+    composition: Composition,
+    delta: float,
+    cost: Callable[[float], PrivacyCost],
+    *,
+    wide_charge: bool = False,
 ) -> PrivacyCost:
     """Return the privacy cost at delta when undrawable batches take their part of delta first.
 
@@ -55,8 +78,9 @@ def cost_with_overflow(
         composition: The steps.
         delta: The whole delta.
         cost: Privacy cost of the steps themselves at a given delta; its epsilon falls as delta grows.
+        wide_charge: Whether to use Corollary B where Theorem B gives an infinite epsilon.
     """
-    log_probability = _log_probability(composition)
+    log_probability = _log_probability(composition, log_overflow)
     if log_probability == -math.inf:
         return cost(delta)
     if log_probability + math.log(2.0) > math.log(TOLERATED * delta):
@@ -75,12 +99,16 @@ def cost_with_overflow(
         if needed > TOLERATED:
             break
         share = min(2 * needed, TOLERATED)
+    if wide_charge and not any(event.claimed_constant for event, _ in composition.running):
+        share = _share(_log_probability(composition, log_wide_overflow), -math.inf, delta)
+        if share <= TOLERATED:
+            return replace(cost(delta * (1 - max(share, LEAST))), delta=delta)
     return replace(best, epsilon=math.inf)
 
 
 def overflow_charge(composition: Composition, epsilon: float) -> float:
     """Return what undrawable batches add to delta at an epsilon, by Theorem B; at most 1."""
-    log_probability = _log_probability(composition)
+    log_probability = _log_probability(composition, log_overflow)
     if log_probability == -math.inf:
         return 0.0
     return min(_share(log_probability, _log_factor(composition) + epsilon, 1.0), 1.0)
@@ -92,6 +120,8 @@ def composed_cost(
     accountant: str,
     analysis: str,
     cost: Callable[[tuple[str, ...], float], PrivacyCost],
+    *,
+    wide_charge: bool = False,
 ) -> PrivacyCost:
     """Return the smallest privacy cost at delta of the analyses asked for; every accountant does it like this.
 
@@ -101,6 +131,7 @@ def composed_cost(
         accountant: Name of the accountant.
         analysis: ``"best"``, ``"anchored"`` or ``"replacement"``.
         cost: Smallest privacy cost of noisy steps by some analyses, at a given delta.
+        wide_charge: As in `cost_with_overflow`.
     """
     check_request(composition, delta)
     analyses = composition.analyses(analysis)
@@ -108,12 +139,16 @@ def composed_cost(
         return PrivacyCost(0.0, delta, accountant, analyses[0])
     if any(event.noise_multiplier == 0 for event, _ in composition.running):
         return PrivacyCost(math.inf, delta, accountant, analyses[0])
-    return cost_with_overflow(composition, delta, lambda target: cost(analyses, target))
+    return cost_with_overflow(
+        composition, delta, lambda target: cost(analyses, target), wide_charge=wide_charge
+    )
 
 
-def _log_probability(composition: Composition) -> float:
-    """Log of an upper bound on the probability that any step's batch cannot be drawn."""
-    logs = [math.log(count) + log_overflow(event) for event, count in composition.running]
+def _log_probability(
+    composition: Composition, log_of_step: Callable[[CoupledStep], float]
+) -> float:
+    """Log of an upper bound on the probability of an event in any step, from bounds for single steps."""
+    logs = [math.log(count) + log_of_step(event) for event, count in composition.running]
     return max(logs, default=-math.inf) + math.log(max(len(logs), 1))
 
 

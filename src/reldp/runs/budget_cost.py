@@ -23,6 +23,7 @@ from functools import lru_cache
 from reldp.accounting.events import Composition
 from reldp.accounting.pld import PLDAccountant
 from reldp.accounting.search import SearchSize, search_cost
+from reldp.errors import PlanError
 from reldp.plan import PrivacyPlan
 
 __all__ = ["Charge", "composed_epsilon", "search_epsilon"]
@@ -73,7 +74,12 @@ def composed_epsilon(charges: Sequence[Charge], delta: float, *, adaptive: bool 
     runs = tuple(plan for c in used if not _is_drawn(c) for plan in _plans(c))
     share = rest / (bool(runs) + len(searches))
     steps = _steps_epsilon(runs, share) if runs else 0.0
-    return sizes + steps + sum(_one(charge, share) for charge in searches)
+    try:
+        return sizes + steps + sum(_one(charge, share) for charge in searches)
+    except PlanError:  # as in `_steps_epsilon`; a search alone says what to change
+        if len(used) == 1:
+            raise
+        return math.inf
 
 
 def search_epsilon(plan: PrivacyPlan, size: SearchSize, delta: float) -> float:
@@ -141,7 +147,12 @@ def _steps(plans: Sequence[PrivacyPlan]) -> Composition:
 
 @lru_cache(maxsize=64)
 def _steps_epsilon(plans: tuple[PrivacyPlan, ...], delta: float) -> float:
-    return PLDAccountant().epsilon(_steps(plans), delta).epsilon
+    try:
+        return PLDAccountant(wide_charge=True).epsilon(_steps(plans), delta).epsilon
+    except (
+        PlanError
+    ):  # batches that cannot be drawn take too large a part of this delta, though not of the plans'
+        return math.inf
 
 
 @lru_cache(maxsize=64)
