@@ -1,6 +1,8 @@
 """Settings for the whole suite."""
 
+import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +22,13 @@ def _own_state_folder(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RELDP_STATE_DIR", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _no_known_graphs():
+    """Tests use the same small graphs with a budget and without."""
+    name = "budget_graphs.private.json"
+    Path(os.environ["RELDP_STATE_DIR"], name).unlink(missing_ok=True)
 
 
 @pytest.fixture(autouse=True, scope="session")

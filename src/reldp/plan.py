@@ -342,6 +342,7 @@ class PrivacyPlan:
             delta=settings.get("delta"),
             unit=settings["unit"],
             folder=sizes_folder,
+            for_run=True,
         )
         if settings.get("negatives") == "unprotected":
             settings["pool_size"] = bounds.unprotected_pool(capped, settings.get("pool_size"))

@@ -65,7 +65,7 @@ def test_runs_are_entered_before_they_start_and_the_limit_refuses(tmp_path, caps
     said = capsys.readouterr().err
     assert code == 2
     assert "--budget must stay within epsilon" in said
-    assert not (tmp_path / "more" / "ledger.jsonl").exists()
+    assert not (tmp_path / "more").exists()
     assert main(["budget", "show", str(graph), "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["epsilon"] <= shown["limit"]

@@ -46,6 +46,16 @@ def test_a_bundle_holds_public_files_only_and_verifies_without_the_run(trained, 
     )
 
 
+def test_a_place_that_others_can_write_to_is_refused(trained, tmp_path):
+    waiting = tmp_path / ".bundle.partial"
+    waiting.mkdir()
+    waiting.chmod(0o777)
+    with pytest.raises(ConfigError, match="`output` must be made by this user alone"):
+        publish(trained.path, tmp_path / "bundle")
+    waiting.chmod(0o700)
+    assert publish(trained.path, tmp_path / "bundle").unverified == ()
+
+
 def test_no_byte_of_a_sensitive_file_is_in_a_bundle(trained, tmp_path):
     publish(trained.path, tmp_path / "bundle")
     everything = b"".join(

@@ -33,6 +33,12 @@ def bundle(home, tmp_path):
     return shutil.copytree(home / "bundle of key", tmp_path / "bundle")
 
 
+def test_an_empty_folder_is_not_covered(home, bundle):
+    (bundle / "tensorboard").mkdir()
+    with pytest.raises(VerificationError, match="no empty folder, got 'tensorboard'"):
+        verify(bundle, key=home / "key.pub")
+
+
 def change(bundle, **values):
     place = bundle / "signature.json"
     written = json.loads(place.read_text()) | values

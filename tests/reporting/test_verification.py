@@ -15,6 +15,7 @@ from reldp.reporting import verify
 from reldp.reporting.publishing import write_report
 from reldp.runs.ledger import _FIRST_LINK, _line
 from reldp.training import Trainer
+from reldp.training.callbacks import TrainingCallback, TrainingStopped
 from tests.encoders.tiny import SENTENCE, write_model
 from tests.training.small import small_encoder, small_parts, small_plan
 
@@ -52,9 +53,26 @@ def change_json(path, change):
     path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
 
+def test_a_run_that_was_stopped_says_what_to_do(tmp_path):
+    class Stop(TrainingCallback):
+        def on_step_end(self, progress, requests):
+            requests.stop = True
+
+    with pytest.raises(TrainingStopped):
+        Trainer(*small_parts(), callbacks=[Stop()]).fit(tmp_path / "run")
+    with pytest.raises(
+        VerificationError, match=r"is not finished, .* reldp finish or reldp abandon"
+    ):
+        verify(tmp_path / "run")
+    (tmp_path / "run" / "key").unlink()  # the control: without its key it cannot be resumed
+    with pytest.raises(VerificationError, match=r"ledger\.jsonl has no end"):
+        verify(tmp_path / "run")
+
+
 def test_a_good_run_passes(run):
     found = verify(run)
     assert len(found.checks) == 9
+    assert found.unverified == ("metrics.jsonl",)
     assert found.certificate.epsilon > 0
 
 

@@ -34,6 +34,15 @@ def test_nothing_has_to_be_cut_before_publishing():
     assert "dropped" not in page.split("## Data")[1].split("## Model")[0]
 
 
+def test_words_of_a_record_cannot_be_html_or_control_a_terminal():
+    record = {"source": "<script>alert(1)</script> \x1b[2J a < b", "license": "MIT"}
+    page = certificate_text({**VALUES, "data": {**VALUES["data"], "record": record}})
+    assert "&lt;script>alert(1)&lt;/script>" in page
+    assert "a < b" in page
+    assert "\x1b" not in page
+    assert "<script" not in page
+
+
 def test_bars_and_lines_cannot_break_a_table():
     assert "a shop \\| its till" in certificate_text(VALUES)
     assert table([("x", "two\nlines"), ("y", ["a", "b"]), ("z", None)])[2:] == [

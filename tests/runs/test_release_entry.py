@@ -1,5 +1,7 @@
 """A release of private sizes is entered before anybody sees it, and refused before it is drawn."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,8 +11,9 @@ from reldp.graph.size_release import draw_release, largest_cost, release_target
 from reldp.plan import PrivacyPlan
 from reldp.runs.budget import Budget
 from reldp.runs.budget_cost import composed_epsilon
-from reldp.runs.budget_entry import release_id
+from reldp.runs.budget_entry import BudgetUse, enter, release_id
 from reldp.runs.release_entry import ReleaseEntry, named_budget
+from reldp.runs.run_folder import RunFolder
 
 SIZE = 20_000
 
@@ -61,6 +64,42 @@ def test_a_release_beyond_the_limit_is_not_drawn(capped, monkeypatch):
     assert not (folder / "sizes.private.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("adaptive", "settings", "said"),
+    [
+        (False, {}, r"`delta` must be given where the budget .* Use --delta: 1e-06"),
+        (True, {}, r"`delta` must be given where .* Use --delta: less than 1e-06, of which each"),
+        (False, {"delta": 1e-6, "target_epsilon": 9.0}, r"`target_epsilon` must be at most 3, .*9"),
+        (True, {"delta": 2e-6}, r"`delta` must be at most 1e-06, which earlier runs leave"),
+        (True, {"delta": 1e-7, "target_epsilon": 9.0}, r"`target_epsilon` must be at most 3, .*9"),
+    ],
+)
+def test_a_run_that_the_limit_cannot_admit_releases_nothing(
+    capped, monkeypatch, adaptive, settings, said
+):
+    folder = capped.graph.folder
+    with Budget.create(folder) as budget:
+        budget.set_limit(3.0, 1e-6, adaptive=adaptive)
+    monkeypatch.setattr(size_release, "discrete_laplace", lambda rate: 1 / 0)
+    with pytest.raises(PlanError, match=said):
+        PrivacyPlan.for_graph(capped, **{"sizes": "private", "target_epsilon": 2.0, **settings})
+    assert charges(folder) == []
+    assert not (folder / "sizes.private.json").exists()
+
+
+def test_a_refused_run_leaves_no_folder(capped, tmp_path):
+    folder = capped.graph.folder
+    with Budget.create(folder) as budget:
+        budget.set_limit(3.0, 1e-6)
+    # As the default delta of a small graph is, a part of which is set aside.
+    plan = replace(make_plan(capped), delta=5e-6, sizes_delta=2e-6)
+    use = BudgetUse(folder=folder, fingerprint=capped.fingerprint)
+    with pytest.raises(PlanError, match="got infinite with this run"):
+        enter(RunFolder(tmp_path / "run"), plan, use)
+    assert not (tmp_path / "run").exists()
+    assert len(charges(folder)) == 1
+
+
 def test_a_release_costs_what_it_costs_for_the_unit_of_the_budget(capped):
     folder = capped.graph.folder
     Budget.create(folder).close()
@@ -89,7 +128,8 @@ def test_a_named_budget_gets_the_release_of_a_graph_without_one(capped, tmp_path
     with named_budget(tmp_path / "named"):
         plan = make_plan(capped)
     assert [c.epsilon for c in charges(tmp_path / "named")] == [plan.sizes_epsilon]
-    assert ReleaseEntry.of(capped, capped.graph.folder) is None
+    with pytest.raises(ConfigError, match="must be used with its budget"):
+        ReleaseEntry.of(capped, capped.graph.folder)  # it was used with one
 
 
 @pytest.mark.parametrize("delta", [None, 1e-9])

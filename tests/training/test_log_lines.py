@@ -22,11 +22,23 @@ def test_lines_come_every_30_seconds_and_at_the_end(monkeypatch, capsys):
     lines = capsys.readouterr().err.splitlines()
     assert "sensitive" in lines.pop(0)
     assert [line.partition(",")[0] for line in lines] == [
-        "reldp: step 3 of 8",
-        "reldp: step 6 of 8",
-        "reldp: step 8 of 8",
+        "reldp: (sensitive) step 3 of 8",
+        "reldp: (sensitive) step 6 of 8",
+        "reldp: (sensitive) step 8 of 8",
     ]
-    assert lines[0].endswith("0.1 steps/s, 50 s left, epsilon <= 0.03")
+    assert lines[0].endswith("about 0.1 steps/s, 50 s left, epsilon <= 0.03")
+
+
+def test_lines_are_coarse_and_epsilon_covers_the_steps_that_are_hidden(monkeypatch, capsys):
+    run(monkeypatch, 0.37, 2500, spent=float)
+    lines = capsys.readouterr().err.splitlines()[1:]
+    assert all(line.startswith("reldp: (sensitive) step ") for line in lines)
+    assert lines[0] == (
+        "reldp: (sensitive) step 75 of 2,500, about 3 steps/s, 14 min left, epsilon <= 100"
+    )  # step 82, 2.7 steps/s, 806 s at 3 steps/s
+    assert lines[-1].startswith("reldp: (sensitive) step 2,500 of 2,500, about 3 steps/s, 0 s left")
+    # The control: steps that the exact lines would show.
+    assert all(int(line.split()[3].replace(",", "")) % 25 == 0 for line in lines)
 
 
 def test_epsilon_is_rounded_up(monkeypatch, capsys):
@@ -51,7 +63,7 @@ def test_lines_are_ascii_and_a_closed_log_does_not_stop_training(monkeypatch, ca
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(3, "3 s"), (75, "1 min 15 s"), (7260, "2 h 1 min")]
+    ("seconds", "words"), [(3, "10 s"), (75, "80 s"), (121, "3 min"), (7260, "3 h")]
 )
 def test_times_are_in_words(seconds, words):
     assert module._duration(seconds) == words

@@ -169,6 +169,7 @@ def test_mistakes_are_found_before_sizes_are_released(graph, monkeypatch):
         {"privacy": {}},
         {"encoder": {"model": "no/such/model"}},
         {"training": {"learning_rate": -1.0}},
+        {"privacy": {"noise_multiplier": 2.0, "num_steps": 0}},
     ]
     for sections in wrong:
         sections.setdefault("privacy", {"noise_multiplier": 2.0})["sizes"] = "private"

@@ -1,6 +1,7 @@
 """Weights are chosen by a public graph alone, the same ones after a crash, and the certificate covers all steps."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -123,12 +124,27 @@ def test_a_resumed_run_chooses_as_if_it_had_not_stopped(tmp_path, monkeypatch):
     assert lines[0]["weights"]
 
 
+def owned(prefix, owners):
+    count = len(owners)
+    ids = [f"{prefix} {i}" for i in range(count)]
+    return EntityGraph.from_lists(
+        ids, list(pairwise(ids)), features=np.eye(count, 3, dtype=np.float32), owner=owners,
+    )  # fmt: skip
+
+
+def test_owners_are_compared_too():
+    private = owned("private", ["ann", "ann", "bob", None]).cap_degrees(4, seed=0)
+    with pytest.raises(ConfigError, match="shares ids or owners with protected entities"):
+        Selection(owned("public", ["carl", None, "bob"]), 1, private)
+    assert Selection(owned("public", ["carl", None, "dora"]), 1, private).facts["every"] == 1
+
+
 def test_private_graphs_are_refused(tmp_path):
     _, capped, _ = small_parts()
     with pytest.raises(ConfigError, match="must be public, got the training graph"):
         Selection(capped.graph, 1, capped)
     other = small_graph(seed=9)  # the same ids
-    with pytest.raises(ConfigError, match="shares ids with protected entities"):
+    with pytest.raises(ConfigError, match="shares ids or owners with protected entities"):
         Selection(other, 1, capped)
     assert Selection(other, 1, capped, shares_ids=True).facts["shares_ids"]
     public_graph().write(tmp_path / "public")

@@ -225,6 +225,8 @@ def _show(plan: "PrivacyPlan", size: "SearchSize", as_json: bool) -> None:
     )
     click.echo(f"one run      epsilon {round_up(fields['one_run'])}")
     click.echo(f"{count:,} known runs  epsilon {round_up(fields['composition'])}, composed")
+    if plan.sizes == "private":
+        click.echo("sizes        these epsilons hold given the released bounds (theory.md 2.4)")
     if size.runs is None:
         click.echo(
             f"runs         at most {fields['runs']['half']:,} in half of all searches, and {fields['runs']['99 %']:,} "

@@ -30,7 +30,9 @@ def show_dry_run(recipe: "Recipe", *, show_ids: bool, as_json: bool) -> None:
 
     from reldp.graph.sizes import has_release
     from reldp.runs.budget import Budget
+    from reldp.runs.budget_entry import release_of
     from reldp.runs.budget_place import budget_for
+    from reldp.runs.budgeted_graphs import refuse_copied_graph
     from reldp.training.advice import advice
     from reldp.training.estimate import estimate_step
     from reldp.training.repeatability import no_random_numbers, repeatable
@@ -47,12 +49,15 @@ def show_dry_run(recipe: "Recipe", *, show_ids: bool, as_json: bool) -> None:
     place = budget_for(capped.graph.folder, trainer._budget)
     if place is not None:
         with Budget.open(place, read_only=True) as budget:
-            budget.refuse_run(plan)
+            budget.refuse_run(plan, release=release_of(budget, plan, capped.fingerprint))
+    else:
+        refuse_copied_graph(capped.graph.fingerprint)
     threads = performance.threads or torch.get_num_threads()
     with repeatable(performance.device, threads), no_random_numbers():
         trainer.encoder.to(performance.device).eval()
         estimate = estimate_step(trainer._prepared())
     lines = advice(plan, cost.epsilon)
+    is_gpu = str(performance.device).startswith("cuda")
     if as_json:
         fields: dict[str, Any] = cost_fields(plan, cost)
         fields |= {"seconds_per_step": estimate.seconds, "peak_bytes": estimate.peak_bytes}
@@ -62,8 +67,9 @@ def show_dry_run(recipe: "Recipe", *, show_ids: bool, as_json: bool) -> None:
     print_cost(plan, cost)
     click.echo(
         f"\nAt most {estimate.seconds:.3g} s per step and {_hours(estimate.seconds * plan.num_steps)} in all on "
-        f"{performance.device}, with {estimate.peak_bytes / 2**30:.2g} GiB of memory: measured on public random rows "
-        "of the greatest length. Nothing was trained or spent."
+        f"{performance.device}, measured on public random rows of the greatest length, with "
+        f"{estimate.peak_bytes / 2**30:.2g} GiB of memory{'' if is_gpu else ', the graph included'}. Nothing was "
+        "trained or spent."
     )
     for line in lines:
         click.echo(f"\nWarning: {line}")

@@ -48,6 +48,7 @@ def command(run: Path, head: str | None, key: Path | None, as_json: bool) -> Non
             {
                 "verified": True,
                 "checks": list(verification.checks),
+                "unverified": list(verification.unverified),
                 "epsilon": certificate.epsilon,
                 "delta": certificate.delta,
                 "status": certificate.status,
@@ -58,5 +59,8 @@ def command(run: Path, head: str | None, key: Path | None, as_json: bool) -> Non
         return
     for check in verification.checks:
         click.echo(f"ok  {check}")
+    if verification.unverified:
+        names = ", ".join(verification.unverified)
+        click.echo(f"--  not verified, for the owner alone: {names}")
     click.echo(f"\n{certificate.summary}")
     click.echo(f"Head of the ledger: {certificate.values['ledger']['head']}")

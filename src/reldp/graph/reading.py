@@ -60,7 +60,6 @@ def read_folder(
         paths["entities"],
         paths["relations"],
         drop,
-        name=folder.resolve().name,
         show_ids=show_ids,
     )
 
@@ -69,7 +68,6 @@ def read_files(
     entities: str | PathLike[str],
     relations: str | PathLike[str],
     drop: frozenset[str] = frozenset(),
-    name: str = "",
     *,
     show_ids: bool = False,
 ) -> GraphFiles:
@@ -80,7 +78,7 @@ def read_files(
         )
         for role, path in (("entities", entities), ("relations", relations))
     }
-    record = read_record(Path(entities).parent / "record.json", name or Path(entities).name)
+    record = read_record(Path(entities).parent / "record.json")
     return GraphFiles(entities=tables["entities"], relations=tables["relations"], record=record)
 
 
@@ -110,10 +108,13 @@ def find_file(folder: Path, role: str) -> Path:
     return folder / there[0]
 
 
-def read_record(path: Path, name: str) -> GraphRecord:
-    """Return the record in a file, or a new one with this source where there is no file."""
+def read_record(path: Path) -> GraphRecord:
+    """Return the record in a file, or an empty one where there is no file.
+
+    The name of a folder or a file is no source: a source is published, and names may say more than they should.
+    """
     if not path.is_file():
-        return GraphRecord(source=name)
+        return GraphRecord()
     try:
         text = path.read_text(encoding="utf-8")
     except (UnicodeDecodeError, OSError):

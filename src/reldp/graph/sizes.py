@@ -122,6 +122,7 @@ def bounds_for(
     delta: float | None = None,
     unit: str = "entity",
     folder: str | PathLike[str] | None = None,
+    for_run: bool = False,
 ) -> SizeBounds:
     """Return bounds on the sizes of a capped graph.
 
@@ -136,6 +137,8 @@ def bounds_for(
         unit: ``"entity"``, ``"owner"`` or ``"relation"``; one relation changes only the number of relations, by one.
         folder: The folder that the graph was read from; a private release is stored there and in the user's state
             folder.
+        for_run: Whether a run with this target and delta is to follow: a release is then refused, before it is drawn,
+            if the budget of the graph could not admit that run, or may not.
 
     Raises:
         PlanError: The graph lies outside of declared bounds, or is too small for private sizes.
@@ -153,7 +156,9 @@ def bounds_for(
         )
     if sizes == "declared":
         return _declared(capped, min_entities, max_relations)
-    return _private(capped, release_target(target_epsilon), _given_delta(delta), unit, folder)
+    wanted = (target_epsilon, delta) if for_run else None
+    target = release_target(target_epsilon)
+    return _private(capped, target, _given_delta(delta), unit, folder, wanted)
 
 
 def has_release(capped: "CappedGraph", folder: str | PathLike[str] | None = None) -> bool:
@@ -232,6 +237,7 @@ def _private(
     delta: float | None,
     unit: str,
     folder: str | PathLike[str] | None,
+    run: tuple[float | None, float | None] | None,
 ) -> SizeBounds:
     if _is_follower() and not _has_appeared(capped, folder):
         raise PlanError(
@@ -243,7 +249,7 @@ def _private(
         capped.fingerprint,
         _folders(folder),
         Release.parsed,
-        lambda: _drawn(capped, target, delta, unit, folder).values(),
+        lambda: _drawn(capped, target, delta, unit, folder, run).values(),
     )
     min_entities, max_relations, unprotected = release.bounds(num_unprotected(capped))
     return SizeBounds(
@@ -264,13 +270,14 @@ def _drawn(
     delta: float | None,
     unit: str,
     folder: str | PathLike[str] | None,
+    run: tuple[float | None, float | None] | None,
 ) -> Release:
     """Draw a release that the graph's budget, if it has one, allows, and enter it there."""
     place = capped.graph.folder if folder is None else Path(folder)
     # By its name: the budget is built on plans, which are built on this module.
     entry = import_module("reldp.runs.release_entry").ReleaseEntry.of(capped, place)
     if entry is not None:
-        entry.refuse(unit, *largest_cost(target, delta))
+        entry.refuse(unit, *largest_cost(target, delta), run)
     release = draw_release(capped, target, delta)
     if entry is not None:
         entry.enter(release)

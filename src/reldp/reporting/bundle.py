@@ -98,6 +98,7 @@ def _partial(target: Path) -> Iterator[Path]:
         partial.mkdir(mode=0o700, exist_ok=True)
         descriptor = os.open(partial, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     try:
+        _refuse_foreign(descriptor, partial)
         lock_or_refuse(descriptor, target.name, "Another process is publishing it.")
         with disk_errors(target):
             for place in partial.iterdir():  # left by a process that was killed
@@ -110,6 +111,16 @@ def _partial(target: Path) -> Iterator[Path]:
             raise
     finally:
         os.close(descriptor)
+
+
+def _refuse_foreign(descriptor: int, partial: Path) -> None:
+    """Refuse a folder that somebody else could change between the verification and the end."""
+    status = os.fstat(descriptor)
+    if (hasattr(os, "getuid") and status.st_uid != os.getuid()) or status.st_mode & 0o022:
+        raise ConfigError(
+            f"`output` must be made by this user alone, got {partial.name!r} beside it, which others own or may write "
+            "to. Remove it, or choose another place."
+        )
 
 
 def _fill(run: RunFolder, partial: Path, verified: Verification) -> None:

@@ -51,7 +51,10 @@ def certificate_form(certificate: Certificate, checks: Iterable[str]) -> str:
             f"{steps['counted']:,} counted of {steps['planned']:,} planned, {values['date']}",
         ),
         ("audits", _audits(values["audits"])),
-        ("verification", f"{len(made)} checks of reldp verify passed when this page was written"),
+        (
+            "verification",
+            f"{len(made)} checks of reldp verify passed when this page was written; one more compares the page itself",
+        ),
         ("head of the ledger", ledger["head"]),
     ]
     signing = "".join(

@@ -126,7 +126,12 @@ def _parse(run: RunFolder) -> dict[str, Any]:
 
 def file_hashes(run: RunFolder) -> dict[str, str]:
     """Return the SHA-256 of every file of the bundle, except for its signature."""
-    names = [name for name in list_plain(run.path).files if name != run.signature.name]
+    listing = list_plain(run.path)
+    if listing.empty:
+        raise VerificationError(
+            f"The bundle must hold no empty folder, got {listing.empty[0]!r}: a signature covers files."
+        )
+    names = [name for name in listing.files if name != run.signature.name]
     return {name: hash_plain(run.path / name) for name in names}
 
 

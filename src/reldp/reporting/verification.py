@@ -35,7 +35,14 @@ from reldp.runs.certificate import Certificate
 from reldp.runs.ledger import LedgerRecord, parse_ledger
 from reldp.runs.model_card import model_card
 from reldp.runs.plain_files import hash_plain, list_plain, read_plain
-from reldp.runs.run_folder import CARD, FILE_LIMIT, LEDGER_LIMIT, RunFolder, read_plan
+from reldp.runs.run_folder import (
+    BUDGET_TOKEN,
+    CARD,
+    FILE_LIMIT,
+    LEDGER_LIMIT,
+    RunFolder,
+    read_plan,
+)
 from reldp.runs.strict_json import parse_json
 
 __all__ = ["Verification", "verify", "verify_files", "verify_unsigned"]
@@ -50,10 +57,12 @@ class Verification:
     Attributes:
         checks: The checks that passed, in order, in words.
         certificate: The stated certificate, which follows from plan and ledger.
+        unverified: Files for the owner whose content is not compared with anything; a published bundle has none.
     """
 
     checks: tuple[str, ...]
     certificate: Certificate
+    unverified: tuple[str, ...] = ()
 
 
 def verify(
@@ -90,8 +99,11 @@ def verify(
         )
         inspector.check(words, partial(inspector.signature, public_key))
     inspector.refuse_failures()
+    places = (run.metrics, run.evaluations, run.path / BUDGET_TOKEN, run.tensorboard)
     return Verification(
-        checks=verified.checks + tuple(inspector.passed), certificate=verified.certificate
+        checks=verified.checks + tuple(inspector.passed),
+        certificate=verified.certificate,
+        unverified=tuple(place.name for place in places if os.path.lexists(place)),
     )
 
 
@@ -123,6 +135,7 @@ def verify_files(run: RunFolder) -> Verification:
     _require_run(run)
     run.refuse_unreleased()
     _refuse_old_format(run)
+    _refuse_unfinished(run)
     inspector = _Inspector(run)
     for words, look in (
         ("the folder holds the files of a run, and no link or other file", inspector.folder),
@@ -159,6 +172,21 @@ def _refuse_old_format(run: RunFolder) -> None:
         raise VerificationError(
             f"The run in {run.path.name!r} has format 1, which reldp 0.3 and earlier wrote, and is "
             "not verified by this version. Use the version that it was made with."
+        )
+
+
+def _refuse_unfinished(run: RunFolder) -> None:
+    """Refuse a run that was stopped, with what to do; other runs without an end go through the checks."""
+    if not os.path.lexists(run.key) or os.path.lexists(run.certificate):
+        return
+    try:
+        record = parse_ledger(read_plain(run.ledger, limit=LEDGER_LIMIT))
+    except ReldpError:
+        return  # the checks report the error
+    if record.completion is None and not record.is_abandoned:
+        raise VerificationError(
+            f"The run in {run.path.name!r} is not finished, so it has no certificate to verify. Resume it with the "
+            "same reldp train command, or end it with reldp finish or reldp abandon."
         )
 
 

@@ -31,7 +31,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from reldp._validate import UNITS, check, check_choice, check_number
+from reldp._validate import UNITS, check_choice, check_number
 from reldp.accounting.search import SearchSize
 from reldp.errors import ConfigError, LedgerError, PlanError, ResumeError
 from reldp.plan import PrivacyPlan
@@ -236,10 +236,8 @@ class Budget:
                 )
             return False
         self._refuse_unit(plan.unit)
-        if plan.status == "claimed" and within_limit:
-            raise PlanError(
-                "`budget` must cover plans with a proof, got one whose epsilon is claimed without one."
-            )
+        if within_limit:
+            self._refuse_claim(plan)
         if release is not None:
             entry["release"] = release
         if within_limit:
@@ -247,18 +245,20 @@ class Budget:
         self._file.append(entry | {"date": _today()})
         return True
 
-    def refuse_run(self, plan: PrivacyPlan) -> None:
+    def refuse_run(self, plan: PrivacyPlan, *, release: str | None = None) -> None:
         """Refuse a run that could not be entered; nothing is entered.
+
+        Args:
+            plan: Its plan.
+            release: Which private sizes its plan uses, if any.
 
         Raises:
             ConfigError: Its unit of privacy is another.
             PlanError: It would exceed the limit, or has no proof.
         """
         self._refuse_unit(plan.unit)
-        check(
-            plan.status != "claimed", "budget", "for plans with a proof", "a claim", error=PlanError
-        )
-        self._refuse_excess(Charge(plan=plan))
+        self._refuse_claim(plan)
+        self._refuse_excess(Charge(plan=plan, release=release))
 
     def refuse_release(self, unit: str, epsilon: float, delta: float) -> None:
         """Refuse, before it is drawn, a release of sizes for another unit, or one that could exceed the limit.
@@ -269,6 +269,12 @@ class Budget:
         """
         self._refuse_unit(unit)
         self._refuse_excess(Charge(epsilon=epsilon, delta=delta))
+
+    def _refuse_claim(self, plan: PrivacyPlan) -> None:
+        if plan.status == "claimed":
+            raise PlanError(
+                "`budget` must cover plans with a proof, got one whose epsilon is claimed without one."
+            )
 
     def _refuse_unit(self, unit: str) -> None:
         if unit != self.unit:

@@ -6,7 +6,7 @@ head of its ledger is noted in the budget. A folder with the token and without t
 again. A ledger that lacks the noted line was copied before, or put back to an older state, and is refused.
 
 Public inside the package: `BudgetUse`, `enter`, `enter_past_run`, `note_end`, `note_session`, `release_id`,
-`run_token`.
+`release_of`, `run_token`.
 
 >>> len(release_id("0" * 32, "fingerprint", 900, 2000))
 32
@@ -23,6 +23,7 @@ from reldp.accounting.search import SearchSize
 from reldp.errors import ConfigError, LedgerError, ResumeError
 from reldp.runs import schema
 from reldp.runs.budget import _TOKEN, NAME, Budget
+from reldp.runs.budgeted_graphs import note_graph
 from reldp.runs.durable import disk_errors, write_durably
 from reldp.runs.known_budgets import known_folder
 from reldp.runs.ledger import read_ledger
@@ -41,6 +42,7 @@ __all__ = [
     "note_end",
     "note_session",
     "release_id",
+    "release_of",
     "run_token",
 ]
 
@@ -54,12 +56,14 @@ class BudgetUse:
         fingerprint: Of the capped graph; sensitive.
         purpose: What the run is for.
         search: Token of the search that the run belongs to, which was entered instead of it.
+        graph_fingerprint: Of the graph before capping; sensitive.
     """
 
     folder: Path
     fingerprint: str
     purpose: str = "train"
     search: str | None = None
+    graph_fingerprint: str | None = None
 
 
 def enter(run: RunFolder, plan: "PrivacyPlan", use: BudgetUse | None) -> None:
@@ -76,12 +80,14 @@ def enter(run: RunFolder, plan: "PrivacyPlan", use: BudgetUse | None) -> None:
             )
         return
     with Budget.open(use.folder) as budget:
+        if use.graph_fingerprint is not None:
+            note_graph(budget.id, use.graph_fingerprint)
         if use.search is not None:
             _require_search(budget, use.search, plan)
             return
-        sizes = plan.num_entities, plan.num_relations
-        is_private = plan.sizes == "private"
-        release = release_id(budget.id, use.fingerprint, *sizes) if is_private else None
+        release = release_of(budget, plan, use.fingerprint)
+        if not (run.path / BUDGET_TOKEN).exists():
+            budget.refuse_run(plan, release=release)  # before anything is written
         token = run_token(run, budget.id, use.folder)
         if not run.has_run and budget.has_session(token):
             token = run_token(run, budget.id, use.folder, renew=True)
@@ -184,6 +190,13 @@ def _read_token(run: RunFolder) -> dict[str, str]:
     except schema.SchemaError:
         raise LedgerError(f"{BUDGET_TOKEN} must hold the token of a run, got damage.") from None
     return dict(values)
+
+
+def release_of(budget: Budget, plan: "PrivacyPlan", fingerprint: str) -> str | None:
+    """Return the name of the private sizes that a plan for a capped graph uses; None if it uses none."""
+    if plan.sizes != "private":
+        return None
+    return release_id(budget.id, fingerprint, plan.num_entities, plan.num_relations)
 
 
 def release_id(budget: str, fingerprint: str, min_entities: int, max_relations: int) -> str:

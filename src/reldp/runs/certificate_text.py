@@ -8,6 +8,7 @@ Private to the package: `certificate_text`, `size_rows`, `table`.
 ['| | |', '|---|---|', '| epsilon | 4 |', '| delta | 1e-06 |']
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -125,7 +126,13 @@ def _data(plan: _Values, data: _Values) -> list[tuple[str, object]]:
         ("commitment to the data", data["commitment"]),
     ]
     record = data["record"]
-    return rows + [(name, record[name]) for name in PROVENANCE if record.get(name)]
+    return rows + [(name, _plain(record[name])) for name in PROVENANCE if record.get(name)]
+
+
+def _plain(text: str) -> str:
+    """Return words of somebody else without control characters, and without anything that a reader takes for HTML."""
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", printable)
 
 
 def size_rows(plan: _Values, data: _Values) -> list[tuple[str, object]]:

@@ -4,7 +4,7 @@ A release costs epsilon, whether or not a run follows. It is refused before it i
 largest cost that it may have, and entered after it is drawn and before anybody sees it. Called by
 `reldp.graph.sizes`, by name.
 
-Public inside the package: `ReleaseEntry`, `named_budget`.
+Public inside the package: `ReleaseEntry`, `named_budget`, `refuse_unsuited_run`.
 
 >>> from reldp.graph import EntityGraph
 >>> graph = EntityGraph.from_lists(["a", "b"], [("a", "b")], text=["x", "y"])
@@ -12,6 +12,7 @@ Public inside the package: `ReleaseEntry`, `named_budget`.
 True
 """
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,14 +22,16 @@ from typing import TYPE_CHECKING
 
 from reldp.errors import PlanError
 from reldp.runs.budget import Budget
+from reldp.runs.budget_cost import composed_epsilon
 from reldp.runs.budget_entry import release_id
 from reldp.runs.budget_place import budget_for
+from reldp.runs.budgeted_graphs import note_graph, refuse_copied_graph
 
 if TYPE_CHECKING:
     from reldp.graph import CappedGraph
     from reldp.graph.size_release import Release
 
-__all__ = ["ReleaseEntry", "named_budget"]
+__all__ = ["ReleaseEntry", "named_budget", "refuse_unsuited_run"]
 
 _NAMED: ContextVar[Path | None] = ContextVar("named_budget", default=None)
 
@@ -50,26 +53,49 @@ class ReleaseEntry:
     Attributes:
         folder: Folder of the budget.
         fingerprint: Of the capped graph; sensitive.
+        graph_fingerprint: Of the graph before capping; sensitive.
     """
 
     folder: Path
     fingerprint: str
+    graph_fingerprint: str
 
     @classmethod
     def of(cls, capped: "CappedGraph", graph: Path | None) -> "ReleaseEntry | None":
-        """Return the release for the budget of a graph's folder, or a named one; None if there is none."""
-        folder = budget_for(graph, _NAMED.get())
-        return None if folder is None else cls(folder, capped.fingerprint)
+        """Return the release for the budget of a graph's folder, or a named one; None if there is none.
 
-    def refuse(self, unit: str, epsilon: float, delta: float) -> None:
+        Raises:
+            ConfigError: It has none, and another folder with the same graph has one.
+        """
+        folder = budget_for(graph, _NAMED.get())
+        if folder is None:
+            refuse_copied_graph(capped.graph.fingerprint)
+            return None
+        return cls(folder, capped.fingerprint, capped.graph.fingerprint)
+
+    def refuse(
+        self,
+        unit: str,
+        epsilon: float,
+        delta: float,
+        run: tuple[float | None, float | None] | None = None,
+    ) -> None:
         """Refuse a release for another unit of privacy, or one that may cost this much if the limit could be exceeded.
+
+        Args:
+            unit: The unit of privacy.
+            epsilon: What the release may cost.
+            delta: With what probability it may fail.
+            run: Target epsilon and delta of the run that it is made for, as far as they are given.
 
         Raises:
             ConfigError: The unit of the budget is another.
-            PlanError: The limit could be exceeded.
+            PlanError: The limit could be exceeded, or the run would not be admitted.
         """
         with Budget.open(self.folder, read_only=True) as budget:
             budget.refuse_release(unit, epsilon, delta)
+            if run is not None:
+                refuse_unsuited_run(budget, *run)
 
     def enter(self, release: "Release") -> None:
         """Enter a release that was drawn."""
@@ -78,5 +104,49 @@ class ReleaseEntry:
         except PlanError:  # too noisy to be used, and drawn all the same
             bounds = release.entities, release.relations
         with Budget.open(self.folder) as budget:
+            note_graph(budget.id, self.graph_fingerprint)
             name = release_id(budget.id, self.fingerprint, *bounds)
             budget.enter_release(release.epsilon(budget.unit), release.delta, name)
+
+
+def refuse_unsuited_run(budget: Budget, target: float | None, delta: float | None) -> None:
+    """Refuse a run that the limit does not admit whatever the sizes are, or may not admit for want of a delta.
+
+    Decided by settings alone: a decision by exact sizes would show something about them.
+
+    Args:
+        budget: The budget of its graph.
+        target: Its target epsilon, if it has one.
+        delta: Its delta, if it is given.
+
+    Raises:
+        PlanError: The run would be refused after its sizes were released.
+    """
+    if budget.limit is None:
+        return
+    epsilon, of_limit = float(budget.limit["epsilon"]), float(budget.limit["delta"])
+    charges = budget.charges
+    plans = [charge.plan for charge in charges if charge.plan is not None]
+    left = of_limit - (math.fsum(plan.delta for plan in plans) if budget.is_adaptive else 0.0)
+    if delta is None:
+        how = (
+            f"less than {left:.3g}, of which each run takes a part"
+            if budget.is_adaptive
+            else f"{of_limit:g}"
+        )
+        raise PlanError(
+            "`delta` must be given where the budget of the graph has a limit, got none: its default follows from "
+            f"private sizes, which are not released yet, and may be above the budget's. Use --delta: {how}."
+        )
+    if budget.is_adaptive and delta > left:
+        raise PlanError(
+            f"`delta` must be at most {left:.3g}, which earlier runs leave of the budget's, got {delta:g}. With "
+            "--adaptive, deltas of runs are added."
+        )
+    spent = composed_epsilon(charges, of_limit, adaptive=True) if budget.is_adaptive else 0.0
+    is_comparable = budget.is_adaptive or delta >= of_limit
+    if target is not None and is_comparable and target + spent > epsilon * (1 + 1e-9):
+        raise PlanError(
+            f"`target_epsilon` must be at most {max(epsilon - spent, 0.0):.6g}, which the limit of the budget leaves, "
+            f"got {target:g}. Use a smaller one, or raise the limit."
+        )

@@ -274,16 +274,22 @@ def search(plan: "PrivacyPlan", start: _Values) -> list[str]:
     if "search" not in start or plan.noise_multiplier == 0:
         return []
     by = start["search"]
+    given = (
+        " The plan follows from the released bounds on sizes, so epsilon of the search is one given these bounds "
+        '(theory.md 2.4, "Noise fixed first").'
+        if plan.sizes == "private"
+        else ""
+    )
     if "runs" in by:
         return [
             f"This run is the best of {by['runs']:,} runs of the same plan by a score on public data. Epsilon is that "
-            "of all of these runs together (theory.md 3.5)."
+            f"of all of these runs together (theory.md 3.5).{given}"
         ]
     return [
         f"This run is the best, by a score on public data, of a number of runs that was drawn from the "
         f"{by['distribution']} distribution with mean {by['mean']:g} and is secret, each with settings drawn from "
         f"{by['candidates']:,} that were fixed before. Epsilon is that of the search. Nothing else about its runs is "
-        "released, neither their number nor any other result (theory.md 3.5)."
+        f"released, neither their number nor any other result (theory.md 3.5).{given}"
     ]
 
 

@@ -19,6 +19,7 @@ from reldp.encoders.folders import state_hash
 from reldp.plan import PrivacyPlan
 from reldp.runs.budget_entry import BudgetUse
 from reldp.runs.budget_place import budget_for
+from reldp.runs.budgeted_graphs import refuse_copied_graph
 from reldp.runs.sensitive_file import SensitiveRecord
 from reldp.training.config import PerformanceSettings
 from reldp.training.identity import (
@@ -124,10 +125,15 @@ class TrainingFacts:
         """The budget that the run is entered in, if the graph has one or one was named."""
         folder = budget_for(self.capped.graph.folder, self.budget_folder)
         if folder is None:
+            refuse_copied_graph(self.capped.graph.fingerprint)
             return None
         token = None if self.search is None else str(self.search["token"])
         return BudgetUse(
-            folder=folder, fingerprint=self.fingerprint, purpose=self.purpose, search=token
+            folder=folder,
+            fingerprint=self.fingerprint,
+            purpose=self.purpose,
+            search=token,
+            graph_fingerprint=self.capped.graph.fingerprint,
         )
 
     @property

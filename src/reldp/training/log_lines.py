@@ -1,13 +1,15 @@
 """Progress of training as plain lines, for logs of jobs without a terminal.
 
 One line every 30 seconds, and one at the end of a run that took longer: step, rate, time left and an upper bound on
-epsilon, rounded up. Rate and time left are sensitive, because the time that steps take depends on the data: such a log
-is for the owner of the data, and its first line says so.
+epsilon, rounded up. How long steps take depends on realized batch sizes, so these lines are sensitive, in logs with
+times of their own even the step alone. They are coarse: the step is rounded down to a hundredth of the run, the
+rate to one digit, the time left to one unit. No guarantee covers them, so every line is marked as sensitive, to be
+removed from a log before others see it, and the first one says so.
 
 Private to the package: `log_lines`.
 
 >>> _duration(3725)
-'1 h 2 min'
+'63 min'
 """
 
 import math
@@ -20,7 +22,10 @@ from reldp.runs.wording import shown
 
 __all__ = ["log_lines"]
 
-_NOTE = "rate and time left depend on the data and are sensitive: keep this log with the data, or use --quiet."
+_NOTE = (
+    "lines marked (sensitive) show how long steps take, which depends on the data: remove them before others see "
+    "this log, or use --quiet."
+)
 
 INTERVAL = 30.0  # seconds between lines
 
@@ -45,8 +50,10 @@ def log_lines(
         if now - printed < INTERVAL and (step != stop or printed == began):
             return
         printed = now
-        rate = (step - first) / max(now - began, 1e-9)
-        epsilon = spent(step)
+        grid = max(1, stop // 100)
+        coarse = stop if step == stop else step // grid * grid
+        rate = float(f"{(step - first) / max(now - began, 1e-9):.1g}")
+        epsilon = spent(min(coarse + grid, stop) if coarse < step else step)
         words = "infinite" if math.isinf(epsilon) else f"<= {shown(epsilon)}"
         left = _duration((stop - step) / rate) if rate else "unknown"
         with suppress(OSError):  # nobody may be reading, and training goes on
@@ -54,7 +61,8 @@ def log_lines(
                 was_noted = True
                 print(f"reldp: {_NOTE}", file=sys.stderr)
             print(
-                f"reldp: step {step:,} of {stop:,}, {rate:.3g} steps/s, {left} left, epsilon {words}",
+                f"reldp: (sensitive) step {coarse:,} of {stop:,}, about {rate:.3g} steps/s, {left} left, "
+                f"epsilon {words}",
                 file=sys.stderr,
                 flush=True,
             )
@@ -63,9 +71,9 @@ def log_lines(
 
 
 def _duration(seconds: float) -> str:
-    """Return a time in the two largest units."""
-    hours, rest = divmod(round(seconds), 3600)
-    minutes, rest = divmod(rest, 60)
-    if hours:
-        return f"{hours:,} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    """Return a time in one unit, rounded up."""
+    if seconds > 2 * 3600:
+        return f"{math.ceil(seconds / 3600):,} h"
+    return (
+        f"{math.ceil(seconds / 60)} min" if seconds > 120 else f"{math.ceil(seconds / 10) * 10} s"
+    )

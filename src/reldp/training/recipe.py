@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reldp._validate import check_name
+from reldp._validate import check_integer, check_name
 from reldp.errors import ConfigError
 from reldp.training.config import SETTINGS, TrainingConfig, refuse_old_names
 from reldp.training.recipe_settings import SECTIONS
@@ -149,6 +149,10 @@ class Recipe:
             settings["clip"] = False
         # Mistakes must be found before sizes are released, because the release costs epsilon.
         self._target()
+        if self.values["privacy"]["num_steps"] is not None:
+            check_integer(
+                "num_steps", self.values["privacy"]["num_steps"], low=1, error=ConfigError
+            )
         TrainingConfig.make(**settings)
         capped = self.capped(show_ids=show_ids)
         encoder, pool = self.encoder(capped), self.pool(show_ids)

@@ -5,7 +5,7 @@ choice is a function of noisy weights and public data, so it costs nothing beyon
 covers every counted step, also those after the chosen weights, and says what was chosen by what (theory.md 6).
 
 The graph must be public. A graph that was read from the same folder, has the same content, or has a budget is
-refused, and so is one that shares ids with protected entities, unless that is declared to be meant.
+refused, and so is one that shares ids or owners with protected entities, unless that is declared to be meant.
 
 Inside the package: `Chosen`, `Selection`.
 
@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from reldp._progress import reporting
 from reldp._validate import check_integer
@@ -85,7 +87,7 @@ class Selection:
         _refuse_private(graph, capped)
         if not shares_ids and _share_ids(graph, capped):
             raise ConfigError(
-                "`eval_graph` must be public, got one that shares ids with protected entities. If their ids "
+                "`eval_graph` must be public, got one that shares ids or owners with protected entities. If they "
                 "name other things, or their relations are public, say so with eval_shares_ids."
             )
         if graph.num_relations < 2:
@@ -157,7 +159,24 @@ def _share_ids(graph: "EntityGraph", capped: "CappedGraph") -> bool:
 
     protected = capped.graph.ids.filter(pa.array(capped.protected)).cast(pa.string())
     shared = pc.is_in(graph.ids.cast(pa.string()), value_set=protected)
-    return bool(pc.any(shared).as_py())
+    return bool(pc.any(shared).as_py()) or _share_owners(graph, capped)
+
+
+def _share_owners(graph: "EntityGraph", capped: "CappedGraph") -> bool:
+    """Return whether both graphs have owners, and a protected one occurs in the public graph."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if "owner" not in graph.columns or "owner" not in capped.graph.columns:
+        return False
+    protected = {
+        str(owner) for owner in capped.graph.column("owner", np.flatnonzero(capped.protected))
+    }
+    owners = pa.array(sorted(protected - {"None"}), pa.string())
+    public = pa.array(
+        [str(owner) for owner in graph.column("owner") if owner is not None], pa.string()
+    )
+    return bool(pc.any(pc.is_in(public, value_set=owners)).as_py())
 
 
 @contextmanager

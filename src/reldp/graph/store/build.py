@@ -122,7 +122,7 @@ def _build(
         find_files(source, role, pattern=pattern, drop=drop, show_ids=show_ids, scratch=scratch)
         for role, pattern in zip(("entities", "relations"), patterns, strict=True)
     )
-    record = read_record(source / "record.json", source.resolve().name)
+    record = read_record(source / "record.json")
     declared = record.relation_types
     if declared:
         declared = declared_names(declared, "relation_types")

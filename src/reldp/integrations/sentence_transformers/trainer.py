@@ -358,7 +358,7 @@ def _plan(
     elif args.num_train_epochs is not None:
         names = ("sizes", "min_entities", "max_relations", "target_epsilon", "delta", "unit")
         known = {name: settings[name] for name in names if name in settings}
-        relations = bounds_for(capped, folder=folder, **known).max_relations
+        relations = bounds_for(capped, folder=folder, for_run=True, **known).max_relations
         batch = args.expected_batch_size
         if batch is None:
             batch = suggest_settings(capped.max_degree, relations).expected_batch_size

@@ -1,0 +1,98 @@
+"""Which graphs this machine knows to belong to a budget, so that a copy of a graph without its budget is noticed.
+
+A graph folder that is copied by hand without budget.jsonl has no budget, and its runs would be counted nowhere.
+Whenever a run or a release of sizes is entered, the user's state folder keeps a keyed hash of the graph beside the id
+of the budget. A run on the same graph (the same entities and relations, in whatever folder, format or degree bound)
+without a budget is then refused, as long as the budget is where it was. Other machines know nothing of this, and
+neither does anybody of a graph that was changed: graphs with common entities share a budget by declaration
+(`reldp.runs.budget_place`).
+
+Public inside the package: `note_graph`, `refuse_copied_graph`.
+
+>>> refuse_copied_graph("0" * 64)
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from reldp.errors import ConfigError, LedgerError, RunError
+from reldp.graph.size_store import state_folder
+from reldp.runs import schema
+from reldp.runs.budget_file import NAME
+from reldp.runs.durable import write_durably
+from reldp.runs.known_budgets import _locked, known_folder
+from reldp.runs.plain_files import read_plain
+from reldp.runs.strict_json import parse_json
+
+__all__ = ["note_graph", "refuse_copied_graph"]
+
+FILE_NAME = "budget_graphs.private.json"
+_LARGEST = 10**8  # bytes
+_MANY = 20_000
+
+
+def note_graph(budget: str, fingerprint: str) -> None:
+    """Remember that a graph belongs to a budget; a state folder that cannot be written remembers nothing."""
+    state = state_folder()
+    if state is None:
+        return
+    with suppress(OSError, RunError):
+        name = _hashed(budget, fingerprint)
+        if name in _read(state):
+            return
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _locked(state):
+            known = dict(list(_read(state).items())[-_MANY:]) | {name: budget}
+            text = json.dumps({"format": 1, "graphs": known}, indent=1) + "\n"
+            write_durably(state / FILE_NAME, text.encode(), mode=0o600)
+
+
+def refuse_copied_graph(fingerprint: str) -> None:
+    """Refuse a graph without a budget if this machine knows the budget of the same graph.
+
+    Args:
+        fingerprint: Of the graph, before capping; sensitive.
+
+    Raises:
+        ConfigError: It does, and the budget is there.
+        LedgerError: The file of known graphs is damaged.
+    """
+    known = _read(state_folder())
+    for budget in sorted(set(known.values())):
+        place = known_folder(budget) if _hashed(budget, fingerprint) in known else None
+        if place is not None and (place / NAME).is_file():
+            raise ConfigError(
+                f"The graph must be used with its budget, got none in its folder, and the same graph has one in "
+                f"{str(place)!r}. Declare it: reldp budget share GRAPH --with {place}"
+            )
+
+
+def _hashed(budget: str, fingerprint: str) -> str:
+    """Return a name for a graph that shows nothing about it to somebody without the id of the budget."""
+    key = hashlib.sha256(f"reldp graph of a budget {budget}".encode()).digest()
+    return hashlib.blake2b(fingerprint.encode(), key=key, digest_size=16).hexdigest()
+
+
+def _read(state: Path | None) -> Mapping[str, str]:
+    """Return ids of budgets by the names of graphs.
+
+    Raises:
+        LedgerError: The file is damaged.
+    """
+    if state is None or not os.path.lexists(state / FILE_NAME):
+        return {}
+    try:
+        content = parse_json(read_plain(state / FILE_NAME, limit=_LARGEST), FILE_NAME)
+        schema.check(content, {"format": schema.SIZE, "graphs": schema.OBJECT})
+        for budget in content["graphs"].values():
+            schema.check({"budget": budget}, {"budget": schema.TEXT})
+    except (RunError, schema.SchemaError, AttributeError, TypeError) as error:
+        raise LedgerError(
+            f"{FILE_NAME} in the state folder must be whole, got damage: {str(error).rstrip('.')}. Restore it from "
+            "a backup, or remove it: copies of graphs are then not noticed."
+        ) from None
+    return dict(content["graphs"])
