@@ -142,7 +142,7 @@ def test_simulation_brackets_the_price_from_both_sides(simulation):
 
 
 def test_simulation_rejects_an_accountant_that_drops_the_tail_of_l(simulation, monkeypatch):
-    def truncated(event, analysis, log_tail):
+    def truncated(event, analysis, log_tail, spacing):
         pair = dominating_pair(event, analysis, log_tail)
         kept = pair.node_weights[:3] / pair.node_weights[:3].sum()  # l = 0, 1, 2
         return replace(
