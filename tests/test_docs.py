@@ -1,5 +1,6 @@
 """docs/: code runs, links lead somewhere, and every page can be reached from the README."""
 
+import functools
 import re
 from pathlib import Path
 
@@ -42,6 +43,27 @@ def test_the_code_of_the_page_about_extensions_runs(tmp_path, monkeypatch, capsy
     assert " claimed" in printed
     for run in ("run", "run-with-loss", "run-with-types", "run-with-loop", "run-with-encoder"):
         assert (tmp_path / run / "certificate.json").exists()
+
+
+def test_the_code_about_held_out_entities_runs(tmp_path, monkeypatch, capsys):
+    import numpy as np
+
+    import reldp
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "state"))
+    short = functools.partial(reldp.PrivacyPlan.for_graph, num_steps=3)
+    monkeypatch.setattr(reldp.PrivacyPlan, "for_graph", short)
+    (code,) = (b for b in python_blocks(DOCS / "training.md") if "Holdout" in b)
+    count = 3000
+    features = np.random.default_rng(0).normal(size=(count, 4)).astype(np.float32)
+    ring = [(i, (i + 1) % count) for i in range(count)]
+    graph = reldp.EntityGraph.from_lists(list(range(count)), ring, features=features)
+    names = {"__name__": "page", "reldp": reldp, "graph": graph}
+    exec(compile(code, "training.md", "exec"), names | {"encoder": reldp.FeatureEncoder(4)})
+    before, after = map(float, capsys.readouterr().out.split())
+    assert 0 < before < 1
+    assert 0 < after < 1
 
 
 def test_the_code_of_the_page_about_gradients_runs():

@@ -5,12 +5,12 @@ import random
 from dataclasses import replace
 
 from reldp._plan_suggestion import Suggestion, suggest_settings
+from reldp.evaluation.lines import BEFORE
 from reldp.graph import EntityGraph
 from reldp.graph.inspection import inspect_graph
 from reldp.graph.sizes import SizeBounds
 from reldp.reporting.certificate_form import certificate_form
 from reldp.reporting.graph_page import graph_page
-from reldp.reporting.learning_section import BEFORE
 from reldp.reporting.report import report_page
 from reldp.runs.certificate import Certificate
 from reldp.runs.run_folder import RunFolder

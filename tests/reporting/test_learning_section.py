@@ -5,7 +5,8 @@ import json
 import pytest
 
 from reldp.errors import RunError
-from reldp.reporting.learning_section import BEFORE, HEADING, evaluation_pairs, learning_section
+from reldp.evaluation.lines import BEFORE
+from reldp.reporting.learning_section import HEADING, evaluation_pairs, learning_section
 from reldp.runs.run_folder import RunFolder
 from tests.reporting.html import parsed
 

@@ -22,6 +22,7 @@ def variants():
     yield replace(PLAN, unit="owner"), {}
     yield replace(PLAN, negatives="public", pool_size=4000), {}
     yield replace(PLAN, negatives="unprotected", pool_size=4000), {}
+    yield PLAN, {"graph": {**START["graph"], "holdout": {"share": 0.2, "seed": 0}}}
     for source in ("declared", "from the data"):
         graph = {**START["graph"], "relation_types": source}
         for number in (1, 7):

@@ -44,6 +44,16 @@ def test_capped_and_promised_are_told_apart():
     assert not any("raw graph" in line for line in raw.values["not_guaranteed"])
 
 
+def test_a_holdout_is_told_with_what_it_does_not_cover():
+    held_out = certificate(graph={"holdout": {"share": 0.2, "seed": 3}}).values
+    (said,) = [line for line in held_out["assumptions"] if "were held out" in line]
+    assert said.startswith("About 20 % of all entities were held out")
+    assert "public seed 3" in said
+    assert any("evaluations on held-out entities" in line for line in held_out["not_guaranteed"])
+    for name in ("assumptions", "not_guaranteed"):
+        assert not any("held" in line for line in certificate().values[name])
+
+
 def test_relations_of_a_capped_graph_are_compared_after_capping():
     plan = replace(PLAN, unit="relation")
     assert "after capping" in adjacency(plan, GRAPH)

@@ -24,6 +24,7 @@ from reldp.encoders.folders import state_hash
 from reldp.encoders.shared_encoding import encode_together
 from reldp.errors import ReldpError
 from reldp.graph import EntityGraph
+from reldp.graph.holdout import Holdout
 from reldp.losses import HingeLoss, InfoNCELoss
 from reldp.noise import Streams
 from reldp.runs import key
@@ -133,6 +134,16 @@ def trained(rank, kind, model, folder):
         "metrics": result.metrics,
         "machine": dict(read_ledger(Path(folder) / "ledger.jsonl").start["machine"]),
     }
+
+
+def held_out(rank, folder):
+    """Results on held-out entities; every process splits for itself."""
+    holdout = Holdout.split(small_graph(), 0.4)
+    capped = holdout.train.cap_degrees(4, 0)
+    plan = small_plan(capped, num_steps=3, expected_batch_size=8.0, num_negatives=2)
+    result = Trainer(small_encoder(), capped, plan, holdout=holdout, **SETTINGS).fit(folder)
+    lines = (Path(folder) / "evaluations.jsonl").read_text().splitlines()
+    return {"holdout": result.holdout, "lines": len(lines)}
 
 
 def stepped(rank, kind, model):
@@ -333,6 +344,7 @@ def main(home):
         path = home / f"vectors-{size}.parquet"
         results = run_group(size, encoded, path)
         found["encoded"].append([results, pq.read_table(path).to_pylist()])
+    found["held out"] = [run_group(size, held_out, home / f"held-{size}") for size in (1, 2)]
     found["asked_differently"] = run_group(2, asked_differently)
     found["whole"] = run_group(1, resumed, home / "whole")
     print(json.dumps(found))

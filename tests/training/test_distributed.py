@@ -154,6 +154,14 @@ def test_evaluation_and_encoding_by_three_processes_give_what_one_gives(found):
     )
 
 
+def test_processes_hold_out_the_same_entities_and_one_of_them_stores_the_results(found):
+    (alone,), group = found["held out"]
+    assert all(process == group[0] for process in group)
+    assert group[0]["lines"] == 2
+    for name, line in alone["holdout"].items():
+        assert group[0]["holdout"][name]["mrr"] == pytest.approx(line["mrr"], abs=1e-6)
+
+
 class _Two(Processes):
     """Two processes, of which the other one has no units, and another state or the same."""
 

@@ -129,6 +129,7 @@ def command(
     """
     from reldp.encoders.device import default_device
     from reldp.evaluation import evaluate
+    from reldp.evaluation.lines import evaluation_lines
     from reldp.graph.bundled import open_graph
     from reldp.processes import join_processes
     from reldp.training.trained import load_base, load_trained, load_trained_loss
@@ -169,7 +170,7 @@ def command(
             err=True,
         )
     named = {"graph": Path(graph).name, "pooling": pooling}
-    lines = _lines(named, first, result)
+    lines = evaluation_lines(named, first, result)
     if as_json:
         print_json({**lines[-1], **_before(lines), "device": used_device})
     else:
@@ -179,26 +180,6 @@ def command(
             click.echo("\nafter training")
         _show(result, used_device)
     _store(source, lines)
-
-
-def _lines(
-    named: dict[str, Any], first: "EvaluationResult | None", result: "EvaluationResult"
-) -> list[dict[str, Any]]:
-    """Return the lines of evaluations.jsonl: after training, and before it if that was measured."""
-    if first is None:
-        return [{**named, **result.to_json()}]
-    from reldp.reporting.learning_section import BEFORE
-
-    gains = {name: result.gain_over(first, name) for name in result.metrics}
-    return [
-        {**named, "encoder": BEFORE, **first.to_json()},
-        {
-            **named,
-            "encoder": "after training",
-            **result.to_json(),
-            "gain": {name: [gain.value, gain.low, gain.high] for name, gain in gains.items()},
-        },
-    ]
 
 
 def _before(lines: list[dict[str, Any]]) -> dict[str, Any]:

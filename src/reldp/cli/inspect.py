@@ -94,6 +94,13 @@ _FIXED_TARGET = (
     help="Upper bound on the number of relations after capping, for declared sizes.",
 )
 @option(
+    "--holdout",
+    type=Number(),
+    metavar="SHARE",
+    group=_MAIN,
+    help="Suggest a plan for reldp train --holdout SHARE, which trains on the other entities (default: none).",
+)
+@option(
     "--release-sizes",
     "release",
     is_flag=True,
@@ -126,6 +133,7 @@ def command(
     sizes: str,
     min_entities: int | None,
     max_relations: int | None,
+    holdout: float | None,
     release: bool,
     page: Path | None,
     show_ids: bool,
@@ -139,6 +147,7 @@ def command(
     the sizes only. Private bounds are reused if they have been released before, and released only with --release-sizes.
     """
     from reldp.graph.bundled import open_graph
+    from reldp.graph.holdout import Holdout
     from reldp.graph.inspection import inspect_graph
     from reldp.graph.store.progress import reporting
 
@@ -155,9 +164,10 @@ def command(
         bounds = {"sizes": sizes, "min_entities": min_entities, "max_relations": max_relations}
         place = Path(graph)
         with busy.status("calibrating the noise"):
+            trained = data if holdout is None else Holdout.split(data, holdout).train
             suggestion = suggest(
-                # The default seed of reldp train, so that both use the same release.
-                data.cap_degrees(max_degree, seed=0),
+                # The default seeds of reldp train, so that both use the same release.
+                trained.cap_degrees(max_degree, seed=0),
                 sizes=bounds,
                 targets=targets,
                 folder=place if place.is_dir() else None,

@@ -72,6 +72,7 @@ _FLAGS: dict[str, tuple[Any, str, str | None]] = {
     "pooling": (Word(POOLINGS), _ENCODER, None),
     "max_length": (Integer(), _ENCODER, "TOKENS"),
     "loss": (Word((*LOSSES, *TYPED_LOSSES)), _LEARNING, None),
+    "holdout": (Number(), _MAIN, "SHARE"),
     "eval_graph": (str, _LEARNING, "GRAPH"),
     "eval_every": (Integer(), _LEARNING, "STEPS"),
     "learning_rate": (Number(), _LEARNING, "RATE"),
@@ -195,6 +196,7 @@ def command(
     from reldp.runs.budget_place import budget_for
     from reldp.runs.release_entry import named_budget
     from reldp.runs.run_folder import RunFolder
+    from reldp.training.holdout import refuse_another_holdout
     from reldp.training.recipe import Recipe
     from reldp.training.shared_run import SharedRun
 
@@ -222,6 +224,8 @@ def command(
             processes.from_first(lambda: str(_new_folder(recipe)).encode()).decode()
         )
         resumed = SharedRun(processes, RunFolder(folder)).has_run
+        if processes.is_first:
+            refuse_another_holdout(RunFolder(folder), recipe.holdout)
         _detail("reading the graph and the model.")
         with named_budget(budget):
             trainer = recipe.trainer(show_ids=show_ids, resumed=resumed, budget=budget)
@@ -368,10 +372,16 @@ def _show(result: "TrainResult", as_json: bool) -> None:
                 "sizes": certificate.values["guarantee"]["sizes"],
                 "steps": certificate.values["steps"],
                 "folder": str(result.folder),
+                **({} if result.holdout is None else {"holdout": result.holdout}),
             }
         )
         return
     click.echo(certificate.summary)
     click.echo(f"\nmodel        {result.folder / 'model'}")
     click.echo(f"certificate  {result.folder / 'certificate.md'}")
+    if result.holdout is not None:
+        from reldp.cli.held_out import show_held_out
+
+        click.echo()
+        show_held_out(result.holdout)
     click.echo(f"\nCheck it: reldp verify {result.folder}")

@@ -13,16 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from reldp.errors import RunError
+from reldp.evaluation.lines import BEFORE
 from reldp.reporting.charts import Axis, Range, line_chart, range_chart, ticks
 from reldp.reporting.page import figure, folded, numbers, paragraph, section
 from reldp.runs.run_folder import RunFolder
 
-__all__ = ["BEFORE", "HEADING", "evaluation_pairs", "learning_section"]
+__all__ = ["HEADING", "evaluation_pairs", "learning_section"]
 
 HEADING = "Sensitive: keep this part to yourself"
-BEFORE = "before training"
-"""Value of ``encoder`` in the line of an evaluation of the encoder that a run started from."""
-
 _MARK = "sensitive"
 _CURVES = (
     ("loss", "mean loss of a tuple"),
@@ -35,6 +33,12 @@ _SETTINGS = (
     *("seed", "resamples", "confidence"),
 )
 _BROKEN = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, IndexError)
+
+_HELD_OUT = (
+    "The model was not trained on these entities and does not depend on them, but these numbers do, without noise. "
+    "Choosing by them (settings, when to stop, whether to publish) spends privacy of the held-out entities, which no "
+    "epsilon counts."
+)
 
 _Values = Mapping[str, Any]
 
@@ -127,7 +131,8 @@ def _evaluation(before: _Values | None, after: _Values) -> tuple[str, str]:
         x=Axis(label="percent", low=marks[0], high=marks[-1], form="{:g}".format),
     )
     caption = f"Predicting the relations of {name}: estimates with {confidence:g} % intervals."
-    return name, figure(drawing, caption, wide=True) + _table(before, after, confidence)
+    note = paragraph(_HELD_OUT) if "holdout" in after else ""
+    return name, figure(drawing, caption, wide=True) + note + _table(before, after, confidence)
 
 
 def _table(before: _Values | None, after: _Values, confidence: float) -> str:

@@ -56,6 +56,10 @@ _SHORT = (
         r"(Every relation has one of [\d,]+ types|Relations have one type)\. The list",
         r"{0}, from a list that was taken from the data and is assumed to be public.",
     ),
+    (
+        r"About ([\d.e-]+) % of all (\w+) were held out",
+        r"A keyed hash of ids and a public seed decided which {1} were held out (about {0} %).",
+    ),
     (r"Noise came from the Philox generator", "Nobody can predict the Philox generator."),
     (
         r"The contribution of a tuple ",

@@ -142,9 +142,12 @@ def size_rows(plan: _Values, data: _Values) -> list[tuple[str, object]]:
         kind = "(noisy bound)" if plan["sizes"] == "private" else "(declared bound)"
         entities, relations = f"at least {entities} {kind}", f"at most {relations} {kind}"
     one, several = ("owner", "owners") if plan["unit"] == "owner" else ("entity", "entities")
+    split = data.get("holdout")
+    share = f"about {100 * split['share']:.3g} % of all {several}" if split else ""
     return [
         (several, entities),
         ("relations used", relations),
+        *([("held out of training", f"{share}, seed {split['seed']}")] if split else []),
         ("protected", f"every {one}" if data["all_protected"] else f"some of the {several}"),
     ]
 

@@ -112,6 +112,8 @@ def _start_changes(
         ignored = {"start_sha256": "", "sha256": ""} if part == "loss" else {"start_sha256": ""}
         before, after = ({**x[part], **ignored} for x in (start, now))
         yield from changes(f"{part}.", before, after)
+    holdouts = (entry["graph"].get("holdout", {}) for entry in (start, now))
+    yield from changes("holdout.", *holdouts)
     for part in ("selection", "search"):
         yield from changes(f"{part}.", start.get(part, {}), now.get(part, {}))
 

@@ -103,6 +103,7 @@ _DATA = {
     "degree_bound": _one_of("capped", "promised"),
     "all_protected": TRUTH,
     "relation_types?": _one_of("declared", "from the data"),
+    "holdout?": {"share": PROBABILITY, "seed": COUNT},
     "record": dict.fromkeys(PROVENANCE, TEXT),
 }
 

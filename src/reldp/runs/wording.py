@@ -147,6 +147,8 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
         )
     if plan.num_relation_types:
         sentences.append(_types(plan, start["graph"]))
+    if "holdout" in start["graph"]:
+        sentences.append(_holdout(plan, start["graph"]["holdout"]))
     if is_fast:
         sentences.append(
             "Noise came from the Philox generator under a 128-bit key per step, instead of a "
@@ -228,6 +230,18 @@ def _types(plan: "PrivacyPlan", graph: _Values) -> str:
     return (
         f"{words}. The list of types was taken from the data and is assumed to be public, although a "
         "neighboring graph may have fewer of them."
+    )
+
+
+def _holdout(plan: "PrivacyPlan", split: _Values) -> str:
+    """Return who was held out of training, and what that rests on (theory.md 2.5)."""
+    who, several = _unit(plan), _units(plan)
+    return (
+        f"About {100 * split['share']:.3g} % of all {several} were held out: a keyed hash of the {who}'s id and the "
+        f"public seed {split['seed']} decides for each {who} alone, before capping. Seed and share were chosen without "
+        "looking at the private graph. The model and everything else that is released depend neither on held-out "
+        f"{several} nor on relations that touch one; sizes and the degree bound are those of the training part "
+        "(theory.md 2.5)."
     )
 
 
@@ -317,6 +331,12 @@ def not_guaranteed(plan: "PrivacyPlan", start: _Values) -> list[str]:
         )
     if plan.unit != "relation" and not start["graph"]["all_protected"]:
         sentences.append(f"Privacy of {_units(plan)} that were not marked as protected.")
+    if "holdout" in start["graph"]:
+        sentences.append(
+            f"Decisions by the evaluations on held-out {_units(plan)}: these have no noise, and whatever depends on "
+            "them, such as whether this model is published, may reveal something about the relations of held-out "
+            f"{_units(plan)}."
+        )
     if plan.unit == "relation":
         sentences.append("Privacy of entities: only single relations are protected.")
     return sentences

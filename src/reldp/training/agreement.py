@@ -132,6 +132,7 @@ def facts_in_common(
         ),
         "the loss": facts.hashes["loss"] or "",
         "the choice of weights": json.dumps(facts.selection, sort_keys=True),
+        "the held-out entities": facts.holdout.test.fingerprint if facts.holdout else "",
     }
     if is_new:
         hidden["the start of the weights"] = state_hash(facts.objective.parameters)

@@ -37,6 +37,7 @@ from reldp.training.repeatability import is_repeatable, machine, versions
 if TYPE_CHECKING:
     from reldp.encoders import Encoder
     from reldp.graph import CappedGraph
+    from reldp.graph.holdout import Holdout
     from reldp.training.objective import Objective
 
 __all__ = ["TrainingFacts"]
@@ -69,6 +70,7 @@ class TrainingFacts:
         purpose: What the run is for, for its budget.
         selection: What the released weights are chosen by, if any (`reldp.training.selection`).
         search: The search that the run belongs to, if any (`reldp.training.searching`).
+        holdout: The split that the training graph is a part of, if any.
         has_known_loop: Whether everything between two steps is known and saved, as in `Trainer`.
         count_processes: Returns the number of processes if bits depend on it, and 1 otherwise; called only if steps
             are left.
@@ -86,6 +88,7 @@ class TrainingFacts:
     purpose: str = "train"
     selection: Mapping[str, Any] | None = None
     search: Mapping[str, Any] | None = None
+    holdout: "Holdout | None" = None
     has_known_loop: bool = True
     count_processes: Callable[[], int] = lambda: 1
 
@@ -202,6 +205,16 @@ class TrainingFacts:
             "drops": dict(record.drops),
             "notes": list(record.notes),
             **({} if build_hash is None else {"store_build_hash": build_hash}),
+            **self._held_out_counts(),
+        }
+
+    def _held_out_counts(self) -> dict[str, Any]:
+        """Return the sizes of the held-out part; sensitive."""
+        if self.holdout is None:
+            return {}
+        test = self.holdout.test
+        return {
+            "held_out": {"num_entities": test.num_entities, "num_relations": test.num_relations}
         }
 
     @cached_property
@@ -286,5 +299,6 @@ class TrainingFacts:
             "degree_bound": capped.degree_bound,
             "all_protected": bool(capped.protected.all()),
             **(types if capped.type_names else {}),
+            **({} if self.holdout is None else {"holdout": self.holdout.facts}),
             "record": capped.graph.record.provenance,
         }

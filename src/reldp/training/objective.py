@@ -200,6 +200,11 @@ class Objective:
             _TRAINED.update(value for _, value in self._trained_parts())
             self._is_marked = True
 
+    @property
+    def is_trained(self) -> bool:
+        """Whether a run of this process has trained the encoder or the loss."""
+        return any(part in _TRAINED for _, part in self._trained_parts())
+
     def check_untrained(self) -> None:
         """Refuse to start a new run from the weights of another: its epsilon would not cover that one.
 

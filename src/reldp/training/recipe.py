@@ -36,6 +36,7 @@ from reldp.training.recipe_settings import SECTIONS
 if TYPE_CHECKING:
     from reldp.encoders import Encoder
     from reldp.graph import CappedGraph
+    from reldp.graph.holdout import Holdout
     from reldp.graph.sizes import SizeBounds
     from reldp.plan import PrivacyPlan
     from reldp.processes import Processes
@@ -154,9 +155,9 @@ class Recipe:
                 "num_steps", self.values["privacy"]["num_steps"], low=1, error=ConfigError
             )
         TrainingConfig.make(**settings)
-        capped = self.capped(show_ids=show_ids)
+        capped, holdout = self._parts(show_ids)
         encoder, pool = self.encoder(capped), self.pool(show_ids)
-        selection = self._selection(capped, show_ids)
+        selection = self._selection(capped, holdout, show_ids)
 
         def make_plan() -> bytes:
             if resumed:
@@ -168,20 +169,46 @@ class Recipe:
         self._refuse_second_release(capped, processes)
         plan = PrivacyPlan.from_json(processes.from_first(make_plan).decode())
         return Trainer(
-            encoder, capped, plan, pool=pool, selection=selection, budget=budget, **settings
+            encoder,
+            capped,
+            plan,
+            pool=pool,
+            selection=selection,
+            holdout=holdout,
+            budget=budget,
+            **settings,
         )
 
     def capped(self, *, show_ids: bool = False) -> "CappedGraph":
         """Return the training graph with bounded degrees; errors show ids only on request."""
+        return self._parts(show_ids)[0]
+
+    @property
+    def holdout(self) -> dict[str, Any] | None:
+        """Share and seed of the entities to hold out, as in a ledger; None without a holdout."""
+        data = self.values["data"]
+        if data["holdout"] is None:
+            if data["holdout_seed"] != 0:
+                raise ConfigError("`holdout_seed` must be given with holdout only.")
+            return None
+        return {"share": float(data["holdout"]), "seed": data["holdout_seed"]}
+
+    def _parts(self, show_ids: bool) -> "tuple[CappedGraph, Holdout | None]":
+        """Return the training graph, split first and capped then, and the split if there is one."""
         from reldp.graph.bundled import open_graph
+        from reldp.graph.holdout import Holdout
 
         data = self.values["data"]
         if data["graph"] is None:
             raise ConfigError("`graph` must be given: a graph folder or the name of a bundled one.")
+        split, holdout = self.holdout, None
         graph = open_graph(data["graph"], drop=data["drop"], show_ids=show_ids)
+        if split is not None:
+            holdout = Holdout.split(graph, **split)
+            graph = holdout.train
         if data["promise_degrees"]:
-            return graph.promise_degrees(data["max_degree"], show_ids=show_ids)
-        return graph.cap_degrees(data["max_degree"], seed=data["cap_seed"])
+            return graph.promise_degrees(data["max_degree"], show_ids=show_ids), holdout
+        return graph.cap_degrees(data["max_degree"], seed=data["cap_seed"]), holdout
 
     def pool(self, show_ids: bool) -> Any:
         """Return the public graph that negatives come from, if one is named."""
@@ -195,7 +222,9 @@ class Recipe:
             )
         return None if place is None else open_graph(place, show_ids=show_ids)
 
-    def _selection(self, capped: "CappedGraph", show_ids: bool) -> "Selection | None":
+    def _selection(
+        self, capped: "CappedGraph", holdout: "Holdout | None", show_ids: bool
+    ) -> "Selection | None":
         """Return the evaluations on a public graph that choose the weights, if one is named."""
         from reldp.graph.bundled import open_graph
         from reldp.training.selection import Selection
@@ -209,7 +238,9 @@ class Recipe:
             return None
         interval = 100 if data["eval_every"] is None else data["eval_every"]
         graph = open_graph(data["eval_graph"], show_ids=show_ids)
-        return Selection(graph, interval, capped, shares_ids=data["eval_shares_ids"])
+        return Selection(
+            graph, interval, capped, shares_ids=data["eval_shares_ids"], holdout=holdout
+        )
 
     def _target(self) -> float | None:
         """Return the target epsilon, or None where the noise is given or there is none."""

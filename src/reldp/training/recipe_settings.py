@@ -3,18 +3,14 @@
 ``[privacy]`` takes its defaults from `PrivacyPlan`, and ``[learning]``, ``[performance]`` and ``[logging]`` from the
 classes of `reldp.training.config`. Those classes also check values; only kinds are checked here.
 
-Inside the package: `SECTIONS`, `Setting`.
+Inside the package: `SECTIONS`.
 
 >>> SECTIONS["learning"]["loss"].default, SECTIONS["privacy"]["clip_norm"].default
 ('infonce', 1.0)
->>> SECTIONS["privacy"]["target_epsilon"].check("target_epsilon", "four")
-Traceback (most recent call last):
-reldp.errors.ConfigError: `target_epsilon` must be a number, got 'four'.
 """
 
-import textwrap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from reldp._validate import (
@@ -36,56 +32,12 @@ from reldp._validate import (
     TYPED_LOSSES,
     UNITS,
     default_of,
-    refuse,
 )
-from reldp.errors import ConfigError
 from reldp.plan import PrivacyPlan
 from reldp.training.config import LearningSettings, LoggingSettings, PerformanceSettings
+from reldp.training.setting import Setting
 
-__all__ = ["SECTIONS", "Setting"]
-
-_KINDS: dict[str, tuple[type, ...]] = {
-    "text": (str,),
-    "whole number": (int,),
-    "number": (int, float),
-    "true or false": (bool,),
-    "list": (list, tuple),
-    "list or text": (list, tuple, str),
-    "table": (dict,),
-}
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One setting.
-
-    Attributes:
-        kind: One of the words of `_KINDS`.
-        about: What it does, in sentences.
-        example: How to write it in TOML, where there is no default to show.
-        choices: The values that are allowed, where there are only a few.
-        default: The value that holds if none is given; None if it follows from the data or the model.
-    """
-
-    kind: str
-    about: str
-    example: str = ""
-    choices: tuple[str, ...] = ()
-    default: Any = None
-
-    def lines(self) -> list[str]:
-        """Return the description as lines of a comment."""
-        choices = f" One of {', '.join(self.choices)}." if self.choices else ""
-        return textwrap.wrap(self.about + choices, 96)
-
-    def check(self, name: str, value: Any) -> None:
-        """Refuse a value of another kind; the class that the setting belongs to checks its range."""
-        fits = isinstance(value, _KINDS[self.kind])
-        if isinstance(value, bool) and self.kind != "true or false":
-            fits = False
-        if not fits:
-            article = "" if self.kind in ("true or false", "text") else "a "
-            refuse(name, f"{article}{self.kind}", value, error=ConfigError)
+__all__ = ["SECTIONS"]
 
 
 def _with_defaults(
@@ -132,6 +84,15 @@ _DATA = {
         "text",
         'Graph of public entities to draw negatives from. Needs negatives = "public" in [privacy].',
         '"path/to/public/graph"',
+    ),
+    "holdout": Setting(
+        "number",
+        "Share of the entities to hold out: they are not trained on, and the encoder is evaluated on relations among "
+        "them, before and after training. The results are sensitive (default: none).",
+        "0.2",
+    ),
+    "holdout_seed": Setting(
+        "whole number", "Public seed of the choice of held-out entities.", default=0
     ),
     "eval_graph": Setting("text", "Public graph: its best weights by MRR are released.", '"verbs"'),
     "eval_every": Setting("whole number", "Steps between evaluations (default: 100).", "100"),

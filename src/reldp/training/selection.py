@@ -27,11 +27,13 @@ from reldp.evaluation import evaluate
 from reldp.runs.budget_place import find_budget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from torch import Tensor
 
     from reldp.graph import CappedGraph, EntityGraph
+    from reldp.graph.holdout import Holdout
     from reldp.training.objective import Objective
     from reldp.training.state import TrainingState
 
@@ -68,6 +70,7 @@ class Selection:
         interval: Number of steps between evaluations; the last weights are evaluated as well.
         capped: The private training graph.
         shares_ids: Whether the graph is public although it shares ids with protected entities.
+        holdout: The split that the training graph is a part of, if any: its other part is private too.
 
     Raises:
         ConfigError: The graph looks like private data, or has too few relations.
@@ -80,12 +83,15 @@ class Selection:
         capped: "CappedGraph",
         *,
         shares_ids: bool = False,
+        holdout: "Holdout | None" = None,
     ) -> None:
         """Check the graph, before anything is computed."""
         self._interval = check_integer("eval_every", interval, low=1, error=ConfigError)
         self._graph, self._shares_ids = graph, shares_ids
-        _refuse_private(graph, capped)
-        if not shares_ids and _share_ids(graph, capped):
+        private = [capped.graph] if holdout is None else [capped.graph, holdout.test]
+        folder = capped.graph.folder if holdout is None else holdout.folder
+        _refuse_private(graph, private, folder)
+        if not shares_ids and any(_share_ids(graph, part) for part in private):
             raise ConfigError(
                 "`eval_graph` must be public, got one that shares ids or owners with protected entities. If they "
                 "name other things, or their relations are public, say so with eval_shares_ids."
@@ -139,12 +145,13 @@ class Selection:
         return round(float(result[METRIC]), 12)
 
 
-def _refuse_private(graph: "EntityGraph", capped: "CappedGraph") -> None:
+def _refuse_private(
+    graph: "EntityGraph", private: "Sequence[EntityGraph]", folder: "Path | None"
+) -> None:
     """Refuse a graph that is the private one, a part of it, or has a budget."""
-    private = capped.graph
-    is_part = graph.folder is not None and graph.folder == private.folder
+    is_part = graph.folder is not None and graph.folder == folder
     has_budget = find_budget(graph.folder) is not None
-    if is_part or has_budget or graph.fingerprint == private.fingerprint:
+    if is_part or has_budget or graph.fingerprint in [part.fingerprint for part in private]:
         reason = "one with a budget" if has_budget else "the training graph or a part of it"
         raise ConfigError(
             f"`eval_graph` must be public, got {reason}. Choosing by private relations costs privacy that no "
@@ -152,12 +159,12 @@ def _refuse_private(graph: "EntityGraph", capped: "CappedGraph") -> None:
         )
 
 
-def _share_ids(graph: "EntityGraph", capped: "CappedGraph") -> bool:
+def _share_ids(graph: "EntityGraph", private: "EntityGraph") -> bool:
     """Return whether a protected entity has the id of an entity of the graph."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    protected = capped.graph.ids.filter(pa.array(capped.protected)).cast(pa.string())
+    protected = private.ids.filter(pa.array(private.protected)).cast(pa.string())
     shared = pc.is_in(graph.ids.cast(pa.string()), value_set=protected)
     return bool(pc.any(shared).as_py()) or _share_owners(graph, capped)
 

@@ -107,6 +107,10 @@ class SharedRun:
         """Return the lines of metrics.jsonl."""
         return list(self._from_first(lambda: self.run.read_lines(self.run.metrics)))
 
+    def evaluations(self) -> list[dict[str, Any]]:
+        """Return the lines of evaluations.jsonl; sensitive."""
+        return list(self._from_first(lambda: self.run.read_lines(self.run.evaluations)))
+
     def _from_first(self, make: Callable[[], Any]) -> Any:
         """Return a JSON value that the first process makes."""
         return json.loads(self.processes.from_first(lambda: json.dumps(make()).encode()))

@@ -26,7 +26,7 @@ Public: `Trainer`, `TrainResult`.
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +36,10 @@ from reldp.encoders import Encoder
 from reldp.encoders.folders import state_hash
 from reldp.errors import ConfigError
 from reldp.graph import CappedGraph
+from reldp.graph.holdout import Holdout
 from reldp.losses import Loss
 from reldp.plan import PrivacyPlan
 from reldp.processes import join_processes
-from reldp.runs.certificate import Certificate
 from reldp.runs.run_folder import RunFolder
 from reldp.runs.session import Session
 from reldp.training.agreement import check_facts
@@ -57,6 +57,7 @@ from reldp.training.counted_steps import BLOCK, CountedSteps, spent_after, warn_
 from reldp.training.distributed import check_end, processes_for_bits
 from reldp.training.facts import TrainingFacts
 from reldp.training.fit import check_device, check_fit, make_table
+from reldp.training.holdout import HeldOut, check_holdout
 from reldp.training.loss_check import check_loss
 from reldp.training.memory import fit_memory, refuse_selection
 from reldp.training.metrics import ReexecutionDiffers, progress_bar
@@ -70,6 +71,7 @@ from reldp.training.optimizers import (
     optimizer_state,
 )
 from reldp.training.repeatability import is_repeatable, no_random_numbers, repeatable
+from reldp.training.result import TrainResult
 from reldp.training.selection import Chosen, Selection
 from reldp.training.shared_run import SharedLog, SharedRun
 from reldp.training.state import TrainingState
@@ -77,25 +79,6 @@ from reldp.training.step import PrivateStep
 from reldp.training.stopping import stop_requests
 
 __all__ = ["TrainResult", "Trainer"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainResult:
-    """The result of a complete run.
-
-    Attributes:
-        certificate: The privacy guarantee, made from the ledger.
-        encoder: The trained encoder.
-        loss: The loss; trained if it has parameters.
-        folder: The run folder.
-        metrics: Lines of metrics.jsonl.
-    """
-
-    certificate: Certificate
-    encoder: Encoder
-    loss: Loss
-    folder: Path
-    metrics: list[dict[str, Any]]
 
 
 class Trainer:
@@ -112,6 +95,8 @@ class Trainer:
         callbacks: Run between steps (`reldp.training.callbacks`).
         selection: Evaluations on a public graph by which the released weights are chosen (`reldp.training.selection`);
             by default the last ones are released.
+        holdout: The split that capped is the training part of (`reldp.graph.holdout`): the encoder is evaluated on its
+            other part, before and after training. The results are sensitive.
         budget: Folder of the budget to enter the run in (`reldp budget`); by default that of the graph's folder, if
             it has one.
         **settings: Fields of `LearningSettings`, `PerformanceSettings` and `LoggingSettings`.
@@ -127,6 +112,7 @@ class Trainer:
         pool: Any = None,
         callbacks: Sequence[TrainingCallback] = (),
         selection: Selection | None = None,
+        holdout: Holdout | None = None,
         budget: str | Path | None = None,
         **settings: Any,
     ) -> None:
@@ -156,6 +142,7 @@ class Trainer:
         self._processes = join_processes()
         check_device(self.config.performance.device, self._processes)
         refuse_selection(self.config.performance, selection)
+        check_holdout(holdout, capped, self.config.performance)
         if (pool is None) == (plan.negatives == "public"):
             raise ConfigError(
                 "`pool` must be given with negatives='public' and only then, "
@@ -163,6 +150,7 @@ class Trainer:
             )
         self._pool = pool
         self._budget, self._purpose, self._selection = budget, "train", selection
+        self._holdout = holdout
         self._search: Mapping[str, Any] | None = None
         self._table: Any = None
         self._step: PrivateStep | None = None
@@ -182,7 +170,10 @@ class Trainer:
             TrainingStopped: A callback stopped the run after a checkpoint.
         """
         with self._processes.reporting():
-            return self._fit(SharedRun(self._processes, RunFolder(folder)))
+            run = SharedRun(self._processes, RunFolder(folder))
+            held_out = HeldOut(self._holdout, self._objective) if self._holdout else None
+            result = self._fit(run)
+            return result if held_out is None else replace(result, holdout=held_out.results(run))
 
     def _fit(self, run: SharedRun) -> TrainResult:
         if not run.has_run:
@@ -241,6 +232,7 @@ class Trainer:
             purpose=self._purpose,
             selection=None if self._selection is None else self._selection.facts,
             search=self._search,
+            holdout=self._holdout,
             count_processes=lambda: processes_for_bits(self._objective, self.plan, clip=clip),
         )
 

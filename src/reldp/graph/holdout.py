@@ -1,0 +1,96 @@
+"""Entities that are held out of training, to evaluate the model on relations that it has not seen.
+
+Each entity is trained on or held out by a keyed hash of its own id (of its owner, where entities have owners) and a
+public seed. Nothing else decides, so adding or removing an entity moves no other entity across the split, and a larger
+share holds out the same entities and more. A relation is trained on if both its endpoints are, and used for the
+evaluation if both are held out; one that crosses the split is used for neither.
+
+Guarantee (theory.md 2.5): whatever is computed from `Holdout.train` alone does not depend on held-out entities. Cap
+degrees and release sizes after the split, on that part. What is computed from `Holdout.test` is sensitive: no epsilon
+covers it.
+
+Public: `Holdout`.
+
+>>> from reldp.graph import EntityGraph
+>>> graph = EntityGraph.from_lists(range(400), [(i, (i + 1) % 400) for i in range(400)], text=["x"] * 400)
+>>> holdout = Holdout.split(graph, 0.5)
+>>> holdout.train.num_entities + holdout.test.num_entities
+400
+>>> holdout.facts
+{'share': 0.5, 'seed': 0}
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reldp._validate import check_integer, check_number
+from reldp.errors import ConfigError
+
+if TYPE_CHECKING:
+    from reldp.graph.entity_graph import EntityGraph
+
+__all__ = ["MIN_RELATIONS", "Holdout"]
+
+MIN_RELATIONS = 20
+"""Fewest relations between held-out entities that an evaluation is made on."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Holdout:
+    """The two parts of a graph, made by `split`.
+
+    Attributes:
+        share: Probability that an entity is held out.
+        seed: Public seed of the split.
+        train: The entities that may be trained on, and the relations among them.
+        test: The held-out entities, and the relations among them; sensitive.
+        folder: Where the whole graph was read from; None if it was made in memory.
+    """
+
+    share: float
+    seed: int
+    train: "EntityGraph"
+    test: "EntityGraph"
+    folder: Path | None = None
+
+    @classmethod
+    def split(cls, graph: "EntityGraph", share: float, *, seed: int = 0) -> "Holdout":
+        """Split a graph.
+
+        Args:
+            graph: The whole graph, not capped.
+            share: Probability that an entity is held out, above 0 and below 1.
+            seed: A public number that was chosen without looking at the graph.
+
+        Raises:
+            ConfigError: The share or the seed breaks its rule, or there are too few relations to evaluate on.
+            GraphError: A part has no entity.
+        """
+        from reldp.graph.splits import split_entities
+
+        rule = "a number above 0 and below 1"
+        check_number("holdout", share, above=0, below=1, rule=rule, error=ConfigError)
+        check_integer("holdout_seed", seed, low=0, high=2**63 - 1, error=ConfigError)
+        # Not the draws of `split_entities` with the same seed: a part of such a split would be held out whole.
+        shares = {"train": 1.0 - float(share), "held out": float(share)}
+        parts = split_entities(graph, shares, b"holdout %d" % seed)
+        made = cls(
+            share=float(share),
+            seed=seed,
+            train=parts["train"],
+            test=parts["held out"],
+            folder=graph.folder,
+        )
+        if made.test.num_relations < MIN_RELATIONS:
+            raise ConfigError(
+                f"`holdout` must leave at least {MIN_RELATIONS} relations between held-out entities to evaluate on, "
+                "got fewer. Hold out a larger share, or train without a holdout. Show this message to nobody: it "
+                "depends on the data."
+            )
+        return made
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The public settings of the split, for the ledger."""
+        return {"share": self.share, "seed": self.seed}
