@@ -20,9 +20,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reldp._gain_curve import Choice, gain_advice, gain_table
 from reldp.errors import GraphError, PlanError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from reldp.graph.capped import CappedGraph
     from reldp.graph.sizes import SizeBounds
     from reldp.plan import PrivacyPlan
@@ -30,13 +33,20 @@ if TYPE_CHECKING:
 __all__ = [
     "SuggestedSettings",
     "Suggestion",
+    "chosen_plan",
     "lacks_settings",
     "suggest",
     "suggest_settings",
     "with_suggestions",
 ]
 
+DEFAULT = Choice(num_negatives=4, batch=256, passes=2.5)
+"""The configuration that is suggested unless another one did better in the experiments at the plan's noise."""
+
 _RATES = ("sample_rate", "expected_batch_size")
+_BETTER = (
+    0.03  # smaller differences in the share of the gain are within the noise of the experiments
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +57,7 @@ class SuggestedSettings:
         max_degree: The bound to cap at.
         num_negatives: Negatives per positive.
         expected_batch_size: Relations per step on average.
-        num_steps: Steps, about two and a half passes over the capped relations.
+        num_steps: Steps, by default about two and a half passes over the capped relations.
     """
 
     max_degree: int
@@ -56,27 +66,30 @@ class SuggestedSettings:
     num_steps: int
 
 
-def suggest_settings(max_degree: int, num_relations: int) -> SuggestedSettings:
+def suggest_settings(
+    max_degree: int, num_relations: int, choice: Choice = DEFAULT
+) -> SuggestedSettings:
     """Return settings to start from, by size alone.
 
     Batches hold at most half a percent of the relations (amplification by sampling fades above
-    that) and at most 256; the steps make about two and a half passes: with a target of epsilon,
-    more steps need more noise.
+    that) and at most 256, or the batch of the choice; the steps make about two and a half passes, or those of the
+    choice: with a target of epsilon, more steps need more noise.
 
     Args:
         max_degree: The bound that the graph is capped at.
         num_relations: Relations to plan for: a public bound on their number (`SizeBounds`), or the
             exact number where it is public. Settings that follow from a sensitive number tell it.
+        choice: The configuration.
     """
     size = num_relations
     if size < 1:
         raise GraphError("The graph must have a relation to plan for, got none.")
-    batch = 2 ** int(math.log2(min(max(size / 200, 1), 256)))
-    steps = max(1, round(2.5 * size / batch))
+    batch = 2 ** int(math.log2(min(max(size / 200, 1), choice.batch)))
+    steps = max(1, round(choice.passes * size / batch))
     scale = 10 ** max(len(str(steps)) - 2, 0)  # two significant digits
     return SuggestedSettings(
         max_degree=max_degree,
-        num_negatives=4,
+        num_negatives=choice.num_negatives,
         expected_batch_size=batch,
         num_steps=round(steps / scale) * scale,
     )
@@ -89,7 +102,7 @@ def lacks_settings(settings: Mapping[str, Any]) -> bool:
 
 
 def with_suggestions(
-    settings: Mapping[str, Any], max_degree: int, num_relations: int
+    settings: Mapping[str, Any], max_degree: int, num_relations: int, choice: Choice = DEFAULT
 ) -> dict[str, Any]:
     """Return the settings of a plan, with suggestions for those that are not given.
 
@@ -97,10 +110,11 @@ def with_suggestions(
         settings: Fields of a plan.
         max_degree: The bound that the graph is capped at.
         num_relations: A public bound on the number of relations, as in `suggest_settings`.
+        choice: The configuration.
     """
     if not lacks_settings(settings):
         return dict(settings)
-    suggested = suggest_settings(max_degree, num_relations)
+    suggested = suggest_settings(max_degree, num_relations, choice)
     filled = {
         "num_negatives": suggested.num_negatives,
         "num_steps": suggested.num_steps,
@@ -109,6 +123,49 @@ def with_suggestions(
     if not any(name in settings for name in _RATES):
         filled["expected_batch_size"] = float(suggested.expected_batch_size)
     return filled
+
+
+def chosen_plan(
+    make: "Callable[[dict[str, Any]], PrivacyPlan]",
+    settings: Mapping[str, Any],
+    max_degree: int,
+    num_relations: int,
+    target_epsilon: float | None,
+) -> "PrivacyPlan":
+    """Return the plan for a target, with suggestions for settings that are not given.
+
+    Negatives, batch and steps are those of the default, unless another configuration that was measured kept more of
+    the gain on the graphs of selection, at the noise that it would have here (`reldp._gain_curve`). Everything that
+    decides is public: the target, the bounds on the sizes, and constants of the package.
+
+    Args:
+        make: Returns a plan with some settings.
+        settings: Fields of the plan that are given; they stay as they are.
+        max_degree: The bound that the graph is capped at.
+        num_relations: A public bound on the number of relations, as in `suggest_settings`.
+        target_epsilon: Epsilon to calibrate the noise to; None if the noise is given.
+
+    Raises:
+        PlanError: The target cannot be met, or a setting breaks its rule.
+    """
+    filled = with_suggestions(settings, max_degree, num_relations)
+    plan = make(filled)
+    if target_epsilon is None:
+        return plan
+    plan, table = plan.calibrate(target_epsilon), gain_table()
+    best = table.share_on_selection(DEFAULT, gain_advice(plan).noise)
+    for choice in table.choices:
+        changed = with_suggestions(settings, max_degree, num_relations, choice)
+        if best is None or changed == filled:
+            continue
+        try:
+            other = make(changed).calibrate(target_epsilon)
+        except PlanError:
+            continue
+        share = table.share_on_selection(choice, gain_advice(other).noise)
+        if share is not None and share > best + _BETTER:
+            plan, best = other, share
+    return plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +223,7 @@ def suggest(
         return Suggestion(note=str(error))
     settings = suggest_settings(capped.max_degree, bounds.max_relations)
     made = [_made(capped, target, sizes, folder) for target in targets]
-    rows = [_row(settings, target, plan) for target, plan in zip(targets, made, strict=True)]
+    rows = [_row(target, plan) for target, plan in zip(targets, made, strict=True)]
     plans = [plan for plan in made if not isinstance(plan, str)]
     return Suggestion(bounds=bounds, settings=settings, plans=rows, made=plans)
 
@@ -196,14 +253,19 @@ def _made(
         return str(error)
 
 
-def _row(settings: "SuggestedSettings", target: float, plan: "PrivacyPlan | str") -> dict[str, Any]:
-    """Return the noise that a target needs, or why it cannot be met."""
+def _row(target: float, plan: "PrivacyPlan | str") -> dict[str, Any]:
+    """Return settings and noise that a target needs and what such noise costs, or why it cannot be met."""
     if isinstance(plan, str):
         return {"target_epsilon": target, "noise_multiplier": None, "reason": plan}
-    noise = plan.noise_multiplier
+    advice = gain_advice(plan)
     return {
         "target_epsilon": target,
         "delta": plan.delta,
-        "noise_multiplier": noise,
-        "noise_per_batch": noise / settings.expected_batch_size,
+        "num_negatives": plan.num_negatives,
+        "expected_batch_size": plan.expected_batch_size,
+        "num_steps": plan.num_steps,
+        "noise_multiplier": plan.noise_multiplier,
+        "noise_per_batch": plan.noise_multiplier / plan.expected_batch_size,
+        "gain": advice.to_json(),
+        "advice": advice.words(target),
     }

@@ -35,7 +35,7 @@ from reldp._plan_settings import (
     rule_name,
     unit_for,
 )
-from reldp._plan_suggestion import with_suggestions
+from reldp._plan_suggestion import chosen_plan
 from reldp._validate import (
     ACCOUNTANTS,
     ANALYSES,
@@ -307,7 +307,7 @@ class PrivacyPlan:
         """Make a plan for a capped graph; with a target the noise is calibrated to it.
 
         A target alone is enough: negatives, batch size and number of steps are then those that ``reldp inspect``
-        suggests and ``reldp train`` uses. They follow from the bounds on the sizes and reveal nothing else.
+        suggests and ``reldp train`` uses. They follow from target and bounds on the sizes and reveal nothing else.
 
         With private sizes, the default, the first call for a graph has a side effect: it draws noisy bounds on the
         sizes, which costs epsilon, and stores them in the state folder (``$RELDP_STATE_DIR``, else
@@ -349,18 +349,17 @@ class PrivacyPlan:
         taken = bounds.delta
         if "delta" not in settings:
             settings["delta"], taken = bounds.default_delta()
-        settings = with_suggestions(settings, capped.max_degree, bounds.max_relations)
-        plan = cls(
-            num_entities=bounds.min_entities,
-            num_relations=bounds.max_relations,
-            max_degree=capped.max_degree,
-            num_relation_types=len(capped.type_names),
-            sizes=sizes,
-            sizes_epsilon=bounds.epsilon,
-            sizes_delta=taken,
-            **settings,
-        )
-        return plan if target_epsilon is None else plan.calibrate(target_epsilon)
+        fixed = {
+            "num_entities": bounds.min_entities,
+            "num_relations": bounds.max_relations,
+            "max_degree": capped.max_degree,
+            "num_relation_types": len(capped.type_names),
+            "sizes": sizes,
+            "sizes_epsilon": bounds.epsilon,
+            "sizes_delta": taken,
+        }
+        places = (capped.max_degree, bounds.max_relations, target_epsilon)
+        return chosen_plan(lambda chosen: cls(**fixed, **chosen), settings, *places)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain values, without expected_batch_size, which follows from the others.

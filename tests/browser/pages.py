@@ -71,6 +71,7 @@ def page_of_graph():
     graph = EntityGraph.from_lists(range(4000), pairs, text=texts)
     settings = suggest_settings(5, 8000)
     row = {"target_epsilon": 4.0, "delta": 1e-6, "noise_multiplier": 1.0, "noise_per_batch": 1 / 32}
+    row |= {"num_negatives": 4, "expected_batch_size": 32.0, "num_steps": 500, "advice": "Fine."}
     bounds = SizeBounds(
         source="public", min_entities=5000, max_relations=8000, epsilon=0.0, delta=0.0
     )

@@ -35,6 +35,7 @@ __all__ = ["command"]
 _MAIN = "Main options"
 _BAR_WIDTH = 40
 _MAX_TYPES = 8
+_SETTINGS = ("negatives", "batch", "steps")
 _FIXED_DEGREE = "Do not choose the maximum degree of a private graph from this table: no guarantee covers that choice."
 _FIXED_TARGET = (
     "Do not choose the target epsilon from this table: the noise follows from the released bounds, and no guarantee "
@@ -327,28 +328,27 @@ def _plans(suggestion: Suggestion) -> Group:
     settings, bounds, plans = suggestion.settings, suggestion.bounds, suggestion.plans
     if settings is None or bounds is None:
         return _section("Suggested plan", Text(suggestion.note))
-    table = _grid("epsilon", "delta", "noise multiplier", "noise / batch")
+    table = _grid("epsilon", "delta", *_SETTINGS, "noise multiplier", "noise / batch")
     for plan in plans:
         if plan["noise_multiplier"] is None:
-            table.add_row(f"{plan['target_epsilon']:g}", "", "cannot be met", "")
+            table.add_row(f"{plan['target_epsilon']:g}", "", "", "", "", "cannot be met", "")
             continue
         table.add_row(
             f"{plan['target_epsilon']:g}",
             round_up(plan["delta"]),
+            f"{plan['num_negatives']}",
+            f"{plan['expected_batch_size']:,.6g}",
+            f"{plan['num_steps']:,}",
             f"{plan['noise_multiplier']:.3f}",
             f"{plan['noise_per_batch']:.4f}",
         )
-    words = (
-        f"max degree {settings.max_degree}, {settings.num_negatives} negatives, "
-        f"batch {settings.expected_batch_size:,}, {settings.num_steps:,} steps"
-    )
     reasons = dict.fromkeys(plan["reason"] for plan in plans if "reason" in plan)
     warnings = [Text(_FIXED_TARGET)] if bounds.source == "private" else []
     lines: list[RenderableType] = [
-        Text(words),
-        Text(_known(bounds)),
+        Text(f"max degree {settings.max_degree}; {_known(bounds)}"),
         table,
         *map(Text, reasons),
+        *(Text(plan["advice"]) for plan in plans if "advice" in plan),
         *warnings,
     ]
     return _section("Suggested plan", Group(*lines))

@@ -236,6 +236,8 @@ def command(
             _note(_encoder_line(recipe, trainer, processes.size))
             if output is None:
                 _note(f"the run folder is {folder}. To resume the run, add -o {folder}.")
+            if not resumed:
+                _gain_note(recipe, trainer)
             place = None if resumed else budget_for(trainer.capped.graph.folder, budget)
             if place is not None:
                 _note(run_note(place, trainer.plan))
@@ -310,6 +312,16 @@ def _detail(sentence: str) -> None:
     """Print a line that only --verbose shows."""
     if _VERBOSE.get():
         _note(sentence)
+
+
+def _gain_note(recipe: "Recipe", trainer: "Trainer") -> None:
+    """Say how much of the gain plans with this noise kept in the experiments, which were made with text encoders."""
+    target = recipe.values["privacy"]["target_epsilon"]
+    if target is not None and trainer.encoder.describe()["kind"] == "text":
+        from reldp._gain_curve import gain_advice
+
+        words = gain_advice(trainer.plan).words(target)
+        _note(words[0].lower() + words[1:])
 
 
 def _encoder_line(recipe: "Recipe", trainer: "Trainer", processes: int) -> str:

@@ -42,6 +42,8 @@ __all__ = ["cost_table", "graph_page"]
 _DEGREES = (1, 2, 5, 10, 20)
 _SHARES = (0.5, 1.0, 2.0)
 
+_SETTINGS = ("negatives", "batch", "steps")
+
 
 def graph_page(name: str, report: "GraphInspection", suggestion: "Suggestion | None") -> str:
     """Return the page about a graph.
@@ -215,19 +217,21 @@ def _costs(suggestion: "Suggestion") -> str:
         "costs",
         "What would training cost?",
         paragraph(
-            f"The suggested plan has a maximum degree of {settings.max_degree:,}, {settings.num_negatives} negatives, "
-            f"batches of {settings.expected_batch_size:,} relations and {settings.num_steps:,} steps. It follows from "
+            f"The suggested plan has a maximum degree of {settings.max_degree:,}. It follows from "
             f"{source.get(bounds.source, 'noisy bounds on the sizes, whose release is included in epsilon')}."
         ),
         numbers(
             "Noise that a target epsilon needs",
-            ("target epsilon", "delta", "noise multiplier", "noise / batch"),
+            ("target epsilon", "delta", *_SETTINGS, "noise multiplier", "noise / batch"),
             [
-                (f"{row['target_epsilon']:g}", "", "cannot be met", "")
+                (f"{row['target_epsilon']:g}", *[""] * 4, "cannot be met", "")
                 if row["noise_multiplier"] is None
                 else (
                     f"{row['target_epsilon']:g}",
                     shown(row["delta"]),
+                    f"{row['num_negatives']}",
+                    f"{row['expected_batch_size']:,.6g}",
+                    f"{row['num_steps']:,}",
                     f"{row['noise_multiplier']:.3f}",
                     f"{row['noise_per_batch']:.4f}",
                 )
@@ -235,7 +239,7 @@ def _costs(suggestion: "Suggestion") -> str:
             ],
             name="targets",
         ),
-        sentences(reasons),
+        sentences([*reasons, *(row["advice"] for row in suggestion.plans if "advice" in row)]),
         _cost_list(suggestion.made),
     )
 

@@ -1,0 +1,283 @@
+"""What noise costs in accuracy, from experiments on public graphs: how much of the gain of training is kept.
+
+A *curve* belongs to one training graph, test graph, encoder and configuration. Its points are private runs: the noise
+per expected batch, sigma * C / b, and the share of the gain of training without privacy that was kept, with a 95 %
+interval. Curves fall with noise (isotonic regression) and are interpolated in the logarithm of the noise. Advice
+about a plan is the range over all curves that were measured at its noise: graphs differ, so there is no single number.
+Outside of the measured noise nothing is extrapolated.
+
+All of it is public: constants of the package (``_gain_curve.json``, written by ``python -m benchmarks.gain_curve``)
+and the plan, which is public itself. For private sizes it follows from the released bounds, so advice reveals nothing
+more and costs nothing (theory.md 2.4).
+
+Inside the package: `Choice`, `GainTable`, `GainAdvice`, `gain_advice`, `gain_table`.
+
+>>> from reldp.plan import PrivacyPlan
+>>> plan = PrivacyPlan(num_entities=100, num_relations=200, max_degree=5, num_negatives=4,
+...                    expected_batch_size=2, num_steps=500, noise_multiplier=4.0, delta=1e-3)
+>>> gain_advice(plan).is_beyond
+True
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reldp.plan import PrivacyPlan
+
+__all__ = ["Choice", "GainAdvice", "GainTable", "gain_advice", "gain_table"]
+
+_FILE = "_gain_curve.json"
+_USELESS = 0.15  # a plan that keeps less than this, at best, is not worth its epsilon
+_ROUND = 5  # percent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A configuration that was measured, relative to the size of a graph.
+
+    Attributes:
+        num_negatives: Negatives per relation, k.
+        batch: Largest expected batch size, b.
+        passes: Passes over the relations, from which the number of steps follows.
+    """
+
+    num_negatives: int
+    batch: int
+    passes: float
+
+    def is_like(self, other: "Choice") -> bool:
+        """Return whether another configuration is the same, up to a quarter of the passes."""
+        same = (self.num_negatives, self.batch) == (other.num_negatives, other.batch)
+        return same and abs(self.passes - other.passes) <= 0.25 * max(self.passes, other.passes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """Private runs at one level of noise.
+
+    Attributes:
+        noise: Noise multiplier times clip norm, divided by the expected batch size.
+        share: Share of the gain of training without privacy that was kept.
+        low: Lower end of its 95 % interval.
+        high: Upper end.
+    """
+
+    noise: float
+    share: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """Points of one training graph, test graph, encoder and configuration, by noise, falling.
+
+    Attributes:
+        train: Training graph.
+        test: Test graph.
+        encoder: Encoder and pooling.
+        choice: The configuration.
+        points: At least one point.
+    """
+
+    train: str
+    test: str
+    encoder: str
+    choice: Choice
+    points: tuple[Point, ...]
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Curve":
+        """Return the curve of plain values, made to fall."""
+        points = sorted((Point(**point) for point in values["points"]), key=lambda p: p.noise)
+        columns = ([getattr(p, name) for p in points] for name in ("share", "low", "high"))
+        fallen = zip(points, *map(falling, columns), strict=True)
+        return cls(
+            train=values["train"],
+            test=values["test"],
+            encoder=values["encoder"],
+            choice=Choice(**values["choice"]),
+            points=tuple(
+                Point(noise=p.noise, share=share, low=low, high=high)
+                for p, share, low, high in fallen
+            ),
+        )
+
+    def at(self, noise: float) -> Point | None:
+        """Return the interpolated point at some noise; None outside of the measured noise."""
+        first, last = self.points[0], self.points[-1]
+        if not first.noise <= noise <= last.noise:
+            return None
+        left = max((p for p in self.points if p.noise <= noise), key=lambda p: p.noise)
+        right = min((p for p in self.points if p.noise >= noise), key=lambda p: p.noise)
+        if left.noise == right.noise:
+            return left
+        part = math.log(noise / left.noise) / math.log(right.noise / left.noise)
+        mixed = {
+            name: (1 - part) * getattr(left, name) + part * getattr(right, name)
+            for name in ("share", "low", "high")
+        }
+        return Point(noise=noise, **mixed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GainTable:
+    """All curves, and the configurations to choose from.
+
+    Attributes:
+        curves: The curves.
+        choices: Configurations that a suggestion may use besides the default.
+        selection: Training and test graph on which configurations are compared.
+        without_gain: Names of graphs on which training without privacy gained nothing.
+    """
+
+    curves: tuple[Curve, ...]
+    choices: tuple[Choice, ...]
+    selection: tuple[str, str]
+    without_gain: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "GainTable":
+        """Return the table of plain values."""
+        return cls(
+            curves=tuple(map(Curve.from_json, values["curves"])),
+            choices=tuple(Choice(**choice) for choice in values["choices"]),
+            selection=tuple(values["selection"]),
+            without_gain=tuple(values["without_gain"]),
+        )
+
+    def advice(self, noise: float) -> "GainAdvice":
+        """Return what plans with this noise per expected batch kept in the experiments."""
+        points = [point for curve in self.curves if (point := curve.at(noise)) is not None]
+        last = [curve.points[-1] for curve in self.curves]
+        limit = max((point.noise for point in last), default=0.0)
+        is_beyond, is_below = noise > limit, not points and noise <= limit
+        if is_beyond:
+            points = [point for point in last if point.noise >= 0.8 * limit]
+        elif is_below:  # below all curves, or in a gap between them: the nearest larger noise
+            starts = [c.points[0] for c in self.curves if c.points[0].noise >= noise]
+            least = min(start.noise for start in starts)
+            points = [start for start in starts if start.noise <= 1.25 * least]
+        return GainAdvice(
+            noise=noise,
+            low=min((point.low for point in points), default=0.0),
+            high=max((point.high for point in points), default=0.0),
+            num_curves=len(points),
+            measured_noise=noise if not is_beyond and not is_below else points[0].noise,
+            is_beyond=is_beyond,
+        )
+
+    def share_on_selection(self, choice: Choice, noise: float) -> float | None:
+        """Return what a configuration kept on the graphs of selection; None where it was not measured.
+
+        With less noise than was measured, it is the value at the least noise.
+        """
+        values = []
+        for curve in self.curves:
+            if (curve.train, curve.test) == self.selection and curve.choice.is_like(choice):
+                point = curve.at(max(noise, curve.points[0].noise))
+                if point is None:
+                    return None
+                values.append(point.share)
+        return sum(values) / len(values) if values else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GainAdvice:
+    """What plans with some noise per expected batch kept of the gain of training.
+
+    Attributes:
+        noise: The noise of the plan.
+        low: Lower end of the range over curves, a share.
+        high: Upper end.
+        num_curves: Number of curves in the range.
+        measured_noise: The noise that the range was measured at: another one where nothing was measured at `noise`.
+        is_beyond: Whether the plan has more noise than any experiment.
+    """
+
+    noise: float
+    low: float
+    high: float
+    num_curves: int
+    measured_noise: float
+    is_beyond: bool
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether nearly nothing would be kept, or nobody knows because there is more noise than was measured."""
+        return self.is_beyond or self.high < _USELESS
+
+    @property
+    def range(self) -> str:
+        """The range in percent, rounded outward."""
+        low = _ROUND * math.floor(100 * max(self.low, 0.0) / _ROUND)
+        high = _ROUND * math.ceil(100 * min(max(self.high, 0.0), 1.0) / _ROUND)
+        return f"{min(low, 100 - _ROUND)}-{max(high, _ROUND)} %"
+
+    def words(self, epsilon: float) -> str:
+        """Return the advice in sentences.
+
+        Args:
+            epsilon: The target that the plan is for.
+        """
+        if self.is_beyond:
+            return (
+                f"At epsilon {epsilon:.3g} the noise per expected batch is {self.noise:.2g}, more than in any of our "
+                f"experiments (up to {self.measured_noise:.2g}, where {self.range} of the gain was kept): this graph "
+                f"is too small for epsilon {epsilon:.3g}."
+            )
+        if self.measured_noise > self.noise:
+            words = (
+                f"less than in our experiments: graphs with {self.measured_noise:.2g} kept about "
+                f"{self.range} of the gain"
+            )
+        else:
+            words = f"and graphs with this much noise kept about {self.range} of the gain in our experiments"
+        end = (
+            f": this graph is too small for epsilon {epsilon:.3g}." if self.is_useless else _SOURCE
+        )
+        return f"At epsilon {epsilon:.3g} the noise per expected batch is {self.noise:.2g}, {words}{end}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the advice as plain values."""
+        return {
+            "noise": self.noise,
+            "low": self.low,
+            "high": self.high,
+            "num_curves": self.num_curves,
+            "measured_noise": self.measured_noise,
+            "is_beyond": self.is_beyond,
+            "is_useless": self.is_useless,
+        }
+
+
+_SOURCE = " with text encoders."
+
+
+def gain_advice(plan: "PrivacyPlan") -> GainAdvice:
+    """Return what plans with the noise of this one kept in the experiments."""
+    return gain_table().advice(plan.noise_std / plan.expected_batch_size)
+
+
+@cache
+def gain_table() -> GainTable:
+    """Return the table that comes with the package."""
+    return GainTable.from_json(json.loads(files("reldp").joinpath(_FILE).read_text("utf-8")))
+
+
+def falling(values: Sequence[float]) -> list[float]:
+    """Return the nearest sequence, by least squares, that never rises."""
+    blocks: list[tuple[float, int]] = []
+    for value in values:
+        mean, count = float(value), 1
+        while blocks and blocks[-1][0] < mean:
+            other, size = blocks.pop()
+            mean, count = (mean * count + other * size) / (count + size), count + size
+        blocks.append((mean, count))
+    return [mean for mean, count in blocks for _ in range(count)]
