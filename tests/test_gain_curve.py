@@ -123,6 +123,9 @@ def calls(monkeypatch):
     made = table(curve([0.5, 0.4, 0.0]), curve([0.9, 0.8, 0.0], choice=MANY), choices=[FEW, MANY])
     for module in (_gain_curve, _plan_suggestion):
         monkeypatch.setattr(module, "gain_table", lambda: made)
+    monkeypatch.setattr(
+        PrivacyPlan, "calibrate", lambda self, target: replace(self, noise_multiplier=2 / target)
+    )
     seen = []
 
     def make(settings):
@@ -140,7 +143,7 @@ def test_another_configuration_is_chosen_where_it_was_measured_to_keep_more(call
     make, _ = calls
     plan = choose(make)
     assert plan.num_negatives == 8
-    assert plan.epsilon() <= 4.0
+    assert plan.noise_multiplier == 0.5
     assert choose(make) == plan  # reproducible
     assert choose(make, num_negatives=4).num_negatives == 4  # what is given stays
     given = {"num_negatives": 2, "num_steps": 10, "expected_batch_size": 50.0}

@@ -171,7 +171,7 @@ def test_weights_are_not_chosen_by_held_out_entities():
     held_out = set(holdout.test.ids.to_pylist())
     other = small_graph(seed=3)  # other features
     similar = other.select_entities(np.array([i in held_out for i in other.ids.to_pylist()]))
-    with pytest.raises(ConfigError, match="shares ids with protected entities"):
+    with pytest.raises(ConfigError, match="shares ids or owners with protected"):
         Selection(similar, 3, capped, holdout=holdout)
     Selection(similar, 3, capped)  # the control: unknown without the holdout
 

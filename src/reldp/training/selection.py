@@ -166,19 +166,17 @@ def _share_ids(graph: "EntityGraph", private: "EntityGraph") -> bool:
 
     protected = private.ids.filter(pa.array(private.protected)).cast(pa.string())
     shared = pc.is_in(graph.ids.cast(pa.string()), value_set=protected)
-    return bool(pc.any(shared).as_py()) or _share_owners(graph, capped)
+    return bool(pc.any(shared).as_py()) or _share_owners(graph, private)
 
 
-def _share_owners(graph: "EntityGraph", capped: "CappedGraph") -> bool:
+def _share_owners(graph: "EntityGraph", private: "EntityGraph") -> bool:
     """Return whether both graphs have owners, and a protected one occurs in the public graph."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if "owner" not in graph.columns or "owner" not in capped.graph.columns:
+    if "owner" not in graph.columns or "owner" not in private.columns:
         return False
-    protected = {
-        str(owner) for owner in capped.graph.column("owner", np.flatnonzero(capped.protected))
-    }
+    protected = {str(owner) for owner in private.column("owner", np.flatnonzero(private.protected))}
     owners = pa.array(sorted(protected - {"None"}), pa.string())
     public = pa.array(
         [str(owner) for owner in graph.column("owner") if owner is not None], pa.string()
