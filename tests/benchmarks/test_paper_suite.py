@@ -1,8 +1,10 @@
 """The suite of the paper on stand-ins: tiny graphs, tiny models with random weights, every line of every table."""
 
+import gzip
 import json
 import math
 
+import numpy as np
 import pytest
 import torch
 from benchmarks.experiments import paper_suite
@@ -12,21 +14,52 @@ from benchmarks.experiments.inputs import Inputs
 from benchmarks.experiments.paper_models import MODELS, hours
 from benchmarks.experiments.paper_suite import DIRECTIONS, PAPER, Sizes, Suite
 
-from tests.benchmarks.miniature import write_graph
-from tests.encoders.tiny import write_model
+from reldp.graph.recipes.amazon import amazon
+from reldp.graph.recipes.mag import mag
+from tests.encoders.tiny import SENTENCE, write_model
 
 SMALL = Sizes(
     batch=8, candidates=16, passes=0.12, test_relations=32, negatives=(1,), degrees=(2,), noises=(2.0,)
 )  # fmt: skip
-NAMES = [direction.train for direction in DIRECTIONS]
+NUM_RECORDS = 240
+
+
+def product(name, title, related, kind):
+    """A product in the form of 2014; some are in both categories."""
+    tops = ["Sports & Outdoors", "Clothing, Shoes & Jewelry"]
+    paths = [[top] for top in (tops if kind == 2 else tops[kind : kind + 1])]
+    return {"asin": name, "title": title, "related": {"also_bought": related}, "categories": paths}
+
+
+def paper(name, title, related, kind):
+    countries = (["USA"], ["P.R. China"], ["USA", "China"])[kind]
+    authors = [{"org": f"Institute, {country}"} for country in countries]
+    return {"id": name, "title": title, "references": related, "authors": authors}
+
+
+def rows(generator, letter, make):
+    """Invented records whose relations are between neighbors, and with one hub."""
+    for i in range(NUM_RECORDS):
+        title = " ".join(generator.choice(SENTENCE.split(), 5))
+        related = [f"{letter}{j}" for j in (0, i + 1, i + 2, i + 3)]
+        yield make(f"{letter}{i}", title, related, 2 if i % 24 == 0 else i % 2)
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("paper")
-    for seed, name in enumerate(NAMES):
-        write_graph(folder / "data", name, seed)
+    generator = np.random.default_rng(0)
+    products = [repr(row) for row in rows(generator, "B", product)]
+    with gzip.open(folder / "metadata.json.gz", "wt") as file:
+        file.write("\n".join(products))
+    papers = [json.dumps(row) for row in rows(generator, "p", paper)]
+    (folder / "papers.jsonl").write_text("\n".join(papers))
+    for name in ("sports", "cloth"):
+        graph = amazon([folder / "metadata.json.gz"], categories=[name])
+        graph.write(folder / "data" / f"amaz-{name}")
+    for name in ("usa", "chn"):
+        mag([folder / "papers.jsonl"], countries=[name]).write(folder / "data" / f"mag-{name}")
     for name in MODELS:
         write_model("llama" if "llama" in name else "bert", folder / "models" / name)
     return folder
@@ -40,17 +73,19 @@ def words(place, output, model, *more):
 def test_one_command_runs_every_line_and_runs_nothing_twice(place, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(paper_suite, "PAPER", SMALL)
     monkeypatch.setattr(paper_suite, "DIRECTIONS", DIRECTIONS[3:])
+    monkeypatch.setattr(paper_suite, "EPSILONS", (10.0,))
+    monkeypatch.setattr(paper_suite, "ABLATED_AT", 10.0)
     output = tmp_path / "cells.jsonl"
     assert main(words(place, output, "bert-base")) == 0
     printed = capsys.readouterr().out
     first, _, tables = printed.partition("\ntable1: PREC@1")
     assert "hours on an H200" in first.partition("1/")[0]
-    assert "240 ids are in both graphs" in first
+    assert "10 ids are in both graphs" in first
     assert "open" not in tables
-    assert tables.count("\n| ") == (1 + 8) + (1 + 2) + (1 + 3)
+    assert tables.count("\n| ") == (1 + 5) + (1 + 2) + (1 + 3)
     results = [json.loads(line) for line in output.read_text().splitlines()]
     cells = [Cell.from_dict(result["cell"]) for result in results]
-    assert len({cell.id for cell in cells}) == len(cells) == 9 + 3
+    assert len({cell.id for cell in cells}) == len(cells) == 5 + 1 + 3
     assert all(cell.encoder == "bert-base" and cell.temperature == 1.0 for cell in cells)
     for result, cell in zip(results, cells, strict=True):
         if cell.epsilon:

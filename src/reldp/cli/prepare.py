@@ -4,53 +4,32 @@ The recipes are in `reldp.graph.recipes`. Each subcommand writes a new folder wi
 source, version, license and hashes, and the notice that the license requires, and prints what it dropped.
 """
 
-import json
-import shlex
-from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from reldp.cli.commands import Command, option
-from reldp.cli.options import Integer, json_option, show_ids_option
+from reldp.cli.options import Integer
+from reldp.cli.prepare_output import MAIN, output_options, write_prepared
+from reldp.cli.prepare_records import amazon, mag
 from reldp.cli.prepare_store import command as store
 from reldp.errors import GraphError, InputError
 
-if TYPE_CHECKING:
-    from reldp.graph.recipes.prepared import PreparedGraph
-
 __all__ = ["command"]
-
-_MAIN = "Main options"
 
 
 @click.group(invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
-    """Make a graph folder from WordNet, from Debian's package lists, or from pairs of texts; or a graph store."""
+    """Make a graph folder from WordNet, Debian's package lists, Amazon products, papers or pairs; or a graph store."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
 
-command.add_command(store)
-
-
-def _common(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that all recipes have."""
-    output = option(
-        "-o",
-        "--output",
-        required=True,
-        type=click.Path(path_type=Path),
-        metavar="GRAPH",
-        group=_MAIN,
-        help="Graph folder to write; it must be new or empty.",
-    )
-    return output(show_ids_option(json_option(function)))
+for _part in (amazon, mag, store):
+    command.add_command(_part)
 
 
 @command.command(
@@ -62,13 +41,13 @@ def _common(function: Callable[..., None]) -> Callable[..., None]:
     "--source",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    group=_MAIN,
+    group=MAIN,
     help="WordNet's dict folder, or a wordnet-base .deb file (default: the installed package wordnet-base).",
 )
 @option(
     "--download",
     is_flag=True,
-    group=_MAIN,
+    group=MAIN,
     help="Download the package wordnet-base with apt-get; needs no root rights.",
 )
 @option(
@@ -87,7 +66,7 @@ def _common(function: Callable[..., None]) -> Callable[..., None]:
     metavar="NAME",
     help="Keep only synsets of this lexicographer file, such as noun.animal; may be repeated (default: all).",
 )
-@_common
+@output_options
 def wordnet(
     source: Path | None,
     download: bool,
@@ -118,7 +97,7 @@ def wordnet(
         else:
             data = recipe.read_dict(source or recipe.INSTALLED)
         prepared = recipe.wordnet(data, parts=parts, domains=domains)
-    _write(prepared, output, show_ids, as_json)
+    write_prepared(prepared, output, show_ids=show_ids, as_json=as_json)
 
 
 @command.command(
@@ -130,13 +109,13 @@ def wordnet(
     "--source",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    group=_MAIN,
+    group=MAIN,
     help="Folder of apt package lists (default: the lists of this machine).",
 )
 @option(
     "--download",
     is_flag=True,
-    group=_MAIN,
+    group=MAIN,
     help="Download current lists with long descriptions; needs no root rights.",
 )
 @option(
@@ -162,7 +141,7 @@ def wordnet(
     metavar="NAME",
     help="Keep only packages of this archive section; may be repeated (default: all).",
 )
-@_common
+@output_options
 def debian(
     source: Path | None,
     download: bool,
@@ -185,7 +164,7 @@ def debian(
         prepared = recipe.debian(
             lists, hub_degree=hub_degree or None, max_words=max_words, domains=domains
         )
-    _write(prepared, output, show_ids, as_json)
+    write_prepared(prepared, output, show_ids=show_ids, as_json=as_json)
     if not lists.num_described:
         click.echo(
             "reldp: the lists have no long descriptions, so each text is one short line. "
@@ -204,19 +183,19 @@ def debian(
     "--id-fields",
     nargs=2,
     metavar="Q K",
-    group=_MAIN,
+    group=MAIN,
     help="Names of the two fields that hold the ids of the entities (default: q_id and k_id or similar, if present).",
 )
 @option(
     "--by-text",
     is_flag=True,
-    group=_MAIN,
+    group=MAIN,
     help="Treat identical texts as one entity, even if there are ids.",
 )
 @option(
     "--keep-first-text",
     is_flag=True,
-    group=_MAIN,
+    group=MAIN,
     help="Keep the first text of an id that has several (default: refuse the data).",
 )
 @option(
@@ -226,7 +205,7 @@ def debian(
     metavar="TEXT",
     help="License of the data, for the record.",
 )
-@_common
+@output_options
 def pairs(
     files: tuple[Path, ...],
     id_fields: tuple[str, str] | None,
@@ -249,7 +228,7 @@ def pairs(
             license=license,
             show_ids=show_ids,
         )
-    _write(prepared, output, show_ids, as_json)
+    write_prepared(prepared, output, show_ids=show_ids, as_json=as_json)
 
 
 def _check_exclusive(source: Path | None, download: bool) -> None:
@@ -260,25 +239,3 @@ def _check_exclusive(source: Path | None, download: bool) -> None:
 def _busy(words: str) -> Any:
     """Show a spinner on a terminal, and nothing elsewhere."""
     return Console(stderr=True).status(words)
-
-
-def _write(prepared: "PreparedGraph", output: Path, show_ids: bool, as_json: bool) -> None:
-    graph = prepared.write(output, show_ids=show_ids)
-    record = asdict(graph.record)
-    if as_json:
-        sizes = {"num_entities": graph.num_entities, "num_relations": graph.num_relations}
-        click.echo(json.dumps({"output": str(output), **sizes, "record": record}, indent=2))
-        return
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_row("wrote", f"{graph.num_entities:,} entities, {graph.num_relations:,} relations")
-    table.add_row("source", ", ".join(filter(None, (record["source"], record["version"]))))
-    table.add_row("license", record["license"])
-    for kind, count in record["drops"].items():
-        table.add_row("dropped", f"{count:,} {kind.replace('_', ' ')}")
-    for note in record["notes"]:
-        table.add_row("note", note)
-    Console(highlight=False, markup=False).print(table)
-    # Outside of the table, which would wrap it: this line is for copying.
-    click.echo(f"\nNext: reldp inspect {shlex.quote(str(output))}")

@@ -18,7 +18,7 @@ import bz2
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -36,31 +36,60 @@ _RATIO, _ALLOWANCE = 100, 16 * 2**20
 
 
 @contextmanager
-def open_unpacked(path: Path) -> Iterator[io.BufferedIOBase]:
+def open_unpacked(
+    path: Path, advance: Callable[[int], None] | None = None
+) -> Iterator[io.BufferedIOBase]:
     """Open a file for reading, unpacked if its name ends so.
+
+    Args:
+        path: The file.
+        advance: Called with the number of bytes of the file, still packed, that were read.
 
     Raises:
         GraphError: The file is damaged, unpacks to too much, or cannot be read.
     """
     try:
         if path.suffix not in COMPRESSED:
-            with path.open("rb") as stream:
+            with _opened(path, advance) as stream:
                 yield stream
             return
-        with _unpacking(path) as packed:
+        with _opened(path, advance) as file, _unpacking(path, file) as packed:
             limit = _RATIO * path.stat().st_size + _ALLOWANCE
             yield io.BufferedReader(_Limited(packed, path, limit), 1 << 20)
     except OSError as error:
         raise GraphError(f"{path.name} cannot be read: {error.strerror or error}.") from None
 
 
-def _unpacking(path: Path) -> Any:
+@contextmanager
+def _opened(path: Path, advance: Callable[[int], None] | None) -> Iterator[Any]:
+    """Open a file as it is."""
+    with path.open("rb") as file:
+        yield file if advance is None else io.BufferedReader(_Followed(file, advance), 1 << 20)
+
+
+def _unpacking(path: Path, file: Any) -> Any:
     """Return a stream of the unpacked bytes."""
     if path.suffix == ".gz":
-        return gzip.open(path)
+        return gzip.open(file)
     if path.suffix == ".bz2":
-        return bz2.open(path)
-    return pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")
+        return bz2.open(file)
+    return pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
+
+
+class _Followed(io.RawIOBase):
+    """A file that tells how many bytes were read."""
+
+    def __init__(self, file: Any, advance: Callable[[int], None]) -> None:
+        super().__init__()
+        self._file, self._advance = file, advance
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._file.readinto(buffer)
+        self._advance(count)
+        return int(count)
 
 
 class _Limited(io.RawIOBase):

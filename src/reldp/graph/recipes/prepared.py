@@ -2,7 +2,7 @@
 
 Guarantees: the record names files and never machine paths, and the folder that
 :meth:`PreparedGraph.write` makes is complete only when the call returns (a folder that already
-holds a graph is refused). Public: :class:`PreparedGraph`, :func:`sha256_file`. theory.md 2.2
+holds a graph is refused). Public: :class:`PreparedGraph`, :func:`check_new`, :func:`sha256_file`. theory.md 2.2
 states what preparing data means for the guarantee.
 
 >>> import pyarrow as pa
@@ -24,7 +24,7 @@ from reldp.errors import GraphError
 from reldp.graph.entity_graph import EntityGraph
 from reldp.graph.record import GraphRecord
 
-__all__ = ["NOTICE", "PreparedGraph", "sha256_file"]
+__all__ = ["NOTICE", "PreparedGraph", "check_new", "sha256_file"]
 
 NOTICE = "NOTICE.txt"
 """File of a graph folder that holds the notice its license asks for."""
@@ -72,13 +72,22 @@ class PreparedGraph:
     def write(self, folder: str | Path, *, show_ids: bool = False) -> EntityGraph:
         """Write a graph folder with its record and notice; return the graph."""
         folder = Path(folder)
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise GraphError(f"`output` must be a new or empty folder, got {folder.name!r} in use.")
+        check_new(folder)
         graph = self.graph(show_ids=show_ids)
         graph.write(folder)
         if self.notice:
             (folder / NOTICE).write_text(self.notice, encoding="utf-8")
         return graph
+
+
+def check_new(folder: Path) -> None:
+    """Refuse a folder that holds something.
+
+    Raises:
+        GraphError: It does, or it is no folder.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise GraphError(f"`output` must be a new or empty folder, got {folder.name!r} in use.")
 
 
 def sha256_file(path: Path) -> str:
