@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 
 EXPONENT = 0.6  # entity i is an end with probability proportional to (i + 1)**-EXPONENT
 WORDS = ["a", "graph", "of", "private", "relations", "between", "people", "and", "places"]
-LIMIT_SECONDS, LIMIT_GB, LIMIT_RATIO = 15.0, 2.5, 1.5
+LIMIT_SECONDS, LIMIT_GB, LIMIT_RATIO = 8.0, 1.0, 1.5
 
 
 def power_law_pairs(
@@ -86,6 +86,7 @@ def measure(folder: Path) -> dict[str, Any]:
 
     graph = timed("read", lambda: EntityGraph.read(folder))
     capped = timed("cap", lambda: graph.cap_degrees(5, seed=7))
+    read_and_cap_gb = peak_gb()
     timed("write", lambda: capped.write(folder / "capped", overwrite=True))
     return {
         "num_entities": graph.num_entities,
@@ -95,6 +96,8 @@ def measure(folder: Path) -> dict[str, Any]:
         "seconds": seconds,
         "cpu_seconds": cpu,
         "cpu_microseconds_per_relation": round(1e6 * sum(cpu.values()) / graph.num_relations, 3),
+        "read_and_cap_seconds": round(seconds["read"] + seconds["cap"], 3),
+        "read_and_cap_peak_gb": round(read_and_cap_gb, 3),
         "peak_gb": round(peak_gb(), 3),
         "load_average": round(os.getloadavg()[0], 1),
     }
@@ -116,10 +119,12 @@ def judge(rows: list[dict[str, Any]]) -> dict[str, bool]:
     """Whether the stated limits hold. Cost is processor time: what else runs does not change it."""
     costs = [row["cpu_microseconds_per_relation"] for row in rows]
     return {
-        f"each under {LIMIT_SECONDS:g} s": all(
-            value < LIMIT_SECONDS for row in rows for value in row["seconds"].values()
+        f"read and cap within {LIMIT_SECONDS:g} s": all(
+            row["read_and_cap_seconds"] <= LIMIT_SECONDS for row in rows
         ),
-        f"peak under {LIMIT_GB} GB": all(row["peak_gb"] < LIMIT_GB for row in rows),
+        f"read and cap within {LIMIT_GB} GB": all(
+            row["read_and_cap_peak_gb"] <= LIMIT_GB for row in rows
+        ),
         f"cost per relation within a factor {LIMIT_RATIO}": max(costs) <= LIMIT_RATIO * min(costs),
     }
 
@@ -129,6 +134,7 @@ def main() -> int:
     parser.add_argument("--entities", type=int, default=1_000_000)
     parser.add_argument("--relations", type=int, default=5_000_000)
     parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--conditions", help="What else ran on the machine, for the reader.")
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
@@ -149,6 +155,7 @@ def main() -> int:
             "numpy": np.__version__,
             "pyarrow": pa.__version__,
         },
+        "conditions": options.conditions,
         "rows": rows,
         "holds": verdict,
     }

@@ -68,6 +68,16 @@ def test_the_hash_of_a_relation_does_not_depend_on_which_end_comes_first() -> No
     assert np.array_equal(relation_hashes(digests, relations), swapped)
 
 
+def test_relations_beyond_one_block_are_hashed_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    digests, relations = entity_digests(IDS, 7, "test"), pairs(50)
+    types = digests[:, relations[:, 1]]
+    whole = [relation_hashes(digests, relations, kinds) for kinds in (None, types)]
+    monkeypatch.setattr(keyed_hash, "_ROWS", 7)
+    again = [relation_hashes(digests, relations, kinds) for kinds in (None, types)]
+    assert np.array_equal(whole, again)
+    assert len(np.unique(whole)) == 100
+
+
 def test_hashes_of_all_pairs_are_distinct_and_uniform() -> None:
     """A chi-squared statistic over 64 cells of top bits and of low bits; false alarm below 1e-6."""
     relations = np.stack(np.triu_indices(200, 1), axis=1)  # (19900, 2)

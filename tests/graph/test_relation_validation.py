@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from reldp.errors import GraphError
-from reldp.graph import EntityGraph
+from reldp.graph import EntityGraph, relation_validation
 from reldp.graph.record import GraphRecord
 from reldp.graph.relation_validation import Relations, checked_relations, repeats
 from reldp.graph.sources import SourceTable
@@ -104,8 +104,45 @@ def test_damaged_declarations_are_refused() -> None:
 
 @pytest.mark.parametrize("high", [1, 3, 40, 10**12])
 @pytest.mark.parametrize("count", [0, 1, 2, 5, 300])
-def test_repeats_are_all_rows_but_the_first_of_each_key(count, high) -> None:
+def test_repeats_are_all_rows_but_the_first_of_each_key(count, high, monkeypatch) -> None:
+    monkeypatch.setattr(relation_validation, "_CHUNK", 7)
     keys = np.random.default_rng(count).integers(-high, high, count)
     seen: set[int] = set()
     expected = [row for row, key in enumerate(keys.tolist()) if key in seen or seen.add(key)]
     assert repeats(keys).tolist() == expected
+
+
+def test_a_table_in_chunks_gives_the_same_relations_and_counts() -> None:
+    rng = np.random.default_rng(5)
+    ends = rng.choice(["a", "b", "c", "q", ""], (2, 60)).tolist()
+    whole = pa.table({"source": ends[0], "target": ends[1]})
+    chunked = pa.concat_tables([whole.slice(0, 7), whole.slice(7, 0), whole.slice(7)])
+    drop = frozenset({"duplicate_relations", "missing_ids", "self_relations", "unknown_ids"})
+    one, other = (
+        checked_relations(SourceTable(table=table, name="relations"), ENTITIES, drop)
+        for table in (whole, chunked)
+    )
+    assert one.pairs.tolist() == other.pairs.tolist()
+    assert one.drops == other.drops
+    assert {frozenset(pair) for pair in one.pairs.tolist()} == {
+        frozenset(pair) for pair in ((0, 1), (0, 2), (1, 2))
+    }
+    assert one.drops["duplicate_relations"] + sum(
+        one.drops[kind] for kind in drop - {"duplicate_relations"}
+    ) == 60 - len(one.pairs)
+
+
+def test_rows_that_are_out_repeat_nothing_and_are_repeated_by_nothing() -> None:
+    """An unknown id has code -1: without a key of its own, q-a and q-b would look like other pairs."""
+    rows = {"source": ["q", "q", "a", "a", "q", "b"], "target": ["a", "a", "b", "a", "b", "a"]}
+    drop = frozenset({"duplicate_relations", "self_relations", "unknown_ids"})
+    found = checked_relations(SourceTable(table=pa.table(rows), name="relations"), ENTITIES, drop)
+    assert found.pairs.tolist() == [[0, 1]]
+    assert found.drops == {"unknown_ids": 3, "self_relations": 1, "duplicate_relations": 1}
+
+
+def test_a_graph_takes_the_checked_pairs_without_a_copy() -> None:
+    table = SourceTable(table=pa.table({"source": ["a"], "target": ["b"]}), name="relations")
+    pairs = checked_relations(table, ENTITIES, frozenset()).pairs
+    assert not pairs.flags.writeable
+    assert EntityGraph(entities=ENTITIES.table, relations=pairs).relations is pairs

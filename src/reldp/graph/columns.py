@@ -26,6 +26,7 @@ __all__ = [
     "extra_column",
     "features_column",
     "first_length",
+    "id_chunks",
     "id_column",
     "is_text",
     "protected_column",
@@ -75,23 +76,32 @@ def is_text(kind: Any) -> bool:
 
 
 def id_column(column: Any, table: str, name: str) -> Any:
-    """Return ids as strings or 64-bit integers, with nulls preserved.
+    """Return ids as strings or 64-bit integers, in one array, with nulls preserved.
+
+    Raises:
+        GraphError: The column holds something else.
+    """
+    return single(id_chunks(column, table, name))
+
+
+def id_chunks(column: Any, table: str, name: str) -> Any:
+    """Return ids as `id_column` does, in the chunks in which they came: nothing is copied.
 
     Raises:
         GraphError: The column holds something else.
     """
     column = _decoded(column, table, f"column {name!r}")
     if is_text(column.type):
-        return single(column)
+        return column
     if pa.types.is_integer(column.type):
         try:
-            return single(column.cast(pa.int64()))
+            return column.cast(pa.int64())
         except pa.ArrowInvalid:
             raise GraphError(
                 f"{table} must have ids below 2**63 in column {name!r}. Store them as text."
             ) from None
     if pa.types.is_null(column.type):
-        return single(column.cast(pa.string()))
+        return column.cast(pa.string())
     hint = (
         " An empty cell turned integers into floats." if pa.types.is_floating(column.type) else ""
     )

@@ -120,6 +120,7 @@ class EntityGraph(Conversions, Bounding, Counting):
 
             return StoredGraph.open(Path(path))
         graph = cls._checked(read_folder(path, kinds, show_ids=show_ids), kinds)
+        pa.default_memory_pool().release_unused()  # the tables as they were read
         return dataclasses.replace(graph, folder=Path(path).resolve())
 
     @classmethod

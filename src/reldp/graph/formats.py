@@ -129,6 +129,7 @@ def _binary(path: Path, name: str, read: Callable[[Path], Any], show_ids: bool) 
     with binary_errors(path, name, show_ids):
         table = read(path)
         table.validate(full=True)  # a damaged file must not send Arrow out of bounds later
+    pa.default_memory_pool().release_unused()  # what decoding took
     return SourceTable(table=table, name=path.name, show_ids=show_ids)
 
 

@@ -16,6 +16,7 @@ Public: `checked_relations`, `Relations`. `store` uses the single checks for som
 """
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -26,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reldp.errors import GraphError
-from reldp.graph.columns import id_column, is_text
+from reldp.graph.columns import id_chunks, is_text
 from reldp.graph.disclosure import column_words, type_words
 from reldp.graph.relation_types import coded_types, type_column
 from reldp.graph.sources import Checklist, SourceTable
@@ -48,6 +49,7 @@ __all__ = [
 ]
 
 _COLUMNS = ("source", "target", "type")
+_CHUNK = 1 << 18  # rows compared at a time
 _SLICE = 1 << 24  # relations looked up at a time: each time costs a hash table of all ids
 
 
@@ -56,7 +58,7 @@ class Relations:
     """Checked relations.
 
     Attributes:
-        pairs: (m, 2) int64 entity indices.
+        pairs: (m, 2) int64 entity indices, read-only.
         types: (m,) int32 codes into `type_names`, or None without types.
         type_names: Names of the types, sorted.
         drops: Count by kind of what was dropped on request.
@@ -90,10 +92,16 @@ def checked_relations(
     checks = Checklist(source, drop)
     check_relation_columns(checks)
     columns = {
-        name: id_column(source.table.column(name), source.name, name)
+        name: id_chunks(source.table.column(name), source.name, name)
         for name in ("source", "target")
     }
-    codes = [_lookup(column, entities, source) for column in columns.values()]  # (rows,) each
+    # One array, filled in place: a table of relations is as large as memory allows.
+    pairs = np.empty((source.table.num_rows, 2), dtype=np.int64)
+    codes = [pairs[:, 0], pairs[:, 1]]
+    with ThreadPoolExecutor(2) as threads:  # Arrow compares without Python's lock
+        find = partial(_look_up, entities=entities, source=source)
+        list(threads.map(find, columns.values(), codes))
+    pa.default_memory_pool().release_unused()  # the hash tables of ids
     check_endpoints(
         checks,
         codes,
@@ -101,14 +109,17 @@ def checked_relations(
         [_blank_among(*pair) for pair in zip(columns.values(), codes, strict=True)],
     )
     # Rows with an unknown endpoint are dropped or a problem by now: their -1 is never looked at.
-    endpoints = [code if entities.whole else entities.index[code] for code in codes]
-    drop_with_entities(checks, endpoints)
+    if not entities.whole:
+        for code in codes:
+            code[:] = entities.index[code]
+    drop_with_entities(checks, codes)
     names, types = types_of_rows(checks, declared)
-    check_self_relations(checks, endpoints, columns)
-    check_repeats(checks, _repeated(checks, endpoints, types), columns, typed=types is not None)
+    check_self_relations(checks, codes, columns)
+    check_repeats(checks, _repeated(checks, codes, types), columns, typed=types is not None)
     checks.finish()
     alive = slice(None) if checks.alive.all() else checks.alive
-    pairs = np.stack([end[alive] for end in endpoints], axis=1)
+    pairs = pairs[alive]
+    pairs.flags.writeable = False  # a graph takes it as it is
     if types is None:
         return Relations(pairs=pairs, drops=checks.drops)
     names, types = names_in_use(names, types[alive], declared)
@@ -266,21 +277,24 @@ def _repeated(
     keys = np.minimum(*endpoints)
     keys *= max(int(end.max(initial=0)) for end in endpoints) + 1  # int64 up to 3 billion entities
     keys += np.maximum(*endpoints)
-    if checks.alive.all():
-        return repeats(keys)
-    rows = np.flatnonzero(checks.alive)
-    return rows[repeats(keys[rows])]
+    gone = np.flatnonzero(~checks.alive)
+    keys[gone] = -1 - gone  # a key of its own, which repeats nothing
+    return repeats(keys)
 
 
 def repeats(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
     """Return the rows whose key an earlier row has."""
     ordered = np.sort(keys)
     several = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])  # keys of more than one row
+    del ordered
     if not len(several):
         return np.empty(0, dtype=np.intp)
-    place = np.searchsorted(several, keys)
-    np.minimum(place, len(several) - 1, out=place)
-    rows = np.flatnonzero(several[place] == keys)
+    parts = []
+    for start in range(0, len(keys), _CHUNK):  # what is computed on the way stays small
+        some = keys[start : start + _CHUNK]
+        place = np.minimum(np.searchsorted(several, some), len(several) - 1)
+        parts.append(start + np.flatnonzero(several[place] == some))
+    rows = np.concatenate(parts)
     order = np.argsort(keys[rows], kind="stable")
     again = keys[rows[order[1:]]] == keys[rows[order[:-1]]]
     return np.sort(rows[order[1:][again]])
@@ -316,13 +330,13 @@ def common_type(name: str, one: Any, other: Any, *, typed: bool) -> Any:
     return one if one == other else pa.large_string()
 
 
-def _lookup(column: Any, entities: Entities, source: SourceTable) -> npt.NDArray[np.int64]:
-    """Return the code (position in `entities.names`) of every id, -1 where unknown or missing."""
+def _look_up(
+    column: Any, codes: npt.NDArray[np.int64], *, entities: Entities, source: SourceTable
+) -> None:
+    """Write the code (position in `entities.names`) of every id, -1 where unknown or missing."""
     names = entities.names
     kind = common_type(source.name, column.type, names.type, typed=source.typed and entities.typed)
     column, names = column.cast(kind), names.cast(kind)
-    codes = np.empty(len(column), dtype=np.int64)
     for start in range(0, len(column), _SLICE):
         matches = pc.index_in(column.slice(start, _SLICE), value_set=names, skip_nulls=True)
         codes[start : start + _SLICE] = pc.fill_null(matches, -1).to_numpy(zero_copy_only=False)
-    return codes
