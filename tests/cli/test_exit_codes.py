@@ -133,6 +133,17 @@ def test_the_codes_are_in_the_help_and_on_the_page(capsys):
         assert f"| {code} |" in exit_codes.__doc__
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_an_interruption_after_a_signal_has_the_code_of_the_signal(number: int, code: int) -> None:
+    with exit_codes.termination_as_exception():
+        assert exit_codes.interruption(" Hint.") == ("stopped by the user. Hint.", 130)
+        with pytest.raises(exit_codes.Terminated):
+            signal.raise_signal(number)
+        assert exit_codes.interruption("")[1] == code
+    with exit_codes.termination_as_exception():
+        assert exit_codes.interruption("")[1] == 130
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signals_are_left_as_they_were(number):
     before = signal.getsignal(number)

@@ -16,7 +16,7 @@ exception and the place in reldp's source, never the exception's message, which 
 RELDP_DEBUG=1 in the environment the traceback is printed as well.
 
 Public inside the command line: the codes, `EPILOG`, `Terminated`, `termination_as_exception`, `of_os_error`,
-`pipe_closed`, `flush_output`, `is_out_of_memory`, `bug_line`, `show_traceback`.
+`pipe_closed`, `flush_output`, `interruption`, `is_out_of_memory`, `bug_line`, `show_traceback`.
 
 >>> bug_line(KeyError("bob@example.com")).partition(". ")[0]
 'Internal error: KeyError'
@@ -48,6 +48,7 @@ __all__ = [
     "Terminated",
     "bug_line",
     "flush_output",
+    "interruption",
     "is_out_of_memory",
     "of_os_error",
     "pipe_closed",
@@ -73,6 +74,9 @@ _SOURCE = Path(reldp.__file__).parent
 _CODES: dict[int, int] = {signal.SIGTERM: TERMINATED}
 if hasattr(signal, "SIGHUP"):
     _CODES[signal.SIGHUP] = HUNG_UP
+
+
+_received: list[int] = []  # codes of the signals that arrived
 
 
 class Terminated(BaseException):
@@ -101,8 +105,10 @@ def termination_as_exception() -> Iterator[None]:
     Raises:
         Terminated: One of them arrived inside.
     """
+    _received.clear()
 
     def _stop(number: int, stack: Any) -> None:
+        _received.append(_CODES[number])
         raise Terminated(_CODES[number])
 
     def _repeat(unraisable: Any) -> None:
@@ -127,6 +133,17 @@ def termination_as_exception() -> Iterator[None]:
         sys.unraisablehook = show_unraisable
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def interruption(hint: str) -> tuple[str, int]:
+    """Return the line and the code of an interrupted command.
+
+    DuckDB reports every signal as an interruption by the user, so what arrived decides.
+    """
+    if _received:
+        ended = Terminated(_received[0], hint)
+        return str(ended), ended.code
+    return f"stopped by the user.{hint}", INTERRUPTED
 
 
 def flush_output() -> None:

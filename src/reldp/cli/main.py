@@ -181,7 +181,7 @@ def _run(arguments: list[str] | None) -> int:
         if isinstance(error.__cause__, EOFError):  # click takes any end of file for an abort
             return _fail_by(error.__cause__)
         hint = str(error.__cause__ or error)  # how to resume, or nothing
-        return _fail(f"stopped by the user.{hint}", exit_codes.INTERRUPTED)
+        return _fail(*exit_codes.interruption(hint))
     except SystemExit as error:
         # Click (which replaces streams) and rich exit so when a pipe is closed; nothing else here exits.
         closed = sys.stdout is not streams[0] or isinstance(error.__context__, BrokenPipeError)

@@ -77,6 +77,26 @@ def test_an_error_in_the_source_is_raised_as_it_is(tmp_path):
         made.keep_ids(pa.large_string(), broken())
 
 
+def test_ctrl_c_while_the_source_is_read_is_raised_as_it_is(tmp_path):
+    def stopped():
+        yield batch(["a"], [0])
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), opened(BuildSettings(), tmp_path) as made:
+        made.keep_ids(pa.large_string(), stopped())
+
+
+def test_a_query_that_a_signal_interrupted_is_an_interruption(tmp_path):
+    """DuckDB discards what the signal's handler raised and gives an error of its own."""
+    with pytest.raises(KeyboardInterrupt), opened(BuildSettings(), tmp_path):
+        raise RuntimeError("Query interrupted")
+
+
+def test_other_errors_of_the_engine_stay(tmp_path):
+    with pytest.raises(RuntimeError, match="other"), opened(BuildSettings(), tmp_path):
+        raise RuntimeError("other")
+
+
 def test_what_does_not_fit_into_memory_goes_to_files(tmp_path):
     """1.5 million ids of 60 characters are more than the engine's 100 MB."""
     settings = BuildSettings(memory_limit="200MB", threads=1)

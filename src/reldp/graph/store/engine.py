@@ -28,6 +28,7 @@ from reldp.graph.store.settings import BuildSettings
 __all__ = ["Engine", "opened"]
 
 _BATCH = 1 << 18  # rows of a result at a time
+_INTERRUPTED = "Query interrupted"  # what DuckDB says when a signal arrives during a query
 
 
 class Engine:
@@ -102,12 +103,16 @@ class Engine:
     @contextmanager
     def _given(self, schema: Any, batches: Iterator[Any]) -> Iterator[None]:
         """Name Arrow batches `given` in queries; an error in making them is raised as it is."""
-        errors: list[Exception] = []
+        errors: list[BaseException] = []
 
         def watched() -> Iterator[Any]:
             try:
                 yield from batches
-            except Exception as error:  # the engine would turn it into one of its own
+            except GeneratorExit:
+                raise
+            except (
+                BaseException
+            ) as error:  # Ctrl-C too: the engine would turn it into one of its own
                 errors.append(error)
                 raise
 
@@ -152,6 +157,10 @@ def opened(settings: BuildSettings, folder: Path) -> Iterator[Engine]:
     connection = duckdb.connect(config=config)
     try:
         yield Engine(connection)
+    except RuntimeError as error:
+        if str(error) != _INTERRUPTED:
+            raise
+        raise KeyboardInterrupt from None  # a signal: the engine discards the exception of its handler
     except duckdb.OutOfMemoryException:
         raise GraphError(
             "The build needs more memory than `memory_limit`, or more room for temporary files than "
