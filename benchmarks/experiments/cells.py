@@ -67,6 +67,11 @@ class Cell:
         lora_layers: Number of last layers with adapters; 0 for all.
         lora_scale: alpha / rank.
         freeze_a: Whether the A matrices of the adapters are frozen.
+        adapter_start: First A of the adapters: "" for random numbers, or a kind of `subspaces`.
+        start_graph: Public graph that the bases of `subspaces` are taken from.
+        start_scale: Length of the rows of such an A, relative to random ones.
+        project: Number of directions that noisy gradients are projected to; 0 for all.
+        beta1: Decay of Adam's first moments.
         beta2: Decay of Adam's second moments.
         bias_correction: Whether the noise's known variance is subtracted from Adam's second moments.
         warm_graph: Public graph that is trained on first, without privacy.
@@ -77,6 +82,7 @@ class Cell:
         cuda_graphs: Whether steps are captured as CUDA graphs, where the device can.
         max_relations: Maximum number of relations of a test graph, drawn by seed; 0 for all.
         candidates: Number of relations among which a query's answer is searched.
+        scales: Factors of the learned change with which it is evaluated too, besides 1.
         seed: Seed of the new weights; it also tells repetitions of a cell apart.
     """
 
@@ -110,6 +116,11 @@ class Cell:
     lora_layers: int = 0
     lora_scale: float = 2.0
     freeze_a: bool = False
+    adapter_start: str = ""
+    start_graph: str = ""
+    start_scale: float = 1.0
+    project: int = 0
+    beta1: float = 0.9
     beta2: float = 0.999
     bias_correction: bool = False
     warm_graph: str = ""
@@ -119,11 +130,13 @@ class Cell:
     cuda_graphs: bool = True
     max_relations: int = 20_000
     candidates: int = 256
+    scales: tuple[float, ...] = ()
     seed: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tests", tuple(self.tests))
         object.__setattr__(self, "lora_targets", tuple(self.lora_targets))
+        object.__setattr__(self, "scales", tuple(self.scales))
         _require(self.method in METHODS, "method", f"one of {', '.join(METHODS)}", self.method)
         _require(self.clipping in CLIPPINGS, "clipping", "a rule's name", self.clipping)
         noisy = self.method in ("private", "noise-only")
@@ -182,7 +195,7 @@ class Cell:
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as plain JSON values, under the names of committed results."""
         values = asdict(self)
-        values |= {name: list(values[name]) for name in ("tests", "lora_targets")}
+        values |= {name: list(values[name]) for name in ("tests", "lora_targets", "scales")}
         return {_RECORDED_AS.get(name, name): value for name, value in values.items()}
 
     @classmethod

@@ -1,6 +1,8 @@
 """Graphs and model folders of the experiments, by name.
 
-Graphs are the bundled ones, or folders below a data folder; encoders are folders below a model
+Graphs are the bundled ones, or folders below a data folder. `NAME-seen` and `NAME-unseen` are its two
+parts for training and for evaluation: 80 and 20 % of the entities, without the relations between
+the parts; entities of the same text are in one part. Encoders are folders below a model
 folder (`benchmarks.experiments.encoders` makes two of them). MiniLM needs no folder.
 """
 
@@ -11,8 +13,11 @@ import numpy as np
 
 from reldp import CappedGraph, EntityGraph
 from reldp.errors import ConfigError
+from reldp.graph.splits import split_entities
 
 CAPPING_SEED = 0
+SPLIT_SEED = 0
+SHARES = {"seen": 0.8, "unseen": 0.2}
 _HUB_NAMES = {
     "minilm": "sentence-transformers/all-MiniLM-L6-v2",
     "bert-base": "google-bert/bert-base-uncased",
@@ -29,10 +34,17 @@ class Inputs:
 
     @lru_cache(maxsize=16)  # noqa: B019 # one instance per process
     def graph(self, name: str) -> EntityGraph:
-        """Return a graph: a folder below the data folder, or a bundled one."""
+        """Return a graph, or a part of one: a folder below the data folder, or a bundled one."""
+        whole, _, part = name.rpartition("-")
+        if part in SHARES:
+            return self._parts(whole)[part]
         if self.data is not None and (self.data / name).is_dir():
             return EntityGraph.read(self.data / name)
         return EntityGraph.read(name)
+
+    @lru_cache(maxsize=16)  # noqa: B019 # one instance per process
+    def _parts(self, name: str) -> dict[str, EntityGraph]:
+        return split_entities(self.graph(name), SHARES, SPLIT_SEED, together="text")
 
     @lru_cache(maxsize=16)  # noqa: B019 # one instance per process
     def capped(self, name: str, max_degree: int) -> CappedGraph:

@@ -7,6 +7,9 @@ missing does not run.
 
 import hashlib
 import json
+import multiprocessing
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -66,26 +69,21 @@ class Levels:
             return None
         return float(self.known[level_key(cell, bare_plan(cell, inputs))]["epsilon"])
 
-    def calibrate(self, cell: Cell, inputs: Inputs) -> bool:
-        """Compute the cell's level unless it is known; return whether it was new."""
-        if cell.method not in NOISY:
-            return False
-        plan = bare_plan(cell, inputs)
-        key = level_key(cell, plan)
-        if key in self.known:
-            return False
-        if cell.epsilon:
-            plan = plan.calibrate(cell.epsilon, cell.accountant)
-        self.known[key] = {
-            "noise_multiplier": plan.noise_multiplier,
-            "epsilon": plan.epsilon(cell.accountant),
-            "accountant": cell.accountant,
-            "target": cell.epsilon,
-            "status": plan.status,
-            **plan.to_dict(),
-        }
-        self._write()
-        return True
+    def calibrate(self, cells: Iterable[Cell], inputs: Inputs, workers: int = 1) -> int:
+        """Compute the levels that are not known, in processes; return how many were new."""
+        noisy = [cell for cell in cells if cell.method in NOISY]
+        keyed = {level_key(cell, bare_plan(cell, inputs)): cell for cell in noisy}
+        missing = {key: cell for key, cell in keyed.items() if key not in self.known}
+        if workers > 1 and len(missing) > 1:
+            context = multiprocessing.get_context("spawn")
+            with ProcessPoolExecutor(workers, mp_context=context) as pool:
+                levels = list(pool.map(_level, missing.values(), [inputs] * len(missing)))
+        else:
+            levels = [_level(cell, inputs) for cell in missing.values()]
+        self.known |= dict(zip(missing, levels, strict=True))
+        if missing:
+            self._write()
+        return len(missing)
 
     def renew(self) -> int:
         """Recompute epsilon of every level; calibrate again the noise that misses its target."""
@@ -106,6 +104,21 @@ class Levels:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         lines = (f"{json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(self.known.items()))
         self.path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def _level(cell: Cell, inputs: Inputs) -> dict[str, Any]:
+    """Return the accountant's answer about the cell's plan."""
+    plan = bare_plan(cell, inputs)
+    if cell.epsilon:
+        plan = plan.calibrate(cell.epsilon, cell.accountant)
+    return {
+        "noise_multiplier": plan.noise_multiplier,
+        "epsilon": plan.epsilon(cell.accountant),
+        "accountant": cell.accountant,
+        "target": cell.epsilon,
+        "status": plan.status,
+        **plan.to_dict(),
+    }
 
 
 def level_key(cell: Cell, plan: PrivacyPlan) -> str:

@@ -28,6 +28,13 @@ from benchmarks.experiments.cells import Cell
 from benchmarks.experiments.inputs import Inputs
 from benchmarks.experiments.levels import Levels
 from benchmarks.experiments.optimizers import freeze_first_halves, registered
+from benchmarks.experiments.subspaces import (
+    Bases,
+    projected,
+    public_bases,
+    scale_change,
+    start_adapters,
+)
 
 _TRACE_POINTS = 20
 # Adam does not depend on the scale of its gradients, so noise of this many times the size leaves
@@ -65,6 +72,7 @@ class Laboratory:
         self.place = place
         self.inputs = Inputs(place.data, place.models)
         self.levels = Levels(place.levels)
+        self._bases: Bases = {}
         if place.on_gpu:
             torch.set_float32_matmul_precision("high")  # TF32; clipping stays exact float32
             torch.backends.cuda.enable_cudnn_sdp(False)  # made for long texts
@@ -77,6 +85,12 @@ class Laboratory:
         plan = self.levels.plan(cell, self.inputs)
         trained = self.train(cell, plan, encoder) if cell.method != "base" else {}
         evaluations = {name: self._evaluate(cell, encoder, name) for name in cell.tests}
+        for scale in cell.scales if trained else ():
+            scale_change(encoder, scale)
+            evaluations |= {
+                f"{name} x {scale:g}": self._evaluate(cell, encoder, name) for name in cell.tests
+            }
+            scale_change(encoder, 1 / scale)
         return {
             "id": cell.id,
             "cell": cell.to_dict(),
@@ -111,6 +125,15 @@ class Laboratory:
             device=self.place.device,
             seed=cell.seed,
         )
+        self._bases = {}
+        if cell.start_graph and cell.method != "base":
+            self._bases = public_bases(
+                encoder,
+                self.inputs.graph(cell.start_graph),
+                weighted=cell.adapter_start == "gradients",
+            )
+        if cell.adapter_start and cell.method != "base":
+            start_adapters(encoder, cell.adapter_start, self._bases, cell.start_scale)
         if cell.freeze_a:
             freeze_first_halves(encoder.module)
         return encoder
@@ -143,6 +166,10 @@ class Laboratory:
                 deviation = plan.noise_multiplier * plan.clip_norm / plan.expected_batch_size
                 settings["optimizer"] = stack.enter_context(registered())
                 settings["optimizer_options"] |= {"noise_variance": deviation**2}
+            if cell.project:
+                settings["optimizer"] = stack.enter_context(
+                    projected(encoder, self._bases, cell.project)
+                )
             trainer = reldp.Trainer(
                 encoder,
                 self.inputs.capped(cell.train, cell.max_degree),
@@ -158,7 +185,7 @@ class Laboratory:
             "loss": cell.loss,
             "temperature": cell.temperature,
             "pairing": cell.pairing,
-            "optimizer_options": {"betas": [0.9, cell.beta2]},
+            "optimizer_options": {"betas": [cell.beta1, cell.beta2]},
             "learning_rate": cell.learning_rate,
             "schedule": cell.schedule,
             "warmup_steps": cell.warmup,

@@ -71,5 +71,5 @@ def prepare_place(folder: Path, cells: list[Cell]) -> Place:
     place = Place(levels=folder / "levels.json", data=folder / "data", models=folder / "models")
     levels, inputs = Levels(place.levels), Inputs(place.data, place.models)
     for cell in cells:
-        levels.calibrate(cell, inputs)
+        levels.calibrate([cell], inputs)
     return place

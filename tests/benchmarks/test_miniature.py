@@ -80,7 +80,7 @@ def test_a_run_without_capping_trains_on_all_relations(results):
 def test_noise_alone_moves_the_weights_and_learns_nothing(place):
     cell = private(method="noise-only", steps=60, learning_rate=1e-2)
     laboratory = Laboratory(place)
-    laboratory.levels.calibrate(cell, laboratory.inputs)
+    laboratory.levels.calibrate([cell], laboratory.inputs)
     encoder = laboratory.encoder(cell)
     before = {n: p.detach().clone() for n, p in encoder.trainable().items()}
     result = laboratory.train(cell, laboratory.levels.plan(cell, laboratory.inputs), encoder)

@@ -114,7 +114,7 @@ def test_every_section_is_there(text):
         "Cost",
         "Reproduction",
     ]
-    assert headings[2:] == last
+    assert headings[3:] == last
 
 
 def test_settings_are_compared_on_the_validation_graph_and_targets_are_reported(text):

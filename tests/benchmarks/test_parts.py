@@ -10,7 +10,7 @@ from benchmarks.experiments.optimizers import NoiseAwareAdam
 from benchmarks.experiments.runner import _next as next_cell
 from benchmarks.frontier import COMPARED, compared_cell, compared_cells, frontier_cells
 
-from benchmarks import frontier
+from benchmarks import as_made, frontier
 from reldp.errors import ConfigError
 
 
@@ -39,7 +39,17 @@ def test_contradictions_are_refused(changes):
 
 
 @pytest.mark.parametrize(
-    "suite", [cross_domain_cells, ablation_cells, compared_cells, frontier_cells]
+    "suite",
+    [
+        cross_domain_cells,
+        ablation_cells,
+        compared_cells,
+        frontier_cells,
+        as_made.gap_cells,
+        as_made.cells,
+        as_made.larger_cells,
+        as_made.domain_cells,
+    ],
 )
 def test_suites_are_valid_and_name_each_cell_once(suite):
     cells = suite()

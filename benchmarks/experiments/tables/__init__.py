@@ -1,5 +1,6 @@
 """docs/benchmarks.md from the store: every number in it is computed here.
 
+    as_made       encoders as they were made, on unseen entities: the leading section
     layout        names, means and spreads, Markdown tables
     summary       the result in words, and every column in one line
     columns       one section per training graph, test graph and encoder; other pairs
@@ -16,7 +17,15 @@ from pathlib import Path
 
 from benchmarks.cross_domain import COLUMNS
 from benchmarks.experiments.store import Store
-from benchmarks.experiments.tables import again, columns, compared, cost_columns, settings, summary
+from benchmarks.experiments.tables import (
+    again,
+    as_made,
+    columns,
+    compared,
+    cost_columns,
+    settings,
+    summary,
+)
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "benchmarks.md"
 
@@ -25,6 +34,7 @@ def page(store: Store) -> str:
     """Return the whole page."""
     parts = [
         summary.head(store),
+        as_made.section(store),
         summary.headline(store),
         summary.overview(store),
         *(columns.section(store, column) for column in COLUMNS),
@@ -41,7 +51,9 @@ def page(store: Store) -> str:
 
 def write_page(store: Store, path: Path = PAGE) -> None:
     """Write the page and its figures."""
+    from benchmarks.experiments.as_made_figure import write_figure
     from benchmarks.experiments.figures import write_figures
 
     path.write_text(page(store), encoding="utf-8")
     write_figures(store, path.parent / "figures")
+    write_figure(store, path.parent / "figures")

@@ -81,7 +81,7 @@ def headline(store: Store) -> str:
         *_at_best(store, column),
         *_with_mean_pooling(store, column),
     ]
-    return paragraphs(" ".join(sentences))
+    return "## The paper's protocol\n\n" + paragraphs(" ".join(sentences))
 
 
 def _against(store: Store, column: Column) -> list[str]:
