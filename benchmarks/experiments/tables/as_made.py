@@ -60,8 +60,8 @@ def section(store: Store) -> str:
         {START.lora_rank} on every linear layer, batch {START.batch}, {START.steps} steps, learning rate 0.001, clip
         norm 1. Amazon's graphs are too small for that batch and use 64; MPNet uses batch 128 and 250 steps,
         SmolLM2 batch 64 and 150 steps. *No privacy* has no clipping, degrees capped at {START.max_degree},
-        {START.num_negatives} negatives, and the best of three learning rates on {named(VALIDATION)}, 0.0001. *Published* is the frequency
-        rule at equal settings, whose epsilon is claimed and does not hold.""",
+        {START.num_negatives} negatives, and the best of three learning rates on {named(VALIDATION)}, 0.0001.
+        *Published* is the frequency rule at equal settings, whose epsilon is claimed and does not hold.""",
     )
     figure = "![MRR against epsilon, mean pooling](figures/as_made.svg)"
     parts = ["## Encoders as they were made", text, table(header, rows)]
