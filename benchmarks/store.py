@@ -533,6 +533,7 @@ def earlier(output: Path | None) -> dict[str, Any]:
     old = json.loads(output.read_text()) if output and output.exists() else {}
     rows = old.get("rows", [])
     return {
+        **old,
         "command": "python benchmarks/store.py --size 200000x2000000 --size 2000000x20000000 "
         "--size 20000000x200000000 --folder FOLDER -o benchmarks/results/store.json",
         "columns": {
