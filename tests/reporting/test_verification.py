@@ -383,7 +383,7 @@ def test_folders_without_a_run_are_clear_errors(tmp_path):
         verify(tmp_path)
 
 
-@pytest.mark.parametrize("train", ["lora", "full", "head", "last:1"])
+@pytest.mark.parametrize("train", ["lora", "full", "head", "last:1", "pooling"])
 @pytest.mark.parametrize("normalize", [False, True])
 def test_runs_of_text_models_verify_as_they_are_written(tmp_path, train, normalize):
     """Whatever folders a saved text model has, none of them is foreign to its own run."""

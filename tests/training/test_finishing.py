@@ -150,7 +150,7 @@ def test_a_run_that_had_its_last_step_is_simply_completed(tmp_path, monkeypatch)
     verify(tmp_path / "run")
 
 
-@pytest.mark.parametrize("train", ["lora", "head", "last:1"])
+@pytest.mark.parametrize("train", ["lora", "head", "last:1", "pooling"])
 def test_text_encoders_are_made_again_from_the_ledger(tmp_path, train):
     place = write_model("bert", tmp_path / "model")
     extra = {"head_hidden": (7,), "head_dim": 5} if train == "head" else {}

@@ -226,7 +226,7 @@ def test_another_number_of_threads_is_checked_anew(monkeypatch):
     assert len(found) == 1
 
 
-@pytest.mark.parametrize("train", ["lora", "full", "head", "last:1"])
+@pytest.mark.parametrize("train", ["lora", "full", "head", "last:1", "pooling"])
 @pytest.mark.parametrize("kind", ["bert", "mpnet", "llama"])
 def test_text_encoders_have_a_layout_for_every_length(tmp_path, kind, train):
     texts = [" ".join(SENTENCE.split()[: 1 + i % 5]) for i in range(60)]
@@ -234,7 +234,12 @@ def test_text_encoders_have_a_layout_for_every_length(tmp_path, kind, train):
         list(range(60)), [(i, (i + 1) % 60) for i in range(60)], text=texts
     )
     capped = graph.promise_degrees(2)
-    encoder = TextEncoder.load(write_model(kind, tmp_path / "m"), train=train, max_length=16)
+    encoder = TextEncoder.load(
+        write_model(kind, tmp_path / "m"),
+        train=train,
+        max_length=16,
+        pooling="mean" if train == "pooling" else None,
+    )
     plan = small_plan(capped, num_negatives=2, expected_batch_size=5.0)
     step = make_step(encoder, capped, plan)
     step.open(Streams(bytes(32)))

@@ -172,7 +172,7 @@ def test_trained_values_and_the_mode_do_not_count():
     assert before == trained == module_sha256(module)
 
 
-@pytest.mark.parametrize("train", ["lora", "full", "last:1", "head"])
+@pytest.mark.parametrize("train", ["lora", "full", "last:1", "head", "pooling"])
 def test_a_text_encoder_is_the_same_from_another_place_with_another_attention(tmp_path, train):
     folders = [write_model("bert", tmp_path / name / "model") for name in ("one", "two")]
     one = TextEncoder.load(folders[0], train=train)

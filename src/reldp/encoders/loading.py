@@ -28,6 +28,7 @@ from torch import nn
 
 from reldp._validate import check_choice
 from reldp.encoders.attention import attention_options
+from reldp.encoders.attention_pooling import AttentionPooling, read_attention_pooling
 from reldp.encoders.default_model import installed_folder
 from reldp.encoders.folders import read_json
 from reldp.encoders.hub import hub_folder, is_hub_name
@@ -68,6 +69,7 @@ class Pretrained:
         max_length: Maximum length that the folder states, or None.
         dense: Settings and weights of the folder's dense layers, in order.
         normalize: Whether the folder's embeddings have length 1.
+        attention: Trained pooling of the folder, in place of mean pooling, or None.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Pretrained:
     max_length: int | None = None
     dense: tuple["DenseLayer", ...] = ()
     normalize: bool = False
+    attention: AttentionPooling | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +123,7 @@ def load_pretrained(
     if gguf_file is not None or not (folder / "modules.json").is_file():
         return Pretrained(name=name, model=model, tokenizer=tokenizer)
     with as_encoder_error(folder):
-        settings = _sentence_settings(folder)
+        settings = _sentence_settings(folder, int(model.config.hidden_size))
     return Pretrained(name=name, model=model, tokenizer=tokenizer, **settings)
 
 
@@ -278,7 +281,7 @@ def _num_token_rows(model: nn.Module) -> int:
     return int(holder.get_input_embeddings().weight.shape[0])
 
 
-def _sentence_settings(folder: Path) -> dict[str, Any]:
+def _sentence_settings(folder: Path, dim: int) -> dict[str, Any]:
     """Pooling, maximum length, dense layers and normalization of a sentence-transformers folder."""
     settings: dict[str, Any] = {"pooling": None, "max_length": None, "normalize": False}
     dense: list[DenseLayer] = []
@@ -292,6 +295,8 @@ def _sentence_settings(folder: Path) -> dict[str, Any]:
             settings["max_length"] = _stated_max_length(place)
         elif kind == "Pooling":
             settings["pooling"] = _stated_pooling(read_json(place / "config.json", "source"))
+        elif kind == "AttentionPooling":
+            settings |= {"pooling": "mean", "attention": read_attention_pooling(place, dim)}
         elif kind == "Dense":
             dense.append(_read_dense(place))
         elif kind == "Normalize":

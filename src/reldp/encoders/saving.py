@@ -2,7 +2,7 @@
 
     folder/            config.json, model.safetensors, tokenizer: adapters merged into the weights
       modules.json, sentence_bert_config.json, config_sentence_transformers.json
-      1_Pooling/  2_Dense/ ...  N_Normalize/
+      1_Pooling/ or 1_AttentionPooling/  2_Dense/ ...  N_Normalize/
       adapter/         the LoRA adapters alone, for PEFT on the base model
       encoder.json     what reldp knows about it
 
@@ -23,6 +23,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from reldp.encoders.attention_pooling import AttentionPooling, write_attention_pooling
 from reldp.encoders.folders import read_json, write_json
 from reldp.encoders.loading import DenseLayer, quiet_transformers
 
@@ -33,6 +34,9 @@ _POOLING_KEYS = {
     "mean": "pooling_mode_mean_tokens",
     "last": "pooling_mode_lasttoken",
 }
+
+# Classes that sentence-transformers lacks and imports from here.
+_CLASSES = {"AttentionPooling": "reldp.integrations.sentence_transformers.pooling.AttentionPooling"}
 
 
 def write_text_folder(
@@ -45,6 +49,7 @@ def write_text_folder(
     dense: Sequence[DenseLayer],
     normalize: bool,
     described: dict[str, Any],
+    attention: AttentionPooling | None = None,
 ) -> None:
     """Write everything into an existing empty folder."""
     model = base_model(backbone)
@@ -59,8 +64,14 @@ def write_text_folder(
             adapters.save_pretrained(folder / "adapter", save_embedding_layers=False)
             (folder / "adapter" / "README.md").unlink(missing_ok=True)
     _state_single_precision(folder / "config.json")
-    modules = [("", "Transformer"), ("1_Pooling", "Pooling")]
-    write_json(folder / "1_Pooling" / "config.json", _pooling_config(config.hidden_size, pooling))
+    if attention is None:
+        modules = [("", "Transformer"), ("1_Pooling", "Pooling")]
+        write_json(
+            folder / "1_Pooling" / "config.json", _pooling_config(config.hidden_size, pooling)
+        )
+    else:
+        modules = [("", "Transformer"), ("1_AttentionPooling", "AttentionPooling")]
+        write_attention_pooling(folder / "1_AttentionPooling", attention)
     for layer in dense:
         modules.append((f"{len(modules)}_Dense", "Dense"))
         _write_dense(folder / modules[-1][0], layer)
@@ -144,7 +155,7 @@ def _module_entry(index: int, path: str, kind: str) -> dict[str, Any]:
         "idx": index,
         "name": str(index),
         "path": path,
-        "type": f"sentence_transformers.models.{kind}",
+        "type": _CLASSES.get(kind, f"sentence_transformers.models.{kind}"),
     }
 
 

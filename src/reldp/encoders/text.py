@@ -5,8 +5,8 @@ tested, GGUF files too. A model whose rows are not independent is refused. Texts
 per graph, rows are padded on the right for every type, and dropout is off, so an embedding depends
 on its text and the weights alone, up to rounding (theory.md 2 and 6).
 
-Public: `TextEncoder`. ``TextEncoder.load(..., train="head")`` returns a
-`reldp.encoders.head.HeadEncoder`, in which only a head on cached embeddings is trained.
+Public: `TextEncoder`. ``TextEncoder.load(..., train="head")`` returns a `reldp.encoders.head.HeadEncoder`, and
+``train="pooling"`` a `reldp.encoders.pooling_encoder.PoolingEncoder`, which train a part after a frozen model.
 
     encoder = TextEncoder.load("sentence-transformers/all-MiniLM-L6-v2", lora_rank=8)
     table = encoder.table(graph)
@@ -51,7 +51,12 @@ from reldp.encoders.text_batches import (
     string_batches,
     text_rows,
 )
-from reldp.encoders.text_defaults import base_hash, checked_max_length, checked_pooling
+from reldp.encoders.text_defaults import (
+    base_hash,
+    checked_max_length,
+    checked_pooling,
+    frozen_kind,
+)
 from reldp.encoders.text_module import TextModule
 from reldp.encoders.token_rows import TokenRows
 from reldp.encoders.tokens import TokenTable, tokenize
@@ -109,6 +114,7 @@ class TextEncoder(Encoder):
             dense=pretrained.dense,
             normalize=self._described["normalize"],
             autocast=self._described["dtype"] == "bfloat16" and how.train != "lora",
+            attention=pretrained.attention,
         ).eval()
         self.module: nn.Module = self._text
 
@@ -138,7 +144,8 @@ class TextEncoder(Encoder):
 
         Args:
             source: Folder, hub name, or path of a ``.gguf`` file.
-            train: ``"lora"``, ``"full"``, ``"last:N"`` (layers), ``"head"`` or ``"none"``.
+            train: ``"lora"``, ``"full"``, ``"last:N"`` (layers), ``"head"``, ``"pooling"`` (weights of
+                tokens in mean pooling) or ``"none"``.
             lora_rank: Rank of the adapters.
             lora_alpha: Numerator of the adapters' scale, alpha / rank (default: twice the rank).
             lora_targets: Names of linear layers, ``"all-linear"`` or ``"query-value"`` (default: all
@@ -162,17 +169,9 @@ class TextEncoder(Encoder):
             head_hidden: Hidden widths of the head, for ``train="head"``.
             head_dim: Length of an embedding after the head (default: the model's).
         """
-        if train == "head":
-            from reldp.encoders.head import HeadEncoder
-
-            kind: type[TextEncoder] = HeadEncoder
-            extra: dict[str, Any] = {"hidden": head_hidden, "dim": head_dim}
-        elif head_hidden or head_dim is not None:
-            raise EncoderError(f"`train` must be head for a head's settings, got {train!r}.")
-        else:
-            kind, extra = TextEncoder, {}
+        kind, extra = frozen_kind(train, head_hidden, head_dim) or (TextEncoder, {})
         how = Adaptation(
-            train="none" if train == "head" else train,
+            train="none" if kind is not TextEncoder else train,
             lora_rank=lora_rank,
             lora_alpha=lora_alpha,
             lora_targets=lora_targets,
@@ -305,6 +304,7 @@ class TextEncoder(Encoder):
                 dense=self._dense_layers(),
                 normalize=self._described["normalize"],
                 described=self.describe(),
+                attention=self._text.attention,
             )
 
     def describe(self) -> dict[str, Any]:

@@ -11,11 +11,13 @@ Private to the package: `TextModule`.
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from reldp.encoders.architecture import adds_mask, has_plain_positions
+from reldp.encoders.attention_pooling import AttentionPooling
 from reldp.encoders.loading import DenseLayer
 from reldp.encoders.pooling import pool
 from reldp.encoders.prefix import FrozenPrefix, num_frozen_layers
@@ -36,6 +38,7 @@ class TextModule(nn.Module):
         dense: Sequence[DenseLayer],
         normalize: bool,
         autocast: bool,
+        attention: AttentionPooling | None = None,
     ) -> None:
         """Join the parts.
 
@@ -45,9 +48,12 @@ class TextModule(nn.Module):
             dense: Linear layers after pooling, each with its activation.
             normalize: Whether embeddings get length 1.
             autocast: Whether the backbone runs in mixed bfloat16.
+            attention: Trained pooling, in place of ``pooling``.
         """
         super().__init__()
         self.backbone = backbone
+        if attention is not None:
+            self.set_attention(attention)
         self.pooling = pooling
         self.dense = nn.ModuleList(layer.linear for layer in dense)
         self.activations = nn.ModuleList(layer.activation for layer in dense)
@@ -79,6 +85,31 @@ class TextModule(nn.Module):
             input_ids: Shape (rows, tokens).
             hidden: Shape (rows, tokens, hidden size), in place of ids: see `below`.
         """
+        states = self.states(attention_mask, input_ids, hidden)
+        if self.attention is None:
+            embeddings = pool(states, attention_mask, self.pooling)
+        else:
+            embeddings = self.attention(states, attention_mask)
+        for linear, activation in zip(self.dense, self.activations, strict=True):
+            embeddings = activation(linear(embeddings))
+        return unit_length(embeddings) if self.normalize else embeddings
+
+    @property
+    def attention(self) -> AttentionPooling | None:
+        """Trained pooling, in place of ``pooling``; None without."""
+        return cast(AttentionPooling | None, self._modules.get("trained_pooling"))
+
+    def set_attention(self, pooling: AttentionPooling) -> None:
+        """Pool with trained weights; a module without them has no attribute, so that its identity is the same."""
+        self.trained_pooling = pooling
+
+    def states(
+        self,
+        attention_mask: Tensor,
+        input_ids: Tensor | None = None,
+        hidden: Tensor | None = None,
+    ) -> Tensor:
+        """Return the states (rows, tokens, hidden size) of the last layer, for the arguments of `forward`."""
         with self._mixed(attention_mask.device):
             if hidden is not None:
                 assert self.prefix is not None
@@ -94,10 +125,8 @@ class TextModule(nn.Module):
                     attention_mask=self._mask(attention_mask),
                     **self._positions(attention_mask),
                 )
-        embeddings = pool(out.last_hidden_state, attention_mask, self.pooling)
-        for linear, activation in zip(self.dense, self.activations, strict=True):
-            embeddings = activation(linear(embeddings))
-        return unit_length(embeddings) if self.normalize else embeddings
+        states: Tensor = out.last_hidden_state
+        return states
 
     def below(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """States (rows, tokens, hidden size) of the frozen layers, without gradients."""

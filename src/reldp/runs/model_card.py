@@ -23,6 +23,14 @@ model = SentenceTransformer("path/to/this/folder")
 embeddings = model.encode(["a text", "another text"])
 ```"""
 
+_POOLING_USE = """```python
+from sentence_transformers import SentenceTransformer
+
+# The code of the trained pooling comes from the package reldp, which must be installed; the folder holds none.
+model = SentenceTransformer("path/to/this/folder", trust_remote_code=True)
+embeddings = model.encode(["a text", "another text"])
+```"""
+
 _FEATURE_USE = """```python
 from reldp import FeatureEncoder
 
@@ -44,7 +52,8 @@ def model_card(values: Mapping[str, Any]) -> str:
     kind = encoder["kind"]
     base, use = "dense features", _FEATURE_USE
     if kind == "text":
-        base, use = f"`{encoder['base_model']}`", _TEXT_USE
+        is_pooling = encoder["adaptation"]["train"] == "pooling"
+        base, use = f"`{encoder['base_model']}`", _POOLING_USE if is_pooling else _TEXT_USE
     elif kind == "module":
         base, use = f"the module `{encoder['module']}`", _MODULE_USE
     lines = [

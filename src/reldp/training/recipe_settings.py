@@ -111,8 +111,8 @@ _ENCODER = {
     ),
     "train": Setting(
         "text",
-        "Weights of a text model to train: lora, full, last:N (layers), or head (a layer on frozen "
-        "embeddings, thousands of steps a minute).",
+        "Weights of a text model to train: lora, full, last:N (layers), head (a layer on frozen "
+        "embeddings, thousands of steps a minute), or pooling (weights of tokens in mean pooling).",
         default="lora",
     ),
     "lora_rank": Setting("whole number", "Rank of the adapters.", default=8),
