@@ -6,7 +6,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -18,15 +18,28 @@ INTERVAL = 30.0  # seconds between lines
 
 
 @contextmanager
-def show_progress(*, quiet: bool = False) -> Iterator[None]:
-    """Show what loops report; a bar goes when its phase is done, so that another display may follow."""
+def show_progress(
+    *, quiet: bool = False, watch: Callable[[str, int, int], None] | None = None
+) -> Iterator[None]:
+    """Show what loops report; a bar goes when its phase is done, so that another display may follow.
+
+    Args:
+        quiet: Whether to show nothing.
+        watch: Called with every report too, unless quiet.
+    """
     if quiet:
         with reporting(None):
             yield
         return
     shown = _Bar() if sys.stderr.isatty() else _Lines()
+
+    def report(phase: str, done: int, total: int) -> None:
+        shown.report(phase, done, total)
+        if watch is not None:
+            watch(phase, done, total)
+
     try:
-        with reporting(shown.report):
+        with reporting(report):
             yield
     finally:
         shown.close()

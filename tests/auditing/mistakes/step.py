@@ -26,7 +26,7 @@ from reldp.training import step as training_step
 from reldp.training.guard import LocalityGuard
 from reldp.training.step import PrivateStep
 
-# The plan of `reldp demo`: WordNet's nouns at epsilon 4.
+# A plan for WordNet's nouns at epsilon 4.
 PLAN = PrivacyPlan(
     num_entities=82_115, num_relations=58_131, max_degree=5, num_negatives=4,
     expected_batch_size=64, num_steps=60, noise_multiplier=0.75, clip_norm=0.03, delta=1.2e-6,
