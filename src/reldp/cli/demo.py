@@ -147,6 +147,7 @@ class _Phases:
 
 def _main_run(demo: "Demo", phases: _Phases) -> tuple[dict[str, "EvaluationResult"], "Certificate"]:
     """Evaluate, train, evaluate, verify and report."""
+    from reldp.evaluation.lines import evaluation_lines
     from reldp.reporting.publishing import write_report
     from reldp.reporting.verification import verify
     from reldp.runs.run_folder import RunFolder
@@ -161,7 +162,8 @@ def _main_run(demo: "Demo", phases: _Phases) -> tuple[dict[str, "EvaluationResul
         private = demo.evaluate(result.encoder)
     with phases.spin("verifying the certificate and writing the report"):
         run = RunFolder(demo.folder.run)
-        for line in _lines(demo.settings.test_graph, base, private):
+        named = {"graph": Path(demo.settings.test_graph).name, "pooling": None}
+        for line in evaluation_lines(named, base, private):
             run.append_line(run.evaluations, line)
         certificate = verify(run.path).certificate
         write_report(run.path)
@@ -185,25 +187,6 @@ def _comparisons(demo: "Demo", phases: _Phases) -> dict[str, dict[str, Any]]:
                 "epsilon": result.certificate.epsilon,
             }
     return results
-
-
-def _lines(
-    graph: str, base: "EvaluationResult", private: "EvaluationResult"
-) -> list[dict[str, Any]]:
-    """Return the lines of evaluations.jsonl, as ``reldp evaluate --before`` writes them."""
-    from reldp.reporting.learning_section import BEFORE
-
-    named = {"graph": Path(graph).name, "pooling": None}
-    gains = {name: private.gain_over(base, name) for name in private.metrics}
-    return [
-        {**named, "encoder": BEFORE, **base.to_json()},
-        {
-            **named,
-            "encoder": "after training",
-            **private.to_json(),
-            "gain": {name: [gain.value, gain.low, gain.high] for name, gain in gains.items()},
-        },
-    ]
 
 
 def _results(

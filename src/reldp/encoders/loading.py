@@ -123,7 +123,8 @@ def load_pretrained(
     if gguf_file is not None or not (folder / "modules.json").is_file():
         return Pretrained(name=name, model=model, tokenizer=tokenizer)
     with as_encoder_error(folder):
-        settings = _sentence_settings(folder, int(model.config.hidden_size))
+        config: Any = model.config
+        settings = _sentence_settings(folder, int(config.hidden_size))
     return Pretrained(name=name, model=model, tokenizer=tokenizer, **settings)
 
 

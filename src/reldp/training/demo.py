@@ -33,7 +33,7 @@ from reldp.training.demo_folder import DemoFolder
 from reldp.training.recipe import Recipe
 
 if TYPE_CHECKING:
-    from reldp.training.fit import TrainResult
+    from reldp.training.result import TrainResult
     from reldp.training.trainer import Trainer
 
 __all__ = ["COMPARISONS", "Demo", "DemoSettings", "minilm_folder"]
