@@ -25,7 +25,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[1]
 WORD_LIST = REPOSITORY / "docs" / "language.md"
 HEADING = "## Words we do not use"
-SUFFIXES = {".py", ".md", ".toml", ".html", ".sh", ".txt"}
+SUFFIXES = {".py", ".md", ".ipynb", ".toml", ".html", ".sh", ".txt"}
 
 COVERED = ("README.md", "CONTRIBUTING.md", "benchmarks", "docs", "examples", "scripts", "src")
 """Files and folders that are checked when none are named."""

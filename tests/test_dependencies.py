@@ -41,7 +41,7 @@ def import_name(package):
 
 EXTRAS = PROJECT["optional-dependencies"]
 RUNTIME = packages(PROJECT["dependencies"])
-USERS = {name: packages(lines) for name, lines in EXTRAS.items() if name != "dev"}
+USERS = {name: packages(lines) for name, lines in EXTRAS.items() if name not in ("dev", "docs")}
 SOURCE = imported("src")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[1]
 DOCS = REPOSITORY / "docs"
-PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [*sorted(REPOSITORY.glob("*.md")), *sorted(DOCS.glob("*.md"))]
 
 
 def python_blocks(page):
@@ -182,6 +182,63 @@ def test_the_loop_that_takes_the_place_of_opacus_runs(tmp_path, monkeypatch, cap
     assert "opacus" not in after
     exec(compile(after, "coming-from-opacus.md", "exec"), {"__name__": "page"})
     assert "differential privacy for any one entity" in capsys.readouterr().out
+
+
+GUIDES = ("choosing-epsilon", "customers-and-products", "own-data", "public-negatives")
+
+
+@pytest.mark.filterwarnings("ignore::reldp.training.advice.PoorPlanWarning")
+@pytest.mark.parametrize("name", GUIDES)
+def test_the_code_of_guides_prints_what_they_show(name, tmp_path, monkeypatch, capsys):
+    """Blocks of a page share their names; what stands below one is what it prints."""
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / f"{name}.md").read_text()
+    blocks = re.findall(r"^```(python|text)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert any(language == "text" for language, _ in blocks)
+    names = {"__name__": "page"}
+    for language, block in blocks:
+        if language == "python":
+            exec(compile(block, f"{name}.md", "exec"), names)
+        else:
+            assert capsys.readouterr().out == block
+
+
+@pytest.mark.filterwarnings("ignore::reldp.training.advice.PoorPlanWarning")
+def test_the_code_of_the_page_about_training_runs(tmp_path, monkeypatch, capsys):
+    """As it stands, but for the size of the batch and the number of steps."""
+    from tests.encoders.tiny import write_model
+    from tests.training.test_demo import write_graph
+
+    monkeypatch.chdir(tmp_path)
+    write_model("bert", tmp_path / "my-model")
+    write_graph(tmp_path / "my-graph", 0, 2000)
+    code = python_blocks(DOCS / "training.md")[0]
+    settings = "expected_batch_size=256, num_steps=1000"
+    assert settings in code
+    small = code.replace(settings, "expected_batch_size=4, num_steps=2")
+    exec(compile(small, "training.md", "exec"), {"__name__": "page"})
+    assert "differential privacy" in capsys.readouterr().out
+
+
+def test_the_code_of_the_page_about_data_runs():
+    first, download = python_blocks(DOCS / "data.md")
+    names = {"__name__": "page"}
+    exec(compile(first, "data.md", "exec"), names)
+    assert names["capped"].max_degree == 5
+    assert "download_package" in download  # fetches from Debian's archive: compiled and not run
+
+
+COVERED = {
+    *(f"{name}.md" for name in GUIDES),
+    *("training.md", "data.md", "extending.md", "gradients.md", "graphs.md", "large-graphs.md"),
+    *("coming-from-sentence-transformers.md", "coming-from-opacus.md"),  # above
+    *("README.md", "index.md", "first-run.md", "accounting.md"),  # tests/test_readme.py
+    "audit.md",  # tests/auditing/test_page.py
+}
+
+
+def test_every_page_with_code_is_run_by_a_test():
+    assert {page.name for page in PAGES if python_blocks(page)} == COVERED
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[1]
-COMMANDS = ("scripts/test", "scripts/test-browser", "scripts/demo")
+COMMANDS = ("scripts/test", "scripts/test-browser", "scripts/demo", "scripts/docs")
 STEPS = [
     "ruff format --check .",
     "ruff check .",
@@ -23,10 +23,11 @@ STEPS = [
 
 IN_A_BROWSER = [
     "python scripts/install_browser.py",
-    "python -m pytest tests/browser/check_pages.py",
+    "python -m pytest tests/browser/check_pages.py tests/browser/check_site.py",
 ]
 STEPS_OF = {
     "scripts/test": STEPS,
+    "scripts/docs": ["python scripts/build_docs.py"],
     "scripts/test-browser": IN_A_BROWSER,
     ".ci/run": STEPS + IN_A_BROWSER,
 }

@@ -1,9 +1,6 @@
 """The pages that reldp writes, in headless Chromium: run by scripts/test-browser, which installs it."""
 
-import os
 import re
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,30 +9,12 @@ from reldp.reporting.page import percent
 from reldp.reporting.privacy_curves import RATES
 from reldp.reporting.report import curves_of
 from reldp.runs.wording import shown
+from tests.browser.conftest import HOME
 from tests.browser.pages import SECRETS, write_pages
 
-HOME = Path(sys.prefix) / "browser"
 PAGES = ("report", "public", "form", "long-form", "graph")
 PHONE = {"width": 375, "height": 800}
-ARGUMENTS = [
-    *("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--in-process-gpu"),
-    *("--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"),
-]
 OPEN_ALL = "document.querySelectorAll('details').forEach(part => part.open = true)"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    environment = {"LD_LIBRARY_PATH": str(HOME / "lib"), "FONTCONFIG_PATH": str(HOME)}
-    program = os.environ.get("RELDP_CHROMIUM", str(HOME / "chromium"))
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(
-            executable_path=program, args=ARGUMENTS, env={**os.environ, **environment}
-        )
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")

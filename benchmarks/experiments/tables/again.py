@@ -18,7 +18,8 @@ def section(store: Store) -> str:
 Run one experiment (a *cell*: one setting with one seed) with another seed. GRAPHS is the folder of the citation graphs,
 which are not bundled:
 
-```
+<!-- not run: hours on a GPU -->
+```sh
 python -m benchmarks.experiments list --suite cross_domain   # ids of cells
 python -m benchmarks.experiments run --cell ID --seed 7 --data GRAPHS --device cuda --again
 python -m benchmarks.experiments merge runs/cells.jsonl      # then `tables` shows it below
