@@ -253,7 +253,7 @@ def floor(folder: Path, memory_limit: str | None) -> dict[str, Any]:
     ids = [f"e{i}" for i in range(1000)]
     texts = texts_of(1000, vocabulary(np.random.default_rng(0)), np.random.default_rng(1))
     graph = reldp.EntityGraph.from_lists(
-        ids, zip(ids, ids[1:] + ids[:1], strict=True), text=texts.to_pylist()
+        ids, list(zip(ids, ids[1:] + ids[:1], strict=True)), text=texts.to_pylist()
     )
     folder.mkdir(parents=True, exist_ok=True)
     return train(folder, lambda: graph.cap_degrees(MAX_DEGREE, seed=0))
