@@ -8,7 +8,7 @@ import pytest
 
 from reldp.errors import GraphError
 from reldp.graph.store import derived as module
-from reldp.graph.store.derived import derived, is_derived
+from reldp.graph.store.derived import derived, is_derived, scratch_in
 
 ON = {"build_hash": "x", "number": 3}
 
@@ -40,7 +40,7 @@ def test_a_failure_leaves_nothing(tmp_path):
         make(folder)
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with pytest.raises(GraphError, match="the disk is full"):
+    with pytest.raises(GraphError, match=r"^kind could not be written: the disk is full"):
         derived(tmp_path, "kind", ON, full)
     assert list((tmp_path / "kind").iterdir()) == []
 
@@ -63,3 +63,15 @@ def test_a_store_that_cannot_be_written_to_is_left_alone(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
     assert derived(tmp_path, "kind", ON, refuse) == one
     assert module._temporary_folder(tmp_path) in one.folder.parents
+
+
+def test_temporary_files_on_a_full_disk_are_one_clear_line_and_gone(tmp_path):
+    def fill():
+        with scratch_in(tmp_path) as folder:
+            (folder / "some").write_text("x")
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    words = f"^temporary files in {tmp_path.name} could not be written: the disk is full"
+    with pytest.raises(GraphError, match=words):
+        fill()
+    assert list(tmp_path.iterdir()) == []

@@ -92,7 +92,7 @@ def derived(
     base = store if os.access(store, os.W_OK) else _temporary(store)[0]
     place = base / kind / name
     try:
-        with disk_errors(place):
+        with disk_errors(place.parent):
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             return _made(place, text, make)
     except RunError as error:
@@ -154,10 +154,20 @@ def _open(place: Path, text: str) -> Derived | None:
 
 @contextmanager
 def scratch_in(store: Path) -> Iterator[Path]:
-    """Make a folder for temporary files: in the store, where there is room for data of its size."""
+    """Make a folder for temporary files: in the store, where there is room for data of its size.
+
+    Raises:
+        GraphError: They cannot be written.
+    """
     place = store if os.access(store, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix=".scratch-", dir=place) as folder:
-        yield Path(folder)
+    try:
+        with (
+            disk_errors(Path(f"temporary files in {store.name}")),
+            tempfile.TemporaryDirectory(prefix=".scratch-", dir=place) as folder,
+        ):
+            yield Path(folder)
+    except RunError as error:
+        raise GraphError(str(error)) from error
 
 
 @cache
