@@ -102,3 +102,12 @@ def test_lines_are_not_appended_to_what_a_link_leads_to(tmp_path):
     with pytest.raises(RunError, match=r"evaluations\.jsonl could not be written"):
         run.append_line(run.evaluations, {"hits": 1})
     assert other.read_text() == "mine"
+
+
+def test_a_folder_without_a_ledger_says_what_may_have_happened(tmp_path):
+    run = RunFolder(tmp_path)
+    with pytest.raises(RunError, match=r"without it\.$"):
+        run.require_run()
+    run.plan.write_bytes(plan_bytes(PLAN))
+    with pytest.raises(RunError, match=r"stopped before its first step has none: .* restore it\.$"):
+        run.require_run()

@@ -22,11 +22,13 @@ Public inside the command line: the codes, `EPILOG`, `Terminated`, `termination_
 'Internal error: KeyError'
 """
 
+import _thread
 import errno
 import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -98,6 +100,12 @@ class Terminated(BaseException):
         return f"stopped {cause}.{self.hint}"
 
 
+def _send_later(number: int) -> None:
+    """Send a signal to this process, once whoever asked for it is done."""
+    time.sleep(0.1)
+    os.kill(os.getpid(), number)
+
+
 @contextmanager
 def termination_as_exception() -> Iterator[None]:
     """Turn SIGTERM and SIGHUP into an exception; a process that ignores one continues to ignore it.
@@ -121,7 +129,8 @@ def termination_as_exception() -> Iterator[None]:
         else:
             show_unraisable(unraisable)
             return
-        threading.Timer(0.01, os.kill, (os.getpid(), number)).start()
+        # Not by a `Timer`, which waits for its thread: the signal would arrive in here, and be thrown away again.
+        _thread.start_new_thread(_send_later, (number,))
 
     in_main_thread = threading.current_thread() is threading.main_thread()
     free = [n for n in _CODES if in_main_thread and signal.getsignal(n) == signal.SIG_DFL]

@@ -67,7 +67,7 @@ def refuse_copied_graph(fingerprint: str) -> None:
         if place is not None and (place / NAME).is_file():
             raise ConfigError(
                 f"The graph must be used with its budget, got none in its folder, and the same graph has one in "
-                f"{str(place)!r}. Declare it: reldp budget share GRAPH --with {place}"
+                f"{str(place)!r}. Name it with `budget`, or declare it: reldp budget share GRAPH --with {place}"
             )
 
 

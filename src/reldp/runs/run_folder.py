@@ -93,8 +93,14 @@ class RunFolder:
         if not self.path.is_dir():
             raise RunError(f"The run folder must exist, got {str(self.path)!r}.")
         if not self.has_run:
+            unstarted = (
+                " A run that was stopped before its first step has none: run reldp train again. If it was there, "
+                "restore it."
+                if self.key.exists() or self.plan.exists()
+                else ""
+            )
             raise RunError(
-                f"The run folder must hold {self.ledger.name}, got {str(self.path)!r} without it."
+                f"The run folder must hold {self.ledger.name}, got {str(self.path)!r} without it.{unstarted}"
             )
         self.refuse_unreleased()
 
