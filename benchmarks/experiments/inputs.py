@@ -13,7 +13,7 @@ import numpy as np
 
 from reldp import CappedGraph, EntityGraph
 from reldp.errors import ConfigError
-from reldp.graph.splits import split_entities
+from reldp.graph import splits
 
 CAPPING_SEED = 0
 SPLIT_SEED = 0
@@ -44,7 +44,7 @@ class Inputs:
 
     @lru_cache(maxsize=16)  # noqa: B019 # one instance per process
     def _parts(self, name: str) -> dict[str, EntityGraph]:
-        return split_entities(self.graph(name), SHARES, SPLIT_SEED, together="text")
+        return splits.split_entities(self.graph(name), SHARES, SPLIT_SEED, together="text")
 
     @lru_cache(maxsize=16)  # noqa: B019 # one instance per process
     def capped(self, name: str, max_degree: int) -> CappedGraph:
