@@ -304,6 +304,7 @@ MEASURED = {
     "audit.py": {"accounting", "auditing"},
     "audit_power.py": {"auditing"},
     "distributed.py": {"processes"},
+    "inputs.py": {"graph"},  # docs/graphs.md shows the splits to users
     "locality.py": {"gradients", "training"},
     "noise.py": {"noise"},
     "paper_figures.py": {"reporting"},
