@@ -85,7 +85,6 @@ def command(
     folder = DemoFolder(output)
     folder.check(overwrite=overwrite)
     phases = _Phases()
-    click.echo(f"reldp: about two minutes on two CPU cores; the results go to {output}.", err=True)
     with phases.spin("loading torch and transformers"):
         from reldp.training import demo as library
     settings = library.DemoSettings()
@@ -95,6 +94,7 @@ def command(
         settings = replace(settings, num_steps=steps)
     demo = library.Demo(folder, settings)
     folder.claim(overwrite=overwrite)
+    click.echo(f"reldp: about two minutes on two CPU cores; the results go to {output}.", err=True)
     rows, certificate = _main_run(demo, phases)
     comparisons = _comparisons(demo, phases) if compare else {}
     results = _results(rows, certificate, comparisons, phases, settings)
