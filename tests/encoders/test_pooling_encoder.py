@@ -7,8 +7,10 @@ import torch
 from reldp.encoders.pooling_encoder import PoolingEncoder
 from reldp.encoders.text import TextEncoder
 from reldp.errors import EncoderError
+from reldp.gradients import PerUnitGradients
 from reldp.graph import EntityGraph
 from tests.encoders.tiny import TEXTS
+from tests.gradients.models import Case, clipped, oracle, relative
 
 
 def make_graph():
@@ -75,3 +77,23 @@ def test_other_pooling_is_refused(folder):
         TextEncoder.load(folder, train="pooling", pooling="last")
     with pytest.raises(EncoderError, match="`train` must be head for a head's settings"):
         TextEncoder.load(folder, train="pooling", head_dim=3)
+
+
+def test_clipped_sums_of_units_with_texts_of_several_lengths_equal_the_oracle(folder):
+    encoder = trained(folder, normalize=True)
+    table = encoder.table(make_graph())
+    rows = encoder.rows(table, np.arange(len(table)))
+    assert len(set(table.lengths.tolist())) > 1
+    generator = torch.Generator().manual_seed(2)
+    numbers = torch.randint(len(table), (6, 4), generator=generator)
+    case = Case(
+        encoder.module, lambda chosen: encoder.module(**{k: v[chosen] for k, v in rows.items()})
+    )
+    norms, gradients = oracle(case, numbers)
+    thresholds = torch.full((6,), float(norms.median()) * 1.01)
+    sums = PerUnitGradients(encoder.module).clipped_sum(
+        lambda a, b: case.losses(numbers[a:b]), thresholds, 4
+    )
+    assert float(((sums.norms - norms).abs() / norms).max()) < 1e-4
+    assert relative(sums.sums, clipped(norms, gradients, thresholds)) < 1e-4
+    assert relative(sums.sums, clipped(norms, gradients, thresholds / 2)) > 0.1  # control
