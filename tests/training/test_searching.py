@@ -132,7 +132,7 @@ def test_a_fixed_number_is_composed_and_refused_before_it_starts(home, monkeypat
         budget.set_limit(both * 1.0001, plan.delta)
     with pytest.raises(PlanError, match="`budget` must stay within"):
         new_search(home, SearchSize(runs=3)).run()
-    assert not (home / "search" / "search.json").exists()
+    assert not (home / "search").exists()
     with pytest.raises(ZeroDivisionError):
         new_search(home, SearchSize(runs=2)).run()
 

@@ -245,12 +245,15 @@ class Budget:
         self._file.append(entry | {"date": _today()})
         return True
 
-    def refuse_run(self, plan: PrivacyPlan, *, release: str | None = None) -> None:
-        """Refuse a run that could not be entered; nothing is entered.
+    def refuse_run(
+        self, plan: PrivacyPlan, *, release: str | None = None, search: SearchSize | None = None
+    ) -> None:
+        """Refuse a run or search that could not be entered; nothing is entered.
 
         Args:
             plan: Its plan.
             release: Which private sizes its plan uses, if any.
+            search: The number of runs of a search, or its distribution.
 
         Raises:
             ConfigError: Its unit of privacy is another.
@@ -258,7 +261,7 @@ class Budget:
         """
         self._refuse_unit(plan.unit)
         self._refuse_claim(plan)
-        self._refuse_excess(Charge(plan=plan, release=release))
+        self._refuse_excess(Charge(plan=plan, release=release, search=search))
 
     def refuse_release(self, unit: str, epsilon: float, delta: float) -> None:
         """Refuse, before it is drawn, a release of sizes for another unit, or one that could exceed the limit.

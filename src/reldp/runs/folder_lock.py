@@ -24,15 +24,17 @@ __all__ = ["FolderLock", "locked_folder"]
 class FolderLock:
     """A lock that is held until `close`."""
 
-    def __init__(self, descriptor: int, place: Path) -> None:
+    def __init__(self, descriptor: int, place: Path, *, made_folder: bool = False) -> None:
         """Take over a locked descriptor; use `locked_folder`."""
-        self._descriptor, self._place = descriptor, place
+        self._descriptor, self._place, self._made_folder = descriptor, place, made_folder
 
     def close(self) -> None:
-        """Let another process use the folder."""
+        """Let another process use the folder; a folder that was made for the lock and is empty goes."""
         if self._descriptor >= 0:
             with suppress(OSError):  # removed while it is held: whoever opened it looks again
                 self._place.unlink()
+                if self._made_folder:
+                    self._place.parent.rmdir()  # what was refused leaves no folder
             os.close(self._descriptor)
             self._descriptor = -1
 
@@ -43,7 +45,7 @@ def locked_folder(folder: Path) -> FolderLock:
     Raises:
         RunError: Another process uses it, or it cannot be made.
     """
-    place = folder / LOCK
+    place, made_folder = folder / LOCK, not folder.exists()
     while True:
         with disk_errors(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -51,7 +53,7 @@ def locked_folder(folder: Path) -> FolderLock:
         try:
             lock_or_refuse(descriptor, folder.name, "Another process has this run open.")
             if os.path.samestat(os.fstat(descriptor), os.stat(place)):
-                return FolderLock(descriptor, place)
+                return FolderLock(descriptor, place, made_folder=made_folder)
         except FileNotFoundError:  # its holder has just removed it
             pass
         except BaseException:

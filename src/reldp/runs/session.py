@@ -128,15 +128,11 @@ class Session:
             RunError: Another process has the folder open, or the disk cannot be written to.
         """
         # From before the look for a ledger: of two processes that start in one folder, one goes on.
-        is_new = not run.path.exists()
         lock = locked_folder(run.path)
         try:
             session = cls._opened(run, facts, initial_checkpoint)
         except BaseException:
             lock.close()
-            if is_new:  # a run that was refused leaves no empty folder
-                with suppress(OSError):
-                    run.path.rmdir()
             raise
         session._lock = lock
         return session

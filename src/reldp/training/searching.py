@@ -38,13 +38,13 @@ from typing import TYPE_CHECKING, Any
 from reldp.errors import ConfigError, ResumeError
 from reldp.runs import schema
 from reldp.runs.budget import Budget
-from reldp.runs.budget_entry import release_id, run_token
+from reldp.runs.budget_entry import release_of, run_token
 from reldp.runs.budget_place import budget_for
 from reldp.runs.durable import disk_errors, write_durably
 from reldp.runs.folder_lock import locked_folder
 from reldp.runs.ledger import fixed_day, read_ledger
 from reldp.runs.plain_files import read_plain
-from reldp.runs.run_folder import RunFolder
+from reldp.runs.run_folder import BUDGET_TOKEN, RunFolder
 from reldp.runs.strict_json import parse_json
 from reldp.training.chosen_loss import recorded_settings
 
@@ -163,6 +163,11 @@ class Search:
             )
         self._settings_sha256, self._budget = self._described(trainer), place
         with Budget.open(place) as budget:
+            release = release_of(budget, plan, graph.fingerprint)
+            if not (self.folder / BUDGET_TOKEN).exists():
+                budget.refuse_run(
+                    plan, release=release, search=self._size
+                )  # before anything is written
             self._token = run_token(RunFolder(self.folder), budget.id)
             has_begun = budget.has_session(self._token)
             if has_begun and not self._place.exists():
@@ -170,9 +175,6 @@ class Search:
                     f"The search must go on with the number that was drawn, got none: {self._place.name} is gone. "
                     "What was entered stays spent; start a new search in another folder."
                 )
-            sizes = plan.num_entities, plan.num_relations
-            is_private = plan.sizes == "private"
-            release = release_id(budget.id, graph.fingerprint, *sizes) if is_private else None
             budget.enter_search(self._token, plan, self._size, release=release)
             state = self._read() if self._place.exists() else self._draw()
             if state["settings_sha256"] != self._settings_sha256:
