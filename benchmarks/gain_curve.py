@@ -7,8 +7,8 @@ graph, an encoder with the pooling that it was made for. Its gain is compared wi
 privacy for the same training graph, test graph and encoder. Groups whose reference gains less than `MIN_GAIN` have no
 gain to keep: they are listed and not on a curve.
 
-The interval (95 %) has two parts: the spread over seeds, pooled over all groups of a curve, and, where no group has two
-seeds, the bootstrap interval of the evaluation.
+The interval (95 %) is that of the spread over seeds, pooled over all groups of a place; where fewer than
+`MIN_REPETITIONS` seeds repeat another one, it is the bootstrap interval of the evaluation.
 """
 
 import json
@@ -28,7 +28,8 @@ from benchmarks.experiments.store import RESULTS, Store
 ROWS = RESULTS / "gain_curve.json"
 TABLE = Path(__file__).resolve().parents[1] / "src" / "reldp" / "_gain_curve.json"
 METRIC = "mrr"
-MIN_GAIN = 0.01
+MIN_GAIN = 0.02
+MIN_REPETITIONS = 3
 SELECTION = ("wordnet-nouns-seen", "wordnet-adjectives")
 """Training and test graph on which configurations are compared: never a test graph of the tables."""
 POOLINGS = {"minilm": "mean", "mpnet": "mean", "smollm2": "last"}
@@ -37,7 +38,7 @@ COMMAND = "python -m benchmarks.gain_curve"
 # Fields of a cell that do not decide what is learned, and those that a curve runs over.
 _REPEATED = {"seed", "tests", "max_relations", "scales", "replay", "cuda_graphs"}
 _ALONG = {"epsilon", "noise", "train", "encoder", "pooling", "method"}
-_CHOICE = {"num_negatives", "batch", "steps"}
+_CHOICE = {"max_degree", "num_negatives", "batch", "steps"}
 
 _Result = Mapping[str, Any]
 
@@ -48,7 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     ROWS.write_text(json.dumps({"command": COMMAND, "rows": rows}, indent=1) + "\n")
     table = package_table(rows)
     TABLE.write_text(json.dumps(table, indent=1) + "\n")
-    print(f"{len(rows)} rows, {len(table['curves'])} curves, {len(table['choices'])} choices")
+    print(f"{len(rows)} rows, {len(table['curves'])} curves")
+    print("configurations measured on the graphs of selection, to compare the default with:")
+    for choice in table["choices"] or ["none"]:
+        print(f"  {choice}")
     return 0
 
 
@@ -76,10 +80,7 @@ def gain_rows(results: Iterable[_Result]) -> list[dict[str, Any]]:
 
 
 def package_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what the package knows: curves of the settings with which most graphs were run, and configurations.
-
-    A curve has at least two levels of noise.
-    """
+    """Return what the package knows: curves of the settings with which most graphs were run, and configurations."""
     leading = _leading(rows)
     by_curve: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
@@ -92,7 +93,6 @@ def package_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             "points": [{n: p[n] for n in ("noise", "share", "low", "high")} for p in points],
         }
         for _, points in sorted(by_curve.items())
-        if len({point["noise"] for point in points}) > 1
     ]
     places = {(row["train"], row["test"]) for row in rows if row["share"] is None}
     compared = [c["choice"] for c in curves if (c["train"], c["test"]) == SELECTION]
@@ -168,14 +168,16 @@ def _mean(group: Sequence[_Result], test: str) -> float:
 
 
 def _spread(groups: Sequence[Sequence[_Result]], test: str) -> tuple[float, float] | None:
-    """Return the pooled standard deviation over seeds and the factor of a 95 % interval; None without repetitions."""
+    """Return the pooled standard deviation over seeds and the factor of a 95 % interval; None for too few seeds."""
     total, freedom = 0.0, 0
     for group in groups:
         scores = _scores(group, test)
         if len(scores) > 1:
             total += (len(scores) - 1) * statistics.variance(scores)
             freedom += len(scores) - 1
-    return (math.sqrt(total / freedom), float(student.ppf(0.975, freedom))) if freedom else None
+    if freedom < MIN_REPETITIONS:
+        return None
+    return math.sqrt(total / freedom), float(student.ppf(0.975, freedom))
 
 
 def _half_width(group: Sequence[_Result], test: str, spread: tuple[float, float] | None) -> float:
@@ -201,12 +203,12 @@ def _row(
     gain = plain - base
     row: dict[str, Any] = {
         "choice": {
+            "max_degree": cell["max_degree"],
             "num_negatives": cell["num_negatives"],
             "batch": cell["batch"],
             "passes": round(cell["batch"] * cell["steps"] / relations, 2),
         },
         "settings": _settings(cell),
-        "max_degree": cell["max_degree"],
         "num_steps": cell["steps"],
         "clip_norm": cell["clip_norm"],
         "epsilon": first["epsilon"],

@@ -24,8 +24,8 @@ PLAN = PrivacyPlan(
     noise_multiplier=1.0,
     delta=1e-6,
 )
-FEW = {"num_negatives": 4, "batch": 256, "passes": 2.5}
-MANY = {"num_negatives": 8, "batch": 256, "passes": 2.5}
+FEW = {"max_degree": 5, "num_negatives": 4, "batch": 256, "passes": 2.5}
+MANY = {"max_degree": 5, "num_negatives": 8, "batch": 256, "passes": 2.5}
 
 
 def curve(shares, *, train="a", test="b", choice=FEW, noises=(0.001, 0.01, 0.1)):
@@ -64,7 +64,8 @@ def test_points_are_joined_in_the_logarithm_of_the_noise_and_end_where_measureme
     made = Curve.from_json(curve([0.8, 0.4, 0.0]))
     assert made.at(0.01).share == 0.4
     assert made.at(math.sqrt(0.001 * 0.01)).share == pytest.approx(0.6)
-    assert made.at(0.0009) is None
+    assert made.at(0.0009).share == 0.8  # a little less noise
+    assert made.at(0.0007) is None
     assert made.at(0.11) is None
 
 
@@ -81,6 +82,13 @@ def test_advice_is_the_range_over_curves_and_never_rises_with_noise():
         assert second.high <= first.high + 1e-12
 
 
+def test_plans_alike_count_alone_where_there_are_some():
+    made = table(curve([0.8, 0.4, 0.0]), curve([0.9, 0.7, 0.3], choice=MANY, noises=(1, 2, 3)))
+    alike = made.advice(0.01, max_degree=5, num_negatives=4)
+    assert (alike.low, alike.num_curves) == (pytest.approx(0.3), 1)
+    assert made.advice(2.0, max_degree=5, num_negatives=4).high == pytest.approx(0.8)
+
+
 def test_beyond_the_measured_noise_nothing_is_extrapolated():
     made = table(curve([0.8, 0.4, 0.2]))
     beyond = made.advice(0.5)
@@ -89,6 +97,9 @@ def test_beyond_the_measured_noise_nothing_is_extrapolated():
     assert beyond.measured_noise == 0.1
     assert "too small for epsilon 1" in beyond.words(1.0)
     assert "more than in any of our experiments" in beyond.words(1.0)
+    assert (
+        made.advice(0.15).words(1.0).endswith("where 10-30 % of the gain was kept). Expect less.")
+    )
     below = made.advice(0.0001)
     assert (below.low, below.high) == (pytest.approx(0.7), pytest.approx(0.9))
     assert "less than in our experiments: graphs with 0.001 kept about 70-90 %" in below.words(4)
@@ -108,8 +119,17 @@ def test_the_bundled_table_is_what_the_committed_rows_say_and_has_its_source():
     made = gain_table()
     assert made.curves
     for each in made.curves:
-        assert len(each.points) > 1
         assert all(p.low <= p.share <= p.high and p.noise > 0 for p in each.points)
+
+
+def test_graphs_without_a_gain_are_counted():
+    made = replace(table(curve([0.8, 0.4, 0.0])), without_gain=("c to d", "e to f"))
+    assert "on 2 of 3 pairs of graphs there was none to keep" in made.caveat
+
+
+def test_a_plan_says_what_its_noise_costs():
+    assert PLAN.expected_gain() == gain_advice(PLAN).words(PLAN.epsilon())
+    assert "the noise per expected batch is 0.01" in PLAN.expected_gain()
 
 
 def test_noise_is_that_of_the_clipped_mean():
@@ -154,10 +174,24 @@ def test_without_a_target_or_a_measurement_the_default_is_used(calls, monkeypatc
     make, seen = calls
     assert choose(make, target=None).num_negatives == DEFAULT.num_negatives
     assert len(seen) == 1
-    elsewhere = table(curve([0.5, 0.4, 0.0], train="z"), choices=[MANY])
-    monkeypatch.setattr(_plan_suggestion, "gain_table", lambda: elsewhere)
-    assert choose(make).num_negatives == DEFAULT.num_negatives
-    assert len(seen) == 2
+    for changed in (
+        table(curve([0.9, 0.8, 0.0], choice=MANY, train="z"), choices=[MANY]),
+        table(curve([0.9, 0.8, 0.0], choice={**MANY, "max_degree": 2}), choices=[MANY]),
+        # Within the interval of the default.
+        table(curve([0.5, 0.5, 0.5]), curve([0.55] * 3, choice=MANY), choices=[FEW, MANY]),
+    ):
+        for module in (_gain_curve, _plan_suggestion):
+            monkeypatch.setattr(module, "gain_table", lambda table=changed: table)
+        assert choose(make).num_negatives == DEFAULT.num_negatives
+
+
+def test_what_was_measured_is_preferred_to_a_default_that_was_not(calls, monkeypatch):
+    make, _ = calls
+    few = {**MANY, "num_negatives": 2}
+    both = [curve([0.3] * 3, choice=few), curve([0.25] * 3, choice=MANY)]
+    for module in (_gain_curve, _plan_suggestion):
+        monkeypatch.setattr(module, "gain_table", lambda: table(*both, choices=[MANY, few]))
+    assert choose(make).num_negatives == 2
 
 
 def test_the_choice_follows_from_bounds_and_target_alone():
@@ -180,7 +214,7 @@ def test_the_choice_follows_from_bounds_and_target_alone():
 
 
 def test_a_configuration_scales_with_the_graph():
-    choice = Choice(num_negatives=8, batch=1024, passes=1.0)
+    choice = Choice(max_degree=3, num_negatives=8, batch=1024, passes=1.0)
     large = suggest_settings(3, 1_000_000, choice)
     assert (large.num_negatives, large.expected_batch_size, large.num_steps) == (8, 1024, 980)
     assert suggest_settings(3, 20_000, choice).expected_batch_size == 64

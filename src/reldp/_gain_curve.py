@@ -3,8 +3,8 @@
 A *curve* belongs to one training graph, test graph, encoder and configuration. Its points are private runs: the noise
 per expected batch, sigma * C / b, and the share of the gain of training without privacy that was kept, with a 95 %
 interval. Curves fall with noise (isotonic regression) and are interpolated in the logarithm of the noise. Advice
-about a plan is the range over all curves that were measured at its noise: graphs differ, so there is no single number.
-Outside of the measured noise nothing is extrapolated.
+about a plan is the range over curves that were measured at its noise, those with its degree bound and negatives if
+there are some: graphs differ, so there is no single number. Outside of the measured noise nothing is extrapolated.
 
 All of it is public: constants of the package (``_gain_curve.json``, written by ``python -m benchmarks.gain_curve``)
 and the plan, which is public itself. For private sizes it follows from the released bounds, so advice reveals nothing
@@ -22,7 +22,7 @@ True
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,8 @@ __all__ = ["Choice", "GainAdvice", "GainTable", "gain_advice", "gain_table"]
 
 _FILE = "_gain_curve.json"
 _USELESS = 0.15  # a plan that keeps less than this, at best, is not worth its epsilon
+_NEAR = 1.25  # times less noise than was measured is still "this much noise"
+_FAR = 2.0  # times the largest noise that was measured: beyond that nothing is left to hope for
 _ROUND = 5  # percent
 
 
@@ -42,19 +44,22 @@ class Choice:
     """A configuration that was measured, relative to the size of a graph.
 
     Attributes:
+        max_degree: Degree bound, K.
         num_negatives: Negatives per relation, k.
         batch: Largest expected batch size, b.
         passes: Passes over the relations, from which the number of steps follows.
     """
 
+    max_degree: int
     num_negatives: int
     batch: int
     passes: float
 
     def is_like(self, other: "Choice") -> bool:
         """Return whether another configuration is the same, up to a quarter of the passes."""
-        same = (self.num_negatives, self.batch) == (other.num_negatives, other.batch)
-        return same and abs(self.passes - other.passes) <= 0.25 * max(self.passes, other.passes)
+        longer = max(self.passes, other.passes)
+        same = replace(self, passes=longer) == replace(other, passes=longer)
+        return same and abs(self.passes - other.passes) <= 0.25 * longer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,10 +115,14 @@ class Curve:
         )
 
     def at(self, noise: float) -> Point | None:
-        """Return the interpolated point at some noise; None outside of the measured noise."""
+        """Return the interpolated point at some noise; None outside of the measured noise.
+
+        A little less noise than was measured counts as the least that was: it costs no more.
+        """
         first, last = self.points[0], self.points[-1]
-        if not first.noise <= noise <= last.noise:
+        if not first.noise / _NEAR <= noise <= last.noise:
             return None
+        noise = max(noise, first.noise)
         left = max((p for p in self.points if p.noise <= noise), key=lambda p: p.noise)
         right = min((p for p in self.points if p.noise >= noise), key=lambda p: p.noise)
         if left.noise == right.noise:
@@ -152,9 +161,30 @@ class GainTable:
             without_gain=tuple(values["without_gain"]),
         )
 
-    def advice(self, noise: float) -> "GainAdvice":
-        """Return what plans with this noise per expected batch kept in the experiments."""
-        points = [point for curve in self.curves if (point := curve.at(noise)) is not None]
+    @property
+    def caveat(self) -> str:
+        """What the advice does not know, in one sentence: whether there is a gain."""
+        measured = {(curve.train, curve.test) for curve in self.curves}
+        total = len(measured) + len(self.without_gain)
+        return (
+            f"The gain is that of training without privacy: on {len(self.without_gain)} of {total} pairs of graphs "
+            "there was none to keep. reldp train --holdout measures it on your graph."
+        )
+
+    def advice(
+        self, noise: float, *, max_degree: int | None = None, num_negatives: int | None = None
+    ) -> "GainAdvice":
+        """Return what plans with this noise per expected batch kept in the experiments.
+
+        Args:
+            noise: The noise.
+            max_degree: Degree bound of the plan.
+            num_negatives: Its negatives. Plans with both in common count alone, where there are some at this noise.
+        """
+        measured = {curve: point for curve in self.curves if (point := curve.at(noise)) is not None}
+        wanted = (max_degree, num_negatives)
+        alike = [p for c, p in measured.items() if _bound_and_negatives(c.choice) == wanted]
+        points = alike or list(measured.values())
         last = [curve.points[-1] for curve in self.curves]
         limit = max((point.noise for point in last), default=0.0)
         is_beyond, is_below = noise > limit, not points and noise <= limit
@@ -163,7 +193,7 @@ class GainTable:
         elif is_below:  # below all curves, or in a gap between them: the nearest larger noise
             starts = [c.points[0] for c in self.curves if c.points[0].noise >= noise]
             least = min(start.noise for start in starts)
-            points = [start for start in starts if start.noise <= 1.25 * least]
+            points = [start for start in starts if start.noise <= _NEAR * least]
         return GainAdvice(
             noise=noise,
             low=min((point.low for point in points), default=0.0),
@@ -173,19 +203,15 @@ class GainTable:
             is_beyond=is_beyond,
         )
 
-    def share_on_selection(self, choice: Choice, noise: float) -> float | None:
+    def on_selection(self, choice: Choice, noise: float) -> Point | None:
         """Return what a configuration kept on the graphs of selection; None where it was not measured.
 
-        With less noise than was measured, it is the value at the least noise.
+        With less noise than was measured, it is the point at the least noise.
         """
-        values = []
         for curve in self.curves:
             if (curve.train, curve.test) == self.selection and curve.choice.is_like(choice):
-                point = curve.at(max(noise, curve.points[0].noise))
-                if point is None:
-                    return None
-                values.append(point.share)
-        return sum(values) / len(values) if values else None
+                return curve.at(max(noise, curve.points[0].noise))
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,14 +236,14 @@ class GainAdvice:
 
     @property
     def is_useless(self) -> bool:
-        """Whether nearly nothing would be kept, or nobody knows because there is more noise than was measured."""
-        return self.is_beyond or self.high < _USELESS
+        """Whether nearly nothing was kept, or there is far more noise than in any experiment."""
+        return self.high < _USELESS or (self.is_beyond and self.noise > _FAR * self.measured_noise)
 
     @property
     def range(self) -> str:
         """The range in percent, rounded outward."""
-        low = _ROUND * math.floor(100 * max(self.low, 0.0) / _ROUND)
-        high = _ROUND * math.ceil(100 * min(max(self.high, 0.0), 1.0) / _ROUND)
+        low = _ROUND * math.floor(round(100 * max(self.low, 0.0) / _ROUND, 6))
+        high = _ROUND * math.ceil(round(100 * min(max(self.high, 0.0), 1.0) / _ROUND, 6))
         return f"{min(low, 100 - _ROUND)}-{max(high, _ROUND)} %"
 
     def words(self, epsilon: float) -> str:
@@ -226,11 +252,12 @@ class GainAdvice:
         Args:
             epsilon: The target that the plan is for.
         """
+        too_small = f": this graph is too small for epsilon {epsilon:.3g}."
         if self.is_beyond:
+            end = too_small if self.is_useless else ". Expect less."
             return (
                 f"At epsilon {epsilon:.3g} the noise per expected batch is {self.noise:.2g}, more than in any of our "
-                f"experiments (up to {self.measured_noise:.2g}, where {self.range} of the gain was kept): this graph "
-                f"is too small for epsilon {epsilon:.3g}."
+                f"experiments (up to {self.measured_noise:.2g}, where {self.range} of the gain was kept){end}"
             )
         if self.measured_noise > self.noise:
             words = (
@@ -239,9 +266,7 @@ class GainAdvice:
             )
         else:
             words = f"and graphs with this much noise kept about {self.range} of the gain in our experiments"
-        end = (
-            f": this graph is too small for epsilon {epsilon:.3g}." if self.is_useless else _SOURCE
-        )
+        end = too_small if self.is_useless else _SOURCE
         return f"At epsilon {epsilon:.3g} the noise per expected batch is {self.noise:.2g}, {words}{end}"
 
     def to_json(self) -> dict[str, Any]:
@@ -262,7 +287,15 @@ _SOURCE = " with text encoders."
 
 def gain_advice(plan: "PrivacyPlan") -> GainAdvice:
     """Return what plans with the noise of this one kept in the experiments."""
-    return gain_table().advice(plan.noise_std / plan.expected_batch_size)
+    return gain_table().advice(
+        plan.noise_std / plan.expected_batch_size,
+        max_degree=plan.max_degree,
+        num_negatives=plan.num_negatives,
+    )
+
+
+def _bound_and_negatives(choice: Choice) -> tuple[int, int]:
+    return choice.max_degree, choice.num_negatives
 
 
 @cache

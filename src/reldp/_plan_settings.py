@@ -15,6 +15,7 @@ from reldp._validate import UNITS, check, check_choice, check_integer, check_nam
 from reldp.clipping import ClippingRule, get_rule, is_builtin
 from reldp.errors import PlanError, RunError, UnreachableTarget
 from reldp.graph.capped import CappedGraph
+from reldp.graph.sizes import SizeBounds
 from reldp.runs.strict_json import parse_json
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "check_sizes",
     "check_target",
     "checked_pool_size",
+    "graph_fields",
     "parsed_plan",
     "rate_and_batch_size",
     "rule_name",
@@ -103,6 +105,19 @@ def check_capped(capped: object) -> None:
             f"`capped` must be a CappedGraph, got {type(capped).__name__}. Bound the degrees first, "
             "with graph.cap_degrees or graph.promise_degrees."
         )
+
+
+def graph_fields(capped: CappedGraph, bounds: SizeBounds, *, sizes_delta: float) -> dict[str, Any]:
+    """Return the fields of a plan that follow from the graph: its degree bound, types, and bounds on its sizes."""
+    return {
+        "num_entities": bounds.min_entities,
+        "num_relations": bounds.max_relations,
+        "max_degree": capped.max_degree,
+        "num_relation_types": len(capped.type_names),
+        "sizes": bounds.source,
+        "sizes_epsilon": bounds.epsilon,
+        "sizes_delta": sizes_delta,
+    }
 
 
 def unit_for(capped: CappedGraph, unit: str) -> str:

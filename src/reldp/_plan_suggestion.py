@@ -16,7 +16,7 @@ SuggestedSettings(max_degree=5, num_negatives=4, expected_batch_size=256, num_st
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,13 +40,11 @@ __all__ = [
     "with_suggestions",
 ]
 
-DEFAULT = Choice(num_negatives=4, batch=256, passes=2.5)
-"""The configuration that is suggested unless another one did better in the experiments at the plan's noise."""
+DEFAULT = Choice(max_degree=5, num_negatives=4, batch=256, passes=2.5)
+"""The configuration that is suggested, at any degree bound, unless experiments favor another one."""
 
 _RATES = ("sample_rate", "expected_batch_size")
-_BETTER = (
-    0.03  # smaller differences in the share of the gain are within the noise of the experiments
-)
+_FAR = 2.0  # a configuration that would need so much less noise than the default is not tried
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,9 +132,11 @@ def chosen_plan(
 ) -> "PrivacyPlan":
     """Return the plan for a target, with suggestions for settings that are not given.
 
-    Negatives, batch and steps are those of the default, unless another configuration that was measured kept more of
-    the gain on the graphs of selection, at the noise that it would have here (`reldp._gain_curve`). Everything that
-    decides is public: the target, the bounds on the sizes, and constants of the package.
+    Negatives, batch and steps are those of the configuration that kept the largest share of the gain on the graphs of
+    selection, at the degree bound of the graph and the noise that it would have here (`reldp._gain_curve`); those of
+    the default where nothing was measured, and where the default was measured, too, and is within the interval of the
+    better one. Everything that decides is public: the target, the degree bound, the bounds on the sizes, and
+    constants of the package.
 
     Args:
         make: Returns a plan with some settings.
@@ -153,18 +153,21 @@ def chosen_plan(
     if target_epsilon is None:
         return plan
     plan, table = plan.calibrate(target_epsilon), gain_table()
-    best = table.share_on_selection(DEFAULT, gain_advice(plan).noise)
+    noise = gain_advice(plan).noise
+    default = table.on_selection(replace(DEFAULT, max_degree=max_degree), noise)
+    best = -math.inf if default is None else default.share
     for choice in table.choices:
         changed = with_suggestions(settings, max_degree, num_relations, choice)
-        if best is None or changed == filled:
+        near = table.on_selection(choice, noise / _FAR)  # saves computing the noise of most
+        if choice.max_degree != max_degree or near is None or changed == filled:
             continue
         try:
             other = make(changed).calibrate(target_epsilon)
         except PlanError:
             continue
-        share = table.share_on_selection(choice, gain_advice(other).noise)
-        if share is not None and share > best + _BETTER:
-            plan, best = other, share
+        point = table.on_selection(choice, gain_advice(other).noise)
+        if point is not None and (point.low if default is not None else point.share) > best:
+            plan, best = other, point.share
     return plan
 
 

@@ -30,6 +30,7 @@ from reldp._plan_settings import (
     check_sizes,
     check_target,
     checked_pool_size,
+    graph_fields,
     parsed_plan,
     rate_and_batch_size,
     rule_name,
@@ -255,6 +256,12 @@ class PrivacyPlan:
         """Epsilon at delta after num_steps steps (all of them if None); infinite without noise."""
         return self.privacy_cost(accountant, num_steps).epsilon
 
+    def expected_gain(self) -> str:
+        """Say how much of the gain of training plans with this noise kept in experiments (docs/training.md)."""
+        from reldp._gain_curve import gain_advice
+
+        return gain_advice(self).words(self.epsilon())
+
     def rdp(self, orders: Sequence[float]) -> npt.NDArray[np.float64]:
         """Renyi epsilon of one step at the given orders, the smaller of the analyses at each.
 
@@ -349,15 +356,7 @@ class PrivacyPlan:
         taken = bounds.delta
         if "delta" not in settings:
             settings["delta"], taken = bounds.default_delta()
-        fixed = {
-            "num_entities": bounds.min_entities,
-            "num_relations": bounds.max_relations,
-            "max_degree": capped.max_degree,
-            "num_relation_types": len(capped.type_names),
-            "sizes": sizes,
-            "sizes_epsilon": bounds.epsilon,
-            "sizes_delta": taken,
-        }
+        fixed = graph_fields(capped, bounds, sizes_delta=taken)
         places = (capped.max_degree, bounds.max_relations, target_epsilon)
         return chosen_plan(lambda chosen: cls(**fixed, **chosen), settings, *places)
 

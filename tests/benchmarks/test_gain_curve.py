@@ -50,7 +50,8 @@ def test_the_gain_is_that_of_the_best_training_without_privacy():
     assert row["share"] == pytest.approx(0.6)
     assert row["low"] < 0.6 < row["high"]
     assert row["noise"] == pytest.approx(0.002)
-    assert row["choice"] == {"num_negatives": 4, "batch": 256, "passes": 5.0}
+    choice = {"max_degree": 5, "num_negatives": 4, "batch": 256, "passes": 5.0}
+    assert row["choice"] == choice
     assert len(rows) == 3
 
 
@@ -74,17 +75,23 @@ def test_a_graph_without_a_gain_is_named_and_not_on_a_curve():
     assert {curve["train"] for curve in table["curves"]} == {TRAIN}
 
 
-def test_curves_have_two_levels_of_noise_and_choices_are_those_of_the_selection():
-    more = result(0.51, epsilon=1.0, sigma=1.1, num_negatives=8)
-    table = gain_curve.package_table(gain_curve.gain_rows([*cells(), more]))
+def test_choices_are_the_configurations_that_were_measured_on_the_selection():
+    table = gain_curve.package_table(gain_curve.gain_rows(cells()))
     made = GainTable.from_json(table)
     assert {choice.num_negatives for choice in made.choices} == {4, 8}
     assert len(made.curves) == 2
-    assert made.share_on_selection(made.choices[0], 0.003) is not None
-    fewer = gain_curve.package_table(gain_curve.gain_rows(cells()))
-    assert [choice["num_negatives"] for choice in fewer["choices"]] == [4]
+    few = next(choice for choice in made.choices if choice.num_negatives == 4)
+    assert 0.2 < made.on_selection(few, 0.003).share < 0.6
     elsewhere = gain_curve.package_table(gain_curve.gain_rows(cells(train="other")))
     assert elsewhere["choices"] == []
+
+
+def test_other_settings_than_those_of_most_graphs_are_not_on_a_curve():
+    tried = result(0.59, epsilon=4.0, sigma=0.512, temperature=0.1)
+    rows = gain_curve.gain_rows([*cells(), *cells(train="other"), tried])
+    assert any(row["private"] == 0.59 for row in rows)
+    table = gain_curve.package_table(rows)
+    assert all(p["share"] < 0.7 for curve in table["curves"] for p in curve["points"])
 
 
 def test_committed_rows_and_the_table_of_the_package_follow_from_the_committed_cells():

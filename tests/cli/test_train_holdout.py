@@ -92,5 +92,9 @@ def test_inspect_releases_the_sizes_that_a_run_with_a_holdout_uses(tmp_path, mon
     assert main([*command, "--holdout", "0.4", "--sizes", "public", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     train = Holdout.split(whole, 0.4).train
+    assert (
+        main(["train", str(tmp_path / "graph"), *FLAGS, "--target-epsilon", "4", "--dry-run"]) == 2
+    )
+    assert "reldp inspect GRAPH --holdout 0.4 --release-sizes" in capsys.readouterr().err
     assert printed["num_entities"] == whole.num_entities
     assert printed["suggestion"]["sizes"]["min_entities"] == train.num_entities

@@ -39,9 +39,10 @@ def show_dry_run(recipe: "Recipe", *, show_ids: bool, as_json: bool) -> None:
 
     capped = recipe.capped(show_ids=show_ids)
     if recipe._sizes()["sizes"] == "private" and not has_release(capped, recipe._folder()):
+        split = "" if recipe.holdout is None else f" --holdout {recipe.holdout['share']:g}"
         raise ConfigError(
             "`dry_run` must not release private sizes, which costs epsilon, got a graph without a release. Use "
-            "reldp inspect GRAPH --release-sizes first, or --sizes declared."
+            f"reldp inspect GRAPH{split} --release-sizes first, or --sizes declared."
         )
     trainer = recipe.trainer(show_ids=show_ids, resumed=True)
     plan, performance = trainer.plan, trainer.config.performance

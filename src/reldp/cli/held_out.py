@@ -3,7 +3,7 @@
 Sensitive: printed for the owner of the graph.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -30,14 +30,16 @@ def show_held_out(results: Mapping[str, Mapping[str, Any]]) -> None:
     for header in ("metric (percent)", *columns):
         table.add_column(header, justify="left" if header.startswith("metric") else "right")
     for metric, interval in after["intervals"].items():
-        cells = [_estimate(after[metric], *interval)]
+        cells = [_estimate([after[metric], *interval])]
         if before is not None:
-            cells.insert(0, _estimate(before[metric], *before["intervals"][metric]))
-            cells.append(_estimate(*after["gain"][metric], sign="+"))
+            cells.insert(0, _estimate([before[metric], *before["intervals"][metric]]))
+            cells.append(_estimate(after["gain"][metric], sign="+"))
         table.add_row(metric, *cells)
     count = f"{after['num_relations']:,}"
     print_table(table, f"{count} {_NOTE.format(candidates=after['candidates'])}")
 
 
-def _estimate(value: float, low: float, high: float, sign: str = "") -> str:
+def _estimate(numbers: Sequence[float], sign: str = "") -> str:
+    """Return an estimate and the ends of its interval in percent."""
+    value, low, high = numbers
     return f"{100 * value:{sign}.1f} [{100 * low:{sign}.1f}, {100 * high:{sign}.1f}]"

@@ -14,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from reldp._gain_curve import gain_table
 from reldp._plan_suggestion import Suggestion, suggest
 from reldp._validate import SIZES, default_of
 from reldp.cli.commands import Command, option
@@ -349,6 +350,7 @@ def _plans(suggestion: Suggestion) -> Group:
         table,
         *map(Text, reasons),
         *(Text(plan["advice"]) for plan in plans if "advice" in plan),
+        *([Text(gain_table().caveat)] if suggestion.made else []),
         *warnings,
     ]
     return _section("Suggested plan", Group(*lines))
