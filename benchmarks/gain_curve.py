@@ -207,6 +207,7 @@ def _row(
             "num_negatives": cell["num_negatives"],
             "batch": cell["batch"],
             "passes": round(cell["batch"] * cell["steps"] / relations, 2),
+            "batch_share": max(0.005, round(cell["batch"] / relations, 4)),
         },
         "settings": _settings(cell),
         "num_steps": cell["steps"],

@@ -124,7 +124,7 @@ def test_the_bundled_table_is_what_the_committed_rows_say_and_has_its_source():
 
 def test_graphs_without_a_gain_are_counted():
     made = replace(table(curve([0.8, 0.4, 0.0])), without_gain=("c to d", "e to f"))
-    assert "on 2 of 3 pairs of graphs there was none to keep" in made.caveat
+    assert "on 2 of 3 pairs of graphs it was too small to be kept" in made.caveat
 
 
 def test_a_plan_says_what_its_noise_costs():
@@ -218,4 +218,5 @@ def test_a_configuration_scales_with_the_graph():
     large = suggest_settings(3, 1_000_000, choice)
     assert (large.num_negatives, large.expected_batch_size, large.num_steps) == (8, 1024, 980)
     assert suggest_settings(3, 20_000, choice).expected_batch_size == 64
+    assert suggest_settings(3, 20_000, replace(choice, batch_share=0.02)).expected_batch_size == 256
     assert suggest_settings(5, 400_000) == suggest_settings(5, 400_000, DEFAULT)

@@ -22,7 +22,7 @@ True
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,9 @@ __all__ = ["Choice", "GainAdvice", "GainTable", "gain_advice", "gain_table"]
 _FILE = "_gain_curve.json"
 _USELESS = 0.15  # a plan that keeps less than this, at best, is not worth its epsilon
 _NEAR = 1.25  # times less noise than was measured is still "this much noise"
-_FAR = 2.0  # times the largest noise that was measured: beyond that nothing is left to hope for
+_FAR = (
+    2.0  # times the largest noise that was measured: beyond that nothing follows from measurements
+)
 _ROUND = 5  # percent
 
 
@@ -48,18 +50,20 @@ class Choice:
         num_negatives: Negatives per relation, k.
         batch: Largest expected batch size, b.
         passes: Passes over the relations, from which the number of steps follows.
+        batch_share: Largest share of the relations that a batch may expect: amplification by sampling fades above.
     """
 
     max_degree: int
     num_negatives: int
     batch: int
     passes: float
+    batch_share: float = 0.005
 
     def is_like(self, other: "Choice") -> bool:
         """Return whether another configuration is the same, up to a quarter of the passes."""
+        one, two = ((c.max_degree, c.num_negatives, c.batch) for c in (self, other))
         longer = max(self.passes, other.passes)
-        same = replace(self, passes=longer) == replace(other, passes=longer)
-        return same and abs(self.passes - other.passes) <= 0.25 * longer
+        return one == two and abs(self.passes - other.passes) <= 0.25 * longer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +147,7 @@ class GainTable:
         curves: The curves.
         choices: Configurations that a suggestion may use besides the default.
         selection: Training and test graph on which configurations are compared.
-        without_gain: Names of graphs on which training without privacy gained nothing.
+        without_gain: Names of pairs of graphs on which training without privacy gained next to nothing.
     """
 
     curves: tuple[Curve, ...]
@@ -167,8 +171,8 @@ class GainTable:
         measured = {(curve.train, curve.test) for curve in self.curves}
         total = len(measured) + len(self.without_gain)
         return (
-            f"The gain is that of training without privacy: on {len(self.without_gain)} of {total} pairs of graphs "
-            "there was none to keep. reldp train --holdout measures it on your graph."
+            f"The gain is that of training without privacy: on {len(self.without_gain)} of {total} pairs of graphs it "
+            "was too small to be kept. reldp train --holdout measures it on your graph."
         )
 
     def advice(
@@ -204,13 +208,15 @@ class GainTable:
         )
 
     def on_selection(self, choice: Choice, noise: float) -> Point | None:
-        """Return what a configuration kept on the graphs of selection; None where it was not measured.
+        """Return what a configuration kept on the graphs of selection, to be compared with others; no promise.
 
-        With less noise than was measured, it is the point at the least noise.
+        With less noise than was measured it is the point at the least noise, with up to twice as much the point at the
+        largest. None for configurations that were not measured, and for more noise.
         """
         for curve in self.curves:
             if (curve.train, curve.test) == self.selection and curve.choice.is_like(choice):
-                return curve.at(max(noise, curve.points[0].noise))
+                first, last = curve.points[0].noise, curve.points[-1].noise
+                return None if noise > _FAR * last else curve.at(min(max(noise, first), last))
         return None
 
 

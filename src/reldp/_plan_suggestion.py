@@ -69,9 +69,8 @@ def suggest_settings(
 ) -> SuggestedSettings:
     """Return settings to start from, by size alone.
 
-    Batches hold at most half a percent of the relations (amplification by sampling fades above
-    that) and at most 256, or the batch of the choice; the steps make about two and a half passes, or those of the
-    choice: with a target of epsilon, more steps need more noise.
+    By default, batches hold at most half a percent of the relations (amplification by sampling fades above that) and at
+    most 256; the steps make about two and a half passes: with a target of epsilon, more steps need more noise.
 
     Args:
         max_degree: The bound that the graph is capped at.
@@ -82,7 +81,7 @@ def suggest_settings(
     size = num_relations
     if size < 1:
         raise GraphError("The graph must have a relation to plan for, got none.")
-    batch = 2 ** int(math.log2(min(max(size / 200, 1), choice.batch)))
+    batch = 2 ** int(math.log2(min(max(size * choice.batch_share, 1), choice.batch)))
     steps = max(1, round(choice.passes * size / batch))
     scale = 10 ** max(len(str(steps)) - 2, 0)  # two significant digits
     return SuggestedSettings(

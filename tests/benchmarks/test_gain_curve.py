@@ -50,7 +50,13 @@ def test_the_gain_is_that_of_the_best_training_without_privacy():
     assert row["share"] == pytest.approx(0.6)
     assert row["low"] < 0.6 < row["high"]
     assert row["noise"] == pytest.approx(0.002)
-    choice = {"max_degree": 5, "num_negatives": 4, "batch": 256, "passes": 5.0}
+    choice = {
+        "max_degree": 5,
+        "num_negatives": 4,
+        "batch": 256,
+        "passes": 5.0,
+        "batch_share": 0.005,
+    }
     assert row["choice"] == choice
     assert len(rows) == 3
 
