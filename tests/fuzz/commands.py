@@ -4,7 +4,10 @@ A command must end with a documented exit code and, unless it is well, one line 
 ``reldp:`` and names only options that exist.
 """
 
+import bz2
+import gzip
 import io
+import json
 import re
 import shutil
 from contextlib import redirect_stderr, redirect_stdout
@@ -16,9 +19,10 @@ import click
 
 from reldp.cli.main import COMMANDS, main
 from tests.fuzz import templates
-from tests.fuzz.damage import NUMBERS, WORDS, damage_file, damaged
+from tests.fuzz.damage import NUMBERS, WORDS, damage_file, damaged, damaged_value
 from tests.fuzz.soak_child import train_words
 from tests.fuzz.targets import write_graph
+from tests.graph.recipes.records import PAPERS, PRODUCTS_2014, PRODUCTS_2018
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
@@ -166,6 +170,31 @@ def inspected(random, home: Path) -> None:
     """A damaged graph given to inspect."""
     write_graph(random, home)
     _count(call("inspect", home, "--no-plan", *random.choice(([], ["--json"], ["--show-ids"]))))
+
+
+def prepared(random, home: Path) -> None:
+    """A damaged file of products or papers given to prepare, which writes a graph or nothing at all."""
+    kind, ending = random.choice(("amazon", "mag")), random.choice(("", "", ".gz", ".bz2"))
+    rows = [*(PRODUCTS_2018 if kind == "amazon" else PAPERS)]
+    rows = [damaged_value(random, row) if random.random() < 0.2 else row for row in rows]
+    lines = [random.choice((json.dumps, repr))(row) for row in rows]
+    lines += PRODUCTS_2014 if kind == "amazon" else ()
+    data = "\n".join(lines).encode(errors="replace")
+    data = damaged(random, data) if random.random() < 0.8 else data
+    data = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}[ending](data)
+    source = home / f"source.json{ending}"
+    source.write_bytes(damaged(random, data) if random.random() < 0.2 else data)
+    value = random.choice(
+        (*WORDS, "sports", "cloth", "USA", "China", "also_view", "any", "all", "3")
+    )
+    options = [p for p in _commands()["prepare", kind].params if isinstance(p, click.Option)]
+    option = random.choice([p.opts[0] for p in options if not p.is_flag and p.name != "output"])
+    more = [option, value] if random.random() < 0.5 else []
+    well, _ = call("prepare", kind, source, "-o", home / "new", *more)
+    left = sorted(path.name for path in home.iterdir() if path != source)
+    if left != (["new"] if well else []):
+        raise AssertionError(f"prepare left {left}")
+    _count((well, ""))
 
 
 def run_folder(random, home: Path) -> None:

@@ -119,6 +119,16 @@ def test_a_failed_write_leaves_the_old_graph(tmp_path: Path) -> None:
     assert EntityGraph.read(tmp_path) == small()
 
 
+def test_a_failed_write_leaves_no_new_folder(tmp_path: Path) -> None:
+    entities = pa.table({"id": ["a", "b"], "text": ["x", "y"]})
+    relations = pa.table({"source": ["a"], "target": ["b"]})
+    (tmp_path / "empty").mkdir()
+    for name in ("new", "empty"):
+        with pytest.raises(UnicodeEncodeError):
+            write_folder(tmp_path / name, entities, relations, GraphRecord(license="\ud800"))
+    assert [path.name for path in tmp_path.rglob("*")] == ["empty"]
+
+
 def test_wrong_places_and_formats_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(GraphError, match="must be written to a folder, got a file"):

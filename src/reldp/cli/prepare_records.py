@@ -5,8 +5,8 @@ The recipes are in `reldp.graph.recipes`. The files are read once, a line at a t
 Public: `amazon`, `mag`, which ``reldp prepare`` takes in.
 """
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -16,6 +16,8 @@ from reldp.cli.prepare_output import MAIN, check_output, output_options, write_p
 from reldp.cli.prepare_store import shown_progress
 
 __all__ = ["amazon", "mag"]
+
+_Function = Callable[..., None]
 
 _license = option(
     "--license",
@@ -32,7 +34,8 @@ _temp_dir = option(
 )
 
 
-def _max_words(of: str) -> Any:
+def _max_words(of: str) -> Callable[[_Function], _Function]:
+    """Return the option for the number of words of a text."""
     return option(
         "--max-words",
         type=Integer(),

@@ -57,6 +57,7 @@ def write_folder(
     folder = Path(path)
     if folder.exists() and not folder.is_dir():
         raise GraphError(f"A graph must be written to a folder, got a file at {str(path)!r}.")
+    new = not folder.exists()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     old = [item for item in folder.iterdir() if item.name.split(".")[0] in _STEMS]
     if old and not overwrite:
@@ -75,6 +76,8 @@ def write_folder(
     finally:
         for name in names:  # half a private file is still a private file
             (folder / f".{name}.partial").unlink(missing_ok=True)
+        if new and not any(folder.iterdir()):  # nothing could be written
+            folder.rmdir()
     for item in old:
         if item.name not in names:
             item.unlink()

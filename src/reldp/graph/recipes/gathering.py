@@ -109,9 +109,11 @@ class Gathering:
             self.drops["repeated_ids"] += 1
             return
         self._rows[name] = len(self._rows)
-        for column, value in zip(self._waiting, (text, domain, related), strict=True):
-            column.append(value)  # type: ignore[arg-type]
-        if len(self._waiting[0]) == _ROWS:
+        texts, domains, lists = self._waiting
+        texts.append(text)
+        domains.append(domain)
+        lists.append(related)
+        if len(texts) == _ROWS:
             self._flush()
 
     def _flush(self) -> None:
