@@ -1,5 +1,6 @@
 import bz2
 import gzip
+import hashlib
 import json
 
 import pyarrow as pa
@@ -98,6 +99,17 @@ def test_a_file_that_was_cut_short_is_refused(tmp_path, cut):
     path.write_bytes(gzip.compress(PLAIN)[:cut])
     with pytest.raises(GraphError, match=r"rows\.jsonl\.gz must be a whole gzip file"):
         list(lines(path))
+
+
+def test_hashes_are_those_of_what_was_read(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(PLAIN)
+    reader = lines(path)
+    assert len(list(reader)) == 40
+    assert reader.hashes() == {"rows.jsonl": hashlib.sha256(PLAIN).hexdigest()}
+    path.write_bytes(PLAIN + PLAIN)
+    with pytest.raises(GraphError, match=r"rows\.jsonl must not change while it is read"):
+        reader.hashes()
 
 
 def test_texts_are_cleaned_and_ids_kept_short():

@@ -27,7 +27,7 @@ from typing import Any
 from reldp._validate import check_choice, check_integer
 from reldp.errors import GraphError, InputError
 from reldp.graph.recipes.gathering import Gathering, shortened
-from reldp.graph.recipes.prepared import PreparedGraph, sha256_file
+from reldp.graph.recipes.prepared import PreparedGraph
 from reldp.graph.recipes.record_lines import RecordLines, clean_text, record_id
 from reldp.graph.record import GraphRecord
 from reldp.graph.store.progress import Tick
@@ -199,12 +199,13 @@ def amazon(
     kinds = ", ".join(dict.fromkeys(RELATIONS[kind][0] for kind in relations))
     record = GraphRecord(
         source=f"Amazon product metadata: {names or 'all categories'}; {kinds}",
-        version=" and ".join(sorted(forms)) + " form",
         license=license,
-        hashes={path.name: sha256_file(path) for path in lines.paths},
+        hashes=lines.hashes(),
         drops=dict(sorted(drops.items())),
         notes=(
             f"made by the recipe amazon from {lines.num_lines:,} lines of {', '.join(p.name for p in lines.paths)}",
+            # Not in `version`, which runs publish: a single product decides whether a form occurs.
+            f"lines are in the form of {' and '.join(sorted(forms))}",
             f"an entity is an asin; its text is the title and up to {max_words} words of the description",
             f"relations are {kinds}, directions merged, between the entities of this graph only",
         ),

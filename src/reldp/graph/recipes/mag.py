@@ -24,7 +24,7 @@ from reldp._validate import check_choice, check_integer
 from reldp.errors import GraphError, InputError
 from reldp.graph.recipes.countries import country_words, paper_countries
 from reldp.graph.recipes.gathering import Gathering, shortened
-from reldp.graph.recipes.prepared import PreparedGraph, sha256_file
+from reldp.graph.recipes.prepared import PreparedGraph
 from reldp.graph.recipes.record_lines import RecordLines, clean_text, record_id
 from reldp.graph.record import GraphRecord
 from reldp.graph.store.progress import Tick
@@ -156,7 +156,7 @@ def mag(
     record = GraphRecord(
         source=f"records of papers (MAG): {names}; citations",
         license=license,
-        hashes={path.name: sha256_file(path) for path in lines.paths},
+        hashes=lines.hashes(),
         drops=dict(sorted(drops.items())),
         notes=(
             f"made by the recipe mag from {lines.num_lines:,} lines of {', '.join(p.name for p in lines.paths)}",

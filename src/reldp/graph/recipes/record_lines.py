@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, cast
 from reldp.errors import GraphError, InputError
 from reldp.graph.compression import COMPRESSED, open_unpacked
 from reldp.graph.recipes.literals import MAX_LINE, parse_record
+from reldp.graph.recipes.prepared import sha256_file
 from reldp.graph.store.progress import Progress, Tick
 
 __all__ = ["RecordLines", "clean_text", "record_id"]
@@ -66,6 +67,7 @@ class RecordLines:
             raise InputError(f"`sources` must be files of different names, got {repeated!r} twice.")
         for path in self.paths:
             _check_file(path)
+        self._states = [_state(path) for path in self.paths]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yield the records.
@@ -77,6 +79,20 @@ class RecordLines:
             phase = self._progress.phase(f"reading {path.name}", path.stat().st_size, "bytes")
             with phase as advance, open_unpacked(path, advance) as stream:
                 yield from self._records(path, cast(BinaryIO, stream))
+
+    def hashes(self) -> dict[str, str]:
+        """Return the sha256 of each file by its name, after it was read.
+
+        Raises:
+            GraphError: A file has changed since it was opened, so the hash would be that of other data.
+        """
+        hashes = {path.name: sha256_file(path) for path in self.paths}
+        for path, before in zip(self.paths, self._states, strict=True):
+            if _state(path) != before:
+                raise GraphError(
+                    f"{path.name} must not change while it is read, got another size or time. Start again."
+                )
+        return hashes
 
     def _records(self, path: Path, stream: BinaryIO) -> Iterator[dict[str, Any]]:
         num_lines = num_bad = 0
@@ -102,6 +118,12 @@ class RecordLines:
         except ValueError:
             return None
         return record if self._is_record(record) else None
+
+
+def _state(path: Path) -> tuple[int, int, int]:
+    """Return what changes when a file is written to or replaced."""
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _check_file(path: Path) -> None:
