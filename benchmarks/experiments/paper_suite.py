@@ -299,9 +299,7 @@ def _run(arguments: argparse.Namespace, command: str) -> int:
     print("\n".join(plan_lines(suite, lines, done)), flush=True)
     todo = [cell for cell in unique_cells(lines) if cell.id not in done]
     path = arguments.output.with_suffix(".levels.json")
-    levels = Levels(path)
-    for cell in todo:
-        levels.calibrate(cell, inputs)
+    Levels(path).calibrate(todo, inputs)
     place = Place(
         levels=path, data=arguments.data, models=arguments.models, device=arguments.device
     )
