@@ -40,7 +40,7 @@ def test_the_commands_make_the_graphs_that_the_suite_reads(files, capsys):
 
 
 def test_what_inspect_shows_is_on_the_page(files, capsys):
-    block = PAGE.partition("```\n$ reldp ")[2].partition("\n...\n```")[0]
+    block = PAGE.partition("\n$ reldp ")[2].partition("\n...\n```")[0]
     prepare, inspect, shown = re.split(r"\n\$ reldp |\n", block, maxsplit=2)
     assert main(shlex.split(prepare)) == 0
     capsys.readouterr()
