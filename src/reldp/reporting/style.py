@@ -104,8 +104,8 @@ code { font: 0.9em ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", 
   header { padding-top: 1.75rem; } h2 { margin-top: 2.5rem; }
   .pair { grid-template-columns: minmax(0, 1fr); }
   tbody th { width: 40%; } svg { font-size: 12px; } svg.wide, .wide svg { font-size: 17px; }
-  th, td, .numbers th, .numbers td { padding-right: 0.7rem; }
-  .numbers { width: 100%; font-size: 0.88rem; } .lines { grid-template-columns: 1fr; }
+  th, td, .numbers th, .numbers td { padding-right: 0.45rem; }
+  .numbers { width: 100%; font-size: 0.8rem; } .lines { grid-template-columns: 1fr; }
 }
 @page { size: auto; margin: 17mm 16mm; }
 @media print {
