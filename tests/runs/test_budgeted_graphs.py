@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from reldp.auditing.run_audit import audit_canaries
 from reldp.cli.main import main
 from reldp.errors import ConfigError, LedgerError
 from reldp.graph import EntityGraph
 from reldp.runs.budget import Budget
+from reldp.runs.budget_place import share_budget
 from reldp.runs.budgeted_graphs import FILE_NAME, note_graph, refuse_copied_graph
+from reldp.runs.run_folder import RunFolder
 from tests.cli.test_budget import train
 from tests.training.small import small_graph
 
@@ -35,9 +38,30 @@ def test_a_copy_without_the_budget_is_refused_until_it_is_declared(tmp_path, cap
     assert train(copy, tmp_path / "two") == 0
     with Budget.open(graph) as budget:
         assert len(budget.charges) == 2
+    # Another budget, in the folder of a copy or a named one, does not take its place.
+    fresh = tmp_path / "fresh"
+    fresh.mkdir()
+    assert main(["budget", "init", str(fresh)]) == 0
+    capsys.readouterr()
+    assert train(bare, tmp_path / "three", "--budget", str(fresh)) == 2
+    assert f"the same graph has one in '{graph}'" in capsys.readouterr().err
+    assert train(bare, tmp_path / "three", "--budget", str(fresh), "--dry-run") == 2
+    assert main(["budget", "init", str(bare)]) == 2
+    assert f"reldp budget share GRAPH --with {graph}" in capsys.readouterr().err
+    assert not (bare / "budget.jsonl").exists()
+    with pytest.raises(ConfigError, match="got another one"):
+        audit_canaries(RunFolder(tmp_path / "one"), with_budget(bare, fresh))
+    with Budget.open(fresh) as budget:
+        assert not budget.charges
     # The control: another graph is free.
     small_graph(seed=99).write(tmp_path / "other")
     assert train(tmp_path / "other", tmp_path / "three") == 0
+
+
+def with_budget(graph, budget):
+    """Return a graph whose folder shares a budget."""
+    share_budget(graph, budget)
+    return EntityGraph.read(graph)
 
 
 def test_only_a_budget_that_is_there_refuses(tmp_path):
@@ -50,6 +74,9 @@ def test_only_a_budget_that_is_there_refuses(tmp_path):
     refuse_copied_graph("b" * 64)
     with pytest.raises(ConfigError, match="must be used with its budget"):
         refuse_copied_graph("a" * 64)
+    with pytest.raises(ConfigError, match=r"got another one.* budget share COPY --with"):
+        refuse_copied_graph("a" * 64, "0" * 32)
+    refuse_copied_graph("a" * 64, name)
     (tmp_path / "budget.jsonl").unlink()
     refuse_copied_graph("a" * 64)
     place = Path(os.environ["RELDP_STATE_DIR"]) / FILE_NAME

@@ -67,14 +67,12 @@ def init(
     folder: Path, limit: float | None, delta: float | None, adaptive: bool, unit: str, as_json: bool
 ) -> None:
     """Make a budget in FOLDER: that of a graph, or any other."""
-    from reldp.runs.budget import Budget
+    from reldp.runs.new_budget import new_budget
 
     _check_pair(limit, delta)
     if not folder.is_dir():
         raise ConfigError(f"FOLDER must be a folder, got {str(folder)!r}.")
-    with Budget.create(folder, unit=unit) as budget:
-        if limit is not None and delta is not None:
-            budget.set_limit(limit, delta, adaptive=adaptive)
+    with new_budget(folder, unit=unit, limit=limit, delta=delta, adaptive=adaptive) as budget:
         _show(budget, delta, as_json)
 
 

@@ -4,7 +4,7 @@ Graphs whose entities overlap, such as two versions of the same data, must share
 is exposed by the runs on both. A small file in the graph's folder, budget-folder.json, names the folder of the
 shared budget and its id. reldp cannot know that graphs overlap; the owner declares it.
 
-Public inside the package: `budget_for`, `find_budget`, `share_budget`.
+Public inside the package: `budget_for`, `budget_of_graph`, `find_budget`, `share_budget`.
 
 >>> find_budget("nowhere") is None
 True
@@ -17,12 +17,13 @@ from pathlib import Path
 from reldp.errors import ConfigError
 from reldp.runs.budget import Budget
 from reldp.runs.budget_file import LINK, NAME
+from reldp.runs.budgeted_graphs import refuse_copied_graph
 from reldp.runs.durable import write_durably
 from reldp.runs.known_budgets import lost_budget
 from reldp.runs.plain_files import read_plain
 from reldp.runs.strict_json import parse_json
 
-__all__ = ["budget_for", "find_budget", "share_budget"]
+__all__ = ["budget_for", "budget_of_graph", "find_budget", "share_budget"]
 
 _LIMIT = 2**16
 
@@ -70,6 +71,24 @@ def budget_for(graph: str | Path | None, named: str | Path | None) -> Path | Non
             "budget share declares a common one for graphs that have none."
         )
     return current
+
+
+def budget_of_graph(
+    graph: str | Path | None, named: str | Path | None, fingerprint: str
+) -> Path | None:
+    """Return what `budget_for` does, if this machine knows no other budget of the same graph.
+
+    Args:
+        graph: The folder of the graph, if it has one.
+        named: The folder of a budget that was named, if any.
+        fingerprint: Of the graph, before capping; sensitive.
+
+    Raises:
+        ConfigError: The graph has a budget, and another one is used, or none.
+    """
+    place = budget_for(graph, named)
+    refuse_copied_graph(fingerprint, None if place is None else _id(place))
+    return place
 
 
 def share_budget(graph: str | Path, budget: str | Path) -> None:

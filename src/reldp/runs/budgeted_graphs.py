@@ -3,11 +3,11 @@
 A graph folder that is copied by hand without budget.jsonl has no budget, and its runs would be counted nowhere.
 Whenever a run or a release of sizes is entered, the user's state folder keeps a keyed hash of the graph beside the id
 of the budget. A run on the same graph (the same entities and relations, in whatever folder, format or degree bound)
-without a budget is then refused, as long as the budget is where it was. Other machines know nothing of this, and
-neither does anybody of a graph that was changed: graphs with common entities share a budget by declaration
-(`reldp.runs.budget_place`).
+without a budget, or with another one, is then refused, as long as the budget is where it was. Other machines know
+nothing of this, and neither does anybody of a graph that was changed: graphs with common entities share a budget by
+declaration (`reldp.runs.budget_place`).
 
-Public inside the package: `note_graph`, `refuse_copied_graph`.
+Public inside the package: `has_known_graphs`, `note_graph`, `refuse_copied_graph`.
 
 >>> refuse_copied_graph("0" * 64)
 """
@@ -28,7 +28,7 @@ from reldp.runs.known_budgets import _locked, known_folder
 from reldp.runs.plain_files import read_plain
 from reldp.runs.strict_json import parse_json
 
-__all__ = ["note_graph", "refuse_copied_graph"]
+__all__ = ["has_known_graphs", "note_graph", "refuse_copied_graph"]
 
 FILE_NAME = "budget_graphs.private.json"
 _LARGEST = 10**8  # bytes
@@ -51,24 +51,39 @@ def note_graph(budget: str, fingerprint: str) -> None:
             write_durably(state / FILE_NAME, text.encode(), mode=0o600)
 
 
-def refuse_copied_graph(fingerprint: str) -> None:
-    """Refuse a graph without a budget if this machine knows the budget of the same graph.
+def has_known_graphs() -> bool:
+    """Return whether this machine knows a graph with a budget, so that comparing with them is worth reading one."""
+    return bool(_read(state_folder()))
+
+
+def refuse_copied_graph(fingerprint: str, used: str | None = None) -> None:
+    """Refuse a graph without a budget, or with another one, if this machine knows the budget of the same graph.
 
     Args:
         fingerprint: Of the graph, before capping; sensitive.
+        used: Id of the budget that the graph is used with; one that it was entered in is accepted.
 
     Raises:
         ConfigError: It does, and the budget is there.
         LedgerError: The file of known graphs is damaged.
     """
     known = _read(state_folder())
+    if used is not None and _hashed(used, fingerprint) in known:
+        return
     for budget in sorted(set(known.values())):
         place = known_folder(budget) if _hashed(budget, fingerprint) in known else None
-        if place is not None and (place / NAME).is_file():
+        if place is None or not (place / NAME).is_file():
+            continue
+        if used is not None:
             raise ConfigError(
-                f"The graph must be used with its budget, got none in its folder, and the same graph has one in "
-                f"{str(place)!r}. Name it with `budget`, or declare it: reldp budget share GRAPH --with {place}"
+                f"The graph must be used with its budget, got another one, and the same graph has one in "
+                f"{str(place)!r}, where its runs must be counted. Use that one: name it with `budget`, or copy the "
+                f"graph without its budget files and declare the copy: reldp budget share COPY --with {place}"
             )
+        raise ConfigError(
+            f"The graph must be used with its budget, got none in its folder, and the same graph has one in "
+            f"{str(place)!r}. Name it with `budget`, or declare it: reldp budget share GRAPH --with {place}"
+        )
 
 
 def _hashed(budget: str, fingerprint: str) -> str:

@@ -24,8 +24,8 @@ from reldp.errors import PlanError
 from reldp.runs.budget import Budget
 from reldp.runs.budget_cost import composed_epsilon
 from reldp.runs.budget_entry import release_id
-from reldp.runs.budget_place import budget_for
-from reldp.runs.budgeted_graphs import note_graph, refuse_copied_graph
+from reldp.runs.budget_place import budget_of_graph
+from reldp.runs.budgeted_graphs import note_graph
 
 if TYPE_CHECKING:
     from reldp.graph import CappedGraph
@@ -65,11 +65,10 @@ class ReleaseEntry:
         """Return the release for the budget of a graph's folder, or a named one; None if there is none.
 
         Raises:
-            ConfigError: It has none, and another folder with the same graph has one.
+            ConfigError: The same graph has another budget.
         """
-        folder = budget_for(graph, _NAMED.get())
+        folder = budget_of_graph(graph, _NAMED.get(), capped.graph.fingerprint)
         if folder is None:
-            refuse_copied_graph(capped.graph.fingerprint)
             return None
         return cls(folder, capped.fingerprint, capped.graph.fingerprint)
 

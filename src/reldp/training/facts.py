@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 from reldp.encoders.folders import state_hash
 from reldp.plan import PrivacyPlan
 from reldp.runs.budget_entry import BudgetUse
-from reldp.runs.budget_place import budget_for
-from reldp.runs.budgeted_graphs import refuse_copied_graph
+from reldp.runs.budget_place import budget_of_graph
 from reldp.runs.sensitive_file import SensitiveRecord
 from reldp.training.config import PerformanceSettings
 from reldp.training.identity import (
@@ -126,9 +125,9 @@ class TrainingFacts:
     @cached_property
     def budget(self) -> BudgetUse | None:
         """The budget that the run is entered in, if the graph has one or one was named."""
-        folder = budget_for(self.capped.graph.folder, self.budget_folder)
+        graph = self.capped.graph
+        folder = budget_of_graph(graph.folder, self.budget_folder, graph.fingerprint)
         if folder is None:
-            refuse_copied_graph(self.capped.graph.fingerprint)
             return None
         token = None if self.search is None else str(self.search["token"])
         return BudgetUse(
@@ -136,7 +135,7 @@ class TrainingFacts:
             fingerprint=self.fingerprint,
             purpose=self.purpose,
             search=token,
-            graph_fingerprint=self.capped.graph.fingerprint,
+            graph_fingerprint=graph.fingerprint,
         )
 
     @property
