@@ -156,18 +156,19 @@ def test_units_of_two_makes_are_joined_in_order():
 
 
 @pytest.mark.parametrize("name", ["losses", "witness"])
-def test_a_value_that_is_rounded_differently_at_the_end_of_an_array_is_found(name):
-    """One unit in twelve differs at the last places: as vector instructions and the rest of an array do."""
+def test_values_that_are_rounded_differently_at_the_end_of_an_array_are_found(name):
+    """The unit that is compared has none of them: only units that move show it."""
 
     class Tail(Machine):
         def __call__(self, shape, units, *, weights):
             result = super().__call__(shape, units, weights=weights)
-            if shape.apart or shape.units == 1:
+            rows = units.rows["input_ids"].view(len(weights), -1)
+            if shape.apart or shape.units == 1 or torch.equal(rows[0], rows[1]):
                 return result
             values = getattr(result, name).clone()
-            rounded = (values.abs() * 1e6).long() % 12 == 0
-            rounded[: len(values) // 2] = False
-            return replace(result, **{name: torch.where(rounded, values + 1, values)})
+            changed = weights == 0
+            changed[: len(values) // 2] = False
+            return replace(result, **{name: torch.where(changed, values + 1, values)})
 
     found = find_layouts(SHAPES, Tail(), make)
     assert [found.layouts[length] for length in found.lengths()] == ["apart", "apart"]
