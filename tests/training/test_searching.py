@@ -7,13 +7,18 @@ import pytest
 import torch
 
 from reldp.accounting.search import SearchSize
-from reldp.errors import ConfigError, PlanError, ResumeError, RunError
+from reldp.errors import ConfigError, LedgerError, PlanError, ResumeError, RunError
 from reldp.reporting import verify
+from reldp.reporting.bundle import publish
+from reldp.reporting.publishing import write_report
 from reldp.runs.budget import Budget
 from reldp.runs.budget_cost import search_epsilon
 from reldp.runs.budget_entry import enter_past_run
+from reldp.runs.certificate_files import write_certificate
+from reldp.runs.ledger import Ledger
 from reldp.runs.run_folder import RunFolder, read_plan
 from reldp.training import Trainer, searching
+from reldp.training.finishing import finish
 from reldp.training.searching import Search, candidates
 from reldp.training.selection import Selection
 from tests.training.small import small_graph, small_parts
@@ -68,7 +73,7 @@ def test_the_best_of_a_drawn_number_has_the_epsilon_of_the_search(home, monkeypa
         assert budget.epsilon(plan.delta) == certificate.epsilon
         assert entry["token"] not in public
     assert len(scores) == 3
-    start = json.loads((best / "ledger.jsonl").read_text().splitlines()[-1])
+    start = json.loads((best / "ledger.jsonl").read_text().splitlines()[-2])
     assert start["chosen"]["score"] == max(scores)
     assert new_search(home, size).run() == best  # nothing more is done
     assert len(scores) == 3
@@ -191,9 +196,27 @@ def test_only_the_last_winner_is_released_and_once(home, monkeypatch):
     for run in runs:
         with pytest.raises(RunError, match="only the best run of all is released"):
             verify(run)
+        # Wherever it lies: its ledger names the release that is missing.
+        shutil.copytree(run, home / "out" / run.name)
+        outside = RunFolder(home / "out" / run.name)
+        assert not outside.certificate.exists()
+        for look in (verify, finish, write_report, lambda p: write_certificate(RunFolder(p))):
+            with pytest.raises(RunError, match="only the best run of all is released"):
+                look(outside.path)
+        refused = pytest.raises(LedgerError, match="released once, by the search")
+        with Ledger.open(outside.ledger) as ledger, refused:
+            ledger.release("00" * 32)
     shutil.copytree(home / "search", home / "copy")
     best = new_search(home, SearchSize(mean=3.0)).run()
     assert verify(best).certificate
+    write_report(best, public=True)
+    publish(best, home / "bundle")
+    assert verify(home / "bundle").certificate
+    with (
+        Ledger.open(RunFolder(best).ledger) as ledger,
+        pytest.raises(LedgerError, match="released once"),
+    ):
+        ledger.release("00" * 32)
     monkeypatch.setattr(Search, "_score", lambda self, place, state: 0.0)  # another end
     again = Search(home / "copy", SearchSize(mean=3.0), RATES, make(home), budget=home / "budget")
     with pytest.raises((ConfigError, ResumeError)):

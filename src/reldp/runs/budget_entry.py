@@ -47,6 +47,9 @@ __all__ = [
 ]
 
 
+_NOT_OF_SIZE = ("candidates", "release_sha256")  # of what a ledger says about a search
+
+
 @dataclass(frozen=True, kw_only=True)
 class BudgetUse:
     """The budget that a run is entered in.
@@ -148,7 +151,7 @@ def enter_past_run(folder: str | Path, budget: Budget) -> bool:
     search = read_ledger(run.ledger).start.get("search")
     token = run_token(run, budget.id)
     if search is not None:  # the best of a search has spent what the search has
-        size = SearchSize.from_dict({n: v for n, v in search.items() if n != "candidates"})
+        size = SearchSize.from_dict({n: v for n, v in search.items() if n not in _NOT_OF_SIZE})
         return budget.enter_search(token, read_plan(run), size, is_spent=True)
     return budget.enter_run(token, read_plan(run), purpose="entered later", is_spent=True)
 

@@ -24,8 +24,12 @@ def write_certificate(run: RunFolder) -> Certificate:
 
     Raises:
         LedgerError: The run is not complete, or has another plan.
+        RunError: It belongs to a search that has not released it.
     """
-    certificate = Certificate.from_ledger(read_plan(run), read_ledger(run.ledger))
+    record = read_ledger(run.ledger)
+    if record.is_unreleased:
+        run.refuse_unreleased()
+    certificate = Certificate.from_ledger(read_plan(run), record)
     write_durably(run.certificate, certificate.to_json().encode())
     write_durably(run.certificate_text, certificate.to_markdown().encode())
     write_durably(run.card, model_card(certificate.values).encode())

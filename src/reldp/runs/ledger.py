@@ -14,6 +14,7 @@ quotes it, which reveals missing lines at the end. Kinds of entries:
 | ``complete`` | the run is complete: steps counted, hashes of model and weights, key destroyed, day |
 | ``abandon`` | the run ended without a model: steps counted, key destroyed, day |
 | ``audit`` | the results of an audit of the complete run |
+| ``release`` | the search of the complete run has released it: the number whose hash is in its start |
 
 Guarantees (theory.md 6): a step of a branch counts once, however often it is executed again;
 an abandoned branch stays counted; reserved steps count whether they ran or not, so that the ledger
@@ -188,6 +189,14 @@ class Ledger:
         counted = self.record.num_counted
         entry = {"kind": "abandon", "num_counted": counted, "key": "destroyed", "date": _today()}
         self._append(entry)
+
+    def release(self, number: str) -> None:
+        """Record that the search of the complete run has released it as its best one.
+
+        Args:
+            number: The number whose SHA-256 is in the start, in hexadecimal digits.
+        """
+        self._append({"kind": "release", "number": number})
 
     def append_audit(self, facts: Mapping[str, Any]) -> None:
         """Append the results of an audit; the run must be complete.

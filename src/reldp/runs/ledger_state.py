@@ -5,8 +5,9 @@ before it is written and again whenever it is read; `LedgerRecord` is a checked 
 
 Rules (theory.md 6): a step of a branch counts once, however often it is executed again; an
 abandoned branch stays counted; a run resumes from its newest checkpoint only; more steps than
-planned are refused; nothing but audits may follow the completion, and nothing at all the end of an
-abandoned run.
+planned are refused; nothing but audits, and the release of a run by its search, may follow the completion,
+and nothing at all the end of an abandoned run. A search releases its best run with the number whose hash the start
+of every one of its runs names, so that no other run of it can be taken for the released one.
 
 Public inside the package: `LedgerRecord`, `LedgerState`, `Branch`, `FORMAT`.
 
@@ -16,6 +17,7 @@ Public inside the package: `LedgerRecord`, `LedgerState`, `Branch`, `FORMAT`.
 3
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
@@ -75,13 +77,19 @@ class LedgerRecord:
 
     @property
     def completion(self) -> _Entry | None:
-        """The entry that completes the run; None before that. Only audits come after it."""
+        """The entry that completes the run; None before that. Audits and a release come after it."""
         return next((entry for entry in self.entries if entry["kind"] == "complete"), None)
 
     @property
     def is_abandoned(self) -> bool:
         """Whether the run ended without a model; its steps stay counted."""
         return bool(self.entries[-1]["kind"] == "abandon")
+
+    @property
+    def is_unreleased(self) -> bool:
+        """Whether the run belongs to a search that has not released it."""
+        is_bound = "release_sha256" in (self.start.get("search") or {})
+        return is_bound and all(entry["kind"] != "release" for entry in self.entries)
 
     @property
     def audits(self) -> tuple[_Entry, ...]:
@@ -127,6 +135,7 @@ class LedgerState:
         self._length = 0
         self._complete = False
         self._abandoned = False
+        self._release_sha256: str | None = None
 
     def apply(self, entries: Iterable[_Entry]) -> "LedgerState":
         """Return the state after some more entries; this one stays as it is.
@@ -155,8 +164,10 @@ class LedgerState:
             kind = entry["kind"]
             _require((kind == "start") == (position == 1), "start once and first")
             _require(not self._abandoned, "end with the entry that abandons the run")
-            after = self._complete == (kind == "audit")
-            _require(after, "have audits after its completion, and nothing else there")
+            after = self._complete == (kind in ("audit", "release"))
+            _require(
+                after, "have its release and audits after its completion, and nothing else there"
+            )
             _RULES[kind](self, entry)
         except LedgerError as error:
             raise LedgerError(f"{error} Entry {position} breaks this.") from None
@@ -171,6 +182,7 @@ class LedgerState:
             )
         _require(_count(entry["format"]) == FORMAT, f"have format {FORMAT}")
         self._limit = _count(entry["num_steps"])
+        self._release_sha256 = (entry.get("search") or {}).get("release_sha256")
         self.branches.append(Branch(first=0, stop=0))
 
     def _reserve(self, entry: _Entry) -> None:
@@ -220,6 +232,11 @@ class LedgerState:
     def _audit(self, entry: _Entry) -> None:
         _require(isinstance(entry["audit"], Mapping), "hold the results of an audit")
 
+    def _release(self, entry: _Entry) -> None:
+        hashed = hashlib.sha256(bytes.fromhex(entry["number"])).hexdigest()
+        _require(hashed == self._release_sha256, "be released once, by the search of the run")
+        self._release_sha256 = None
+
     @property
     def _counted(self) -> int:
         return sum(map(len, self.branches))
@@ -238,6 +255,7 @@ _RULES = {
     "complete": LedgerState._completed,
     "abandon": LedgerState._abandon,
     "audit": LedgerState._audit,
+    "release": LedgerState._release,
 }
 
 

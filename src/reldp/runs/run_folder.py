@@ -107,11 +107,24 @@ class RunFolder:
     def refuse_unreleased(self) -> None:
         """Refuse a run of a search that has not ended: only the best of all its runs is released."""
         parent = self.path.resolve().parent
-        if parent.name == "runs" and (parent.parent / "search.json").exists():
+        is_in_search = parent.name == "runs" and (parent.parent / "search.json").exists()
+        if is_in_search or self._is_bound():
             raise RunError(
                 "The run must not be one of a search that goes on, got one: only the best run of all is released. Go "
                 "on with the search."
             )
+
+    def _is_bound(self) -> bool:
+        """Return whether the ledger names a search and no release by it; a damaged one is for its reader to refuse."""
+        if not os.path.lexists(self.ledger):
+            return False
+        try:
+            lines = read_plain(self.ledger, limit=LEDGER_LIMIT).splitlines()
+            search = json.loads(lines[0]).get("search")
+            is_named = isinstance(search, dict) and "release_sha256" in search
+            return is_named and all(json.loads(x).get("kind") != "release" for x in lines[1:])
+        except (RunError, IndexError, ValueError, AttributeError, RecursionError):
+            return False
 
     def read_lines(self, path: Path) -> list[dict[str, Any]]:
         """Return the JSON lines of a file that may be missing; omit a half-written last line."""

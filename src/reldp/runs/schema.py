@@ -108,7 +108,9 @@ _DATA = {
 }
 
 _SELECTION = {"every": SIZE, "metric": TEXT, "graph_sha256": HASH, "shares_ids": TRUTH}
-_SEARCH = {"mean?": POSITIVE, "distribution?": TEXT, "runs?": SIZE, "candidates": SIZE}
+_SEARCH = {"mean?": POSITIVE, "distribution?": TEXT, "runs?": SIZE, "candidates": SIZE} | {
+    "release_sha256?": HASH
+}
 _CHOSEN = {"step": SIZE, "score": NOT_NEGATIVE}
 
 START = {

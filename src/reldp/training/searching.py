@@ -40,9 +40,10 @@ from reldp.runs import schema
 from reldp.runs.budget import Budget
 from reldp.runs.budget_entry import release_of, run_token
 from reldp.runs.budget_place import budget_of_graph
+from reldp.runs.certificate_files import write_certificate
 from reldp.runs.durable import disk_errors, write_durably
 from reldp.runs.folder_lock import locked_folder
-from reldp.runs.ledger import fixed_day, read_ledger
+from reldp.runs.ledger import Ledger, fixed_day, read_ledger
 from reldp.runs.plain_files import read_plain
 from reldp.runs.run_folder import BUDGET_TOKEN, RunFolder
 from reldp.runs.strict_json import parse_json
@@ -201,12 +202,14 @@ class Search:
     def _score(self, number: int, state: Mapping[str, Any]) -> float:
         """Make one run, or finish it, and return its score."""
         trainer = self._make(self._settings[state["choices"][number]])
+        folder = self._run(number, state)
+        hashed = hashlib.sha256(bytes.fromhex(_release_number(number, state))).hexdigest()
         trainer._search = {
             "token": self._token,
             **self._size.to_dict(),
             "candidates": len(self._settings),
+            **({} if _is_unbound(folder) else {"release_sha256": hashed}),
         }
-        folder = self._run(number, state)
         trainer.fit(folder)
         completion = read_ledger(RunFolder(folder).ledger).completion
         assert completion is not None
@@ -236,7 +239,13 @@ class Search:
             budget.note_session(self._token, heads, heads[-1])
         with disk_errors(self.best):
             if not self.best.exists():
-                os.replace(self._run(_best(state["scores"]), state), self.best)
+                number = _best(state["scores"])
+                run = RunFolder(self._run(number, state))
+                with Ledger.open(run.ledger) as ledger:
+                    if ledger.record.is_unreleased:
+                        ledger.release(_release_number(number, state))
+                write_certificate(run)
+                os.replace(run.path, self.best)
             shutil.rmtree(self.folder / "runs")
             self._place.unlink()
 
@@ -283,6 +292,17 @@ class Search:
         except schema.SchemaError as error:
             raise ResumeError(f"{self._place.name} must be that of the search: {error}.") from None
         return dict(state)
+
+
+def _release_number(number: int, state: Mapping[str, Any]) -> str:
+    """Return the secret number of a run, which makes it the released one; its ledger starts with the hash."""
+    return hashlib.sha256(f"{state['salt']} release {number}".encode()).hexdigest()
+
+
+def _is_unbound(folder: Path) -> bool:
+    """Return whether a run was started by a version whose ledgers do not name the release."""
+    run = RunFolder(folder)
+    return run.has_run and "release_sha256" not in read_ledger(run.ledger).start.get("search", {})
 
 
 def _best(scores: Sequence[float]) -> int:

@@ -11,7 +11,8 @@ Without torchrun everything here is what `Session` and `MetricsLog` do alone.
 
 Private to the package: `SharedRun`, `SharedLog`.
 
->>> from reldp.runs.run_folder import RunFolder
+>>> from reldp.runs.ledger import read_ledger
+from reldp.runs.run_folder import RunFolder, read_plan
 >>> SharedRun(Processes(), RunFolder("nowhere")).has_run
 False
 """
@@ -31,7 +32,8 @@ from reldp.noise import Streams
 from reldp.processes import Processes
 from reldp.runs.certificate import Certificate
 from reldp.runs.certificate_files import write_certificate
-from reldp.runs.run_folder import RunFolder
+from reldp.runs.ledger import read_ledger
+from reldp.runs.run_folder import RunFolder, read_plan
 from reldp.runs.session import Session, threads_of
 from reldp.training.callbacks import StepRequests
 from reldp.training.metrics import MetricsLog, ReexecutionDiffers
@@ -97,10 +99,13 @@ class SharedRun:
         return session
 
     def certificate(self) -> Certificate:
-        """Write the certificate of the complete run; return it in all processes."""
+        """Write the certificate of the complete run; return it in all processes.
+
+        A run of a search gets none before the search releases it.
+        """
         if self.processes.is_alone:
-            return write_certificate(self.run)
-        text = self.processes.from_first(lambda: write_certificate(self.run).to_json().encode())
+            return _certificate(self.run)
+        text = self.processes.from_first(lambda: _certificate(self.run).to_json().encode())
         return Certificate.from_json(text)
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -287,3 +292,11 @@ class SharedLog:
     def __exit__(self, *exception: object) -> None:
         if self._log is not None:
             self._log.close()
+
+
+def _certificate(run: RunFolder) -> Certificate:
+    """Return the certificate of a complete run, and write it unless the run waits for the end of its search."""
+    record = read_ledger(run.ledger)
+    if record.is_unreleased:
+        return Certificate.from_ledger(read_plan(run), record)
+    return write_certificate(run)
