@@ -22,8 +22,8 @@ def test_lines_come_every_30_seconds(monkeypatch, capsys):
             now[0] += 10
             tick("embedding", 1000 * done, 7000)
     assert capsys.readouterr().err.splitlines() == [
-        "reldp: embedding 3,000 of 7,000",
-        "reldp: embedding 6,000 of 7,000",
+        "reldp: (sensitive) embedding 42 %",
+        "reldp: (sensitive) embedding 85 %",
     ]
 
 

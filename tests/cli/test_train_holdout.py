@@ -36,7 +36,7 @@ def test_results_are_shown_with_a_warning_and_another_holdout_does_not_resume(
     assert "Sensitive: computed without noise" in said
     assert main([*command, "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
-    assert set(printed["holdout"]) == {"before", "after"}
+    assert set(printed["sensitive"]["holdout"]) == {"before", "after"}
     assert main([*command[: -len(PRIVACY)][:-1], "0.5", *PRIVACY]) == 2
     assert (
         "--holdout of a resumed run must be 0.4 with seed 0, with which it was started, got 0.5 with seed 0."

@@ -1,5 +1,7 @@
 """Held-out entities: each id decides for itself, and the training part knows nothing of the others."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
@@ -147,3 +149,46 @@ def test_a_store_is_split_like_the_graph_and_its_parts_share_its_budget(tmp_path
         assert relations_of(one) == relations_of(other)
         assert find_budget(one.folder).resolve() == store.resolve()
     assert made.folder == store.resolve()
+
+
+def test_parts_that_a_split_did_not_make_are_refused():
+    whole, made = graph(), Holdout.split(graph(), 0.4)
+    made.check()
+    Holdout(share=0.4, seed=0, train=made.train, test=made.test).check()
+    train, test = by_place(whole, 0.4)
+    for wrong in (
+        Holdout(share=0.4, seed=0, train=train, test=test),
+        Holdout(share=0.4, seed=0, train=whole, test=made.test),
+        replace(made, test=whole, share=0.1),
+        replace(made, seed=1),
+    ):
+        with pytest.raises(ConfigError, match=r"must be made by Holdout\.split"):
+            wrong.check()
+
+
+def test_a_graph_that_was_capped_is_not_split():
+    capped = graph().cap_degrees(3, seed=0).to_graph()
+    with pytest.raises(
+        ConfigError, match="before its degrees are capped, got one that was capped at 3"
+    ):
+        Holdout.split(capped, 0.4)
+
+
+def test_types_must_be_declared():
+    pairs = [(i, (i + 1) % NUM) for i in range(NUM)]
+    types = ["likes" if i % 2 else "knows" for i in range(NUM)]
+    typed = EntityGraph.from_lists(range(NUM), pairs, text=["x"] * NUM, types=types)
+    with pytest.raises(ConfigError, match="a declared list of relation types"):
+        Holdout.split(typed, 0.5)
+    declared = Holdout.split(typed.with_types(["knows", "likes", "owns"]), 0.5)
+    assert declared.train.type_names == ("knows", "likes", "owns")
+
+
+def test_the_training_part_names_the_whole_graph_however_it_is_changed():
+    whole = graph()
+    train = Holdout.split(whole, 0.4).train
+    assert train.whole == whole.fingerprint != train.fingerprint
+    assert train.cap_degrees(3, seed=0).graph.whole == whole.fingerprint
+    all_entities = np.ones(train.num_entities, dtype=bool)
+    assert train.select_entities(all_entities).whole == whole.fingerprint
+    assert whole.whole is None

@@ -53,6 +53,10 @@ def test_a_copy_without_the_budget_is_refused_until_it_is_declared(tmp_path, cap
         audit_canaries(RunFolder(tmp_path / "one"), with_budget(bare, fresh))
     with Budget.open(fresh) as budget:
         assert not budget.charges
+    # A part of the same graph is no other graph.
+    holdout = ("--holdout", "0.4")
+    assert train(bare, tmp_path / "three", *holdout) == 2
+    assert f"the same graph has one in '{graph}'" in capsys.readouterr().err
     # The control: another graph is free.
     small_graph(seed=99).write(tmp_path / "other")
     assert train(tmp_path / "other", tmp_path / "three") == 0
@@ -86,3 +90,15 @@ def test_only_a_budget_that_is_there_refuses(tmp_path):
         place.write_bytes(damage)
         with pytest.raises(LedgerError, match=f"{FILE_NAME} in the state folder must be whole"):
             refuse_copied_graph("a" * 64)
+
+
+def test_a_copy_of_a_graph_that_was_trained_on_with_a_holdout_is_refused(tmp_path, capsys):
+    graph, copy = tmp_path / "graph", tmp_path / "copy"
+    small_graph().write(graph)
+    shutil.copytree(graph, copy)
+    assert main(["budget", "init", str(graph)]) == 0
+    assert train(graph, tmp_path / "one", "--holdout", "0.4") == 0
+    for settings in ((), ("--holdout", "0.4", "--set", "data.holdout_seed=1")):
+        capsys.readouterr()
+        assert train(copy, tmp_path / "two", *settings) == 2
+        assert f"the same graph has one in '{graph}'" in capsys.readouterr().err

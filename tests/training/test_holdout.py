@@ -30,7 +30,8 @@ SETTINGS = {"learning_rate": 0.5, "threads": 1}
 
 
 def parts(share=0.4, *, types=None, **plan):
-    holdout = Holdout.split(small_graph(types=types), share)
+    graph = small_graph(types=types)
+    holdout = Holdout.split(graph if types is None else graph.with_types(graph.type_names), share)
     capped = holdout.train.cap_degrees(4, 0)
     chosen = {"expected_batch_size": 8.0, "num_steps": 6, "num_negatives": 2, **plan}
     return holdout, capped, small_plan(capped, **chosen)

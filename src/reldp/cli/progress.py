@@ -56,7 +56,8 @@ class _Lines:
             return
         self._printed = time.monotonic()
         with suppress(OSError):  # nobody may be reading
-            print(f"reldp: {phase} {done:,} of {total:,}", file=sys.stderr, flush=True)
+            share = 100 * done // max(1, total)  # exact numbers of entities are private
+            print(f"reldp: (sensitive) {phase} {share} %", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """Do nothing."""

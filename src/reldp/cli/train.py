@@ -384,7 +384,7 @@ def _show(result: "TrainResult", as_json: bool) -> None:
                 "sizes": certificate.values["guarantee"]["sizes"],
                 "steps": certificate.values["steps"],
                 "folder": str(result.folder),
-                **({} if result.holdout is None else {"holdout": result.holdout}),
+                **({} if result.holdout is None else {"sensitive": {"holdout": result.holdout}}),
             }
         )
         return

@@ -62,6 +62,7 @@ class EntityGraph(Conversions, Bounding, Counting):
             without types.
         type_names: Names of the types, sorted, a public list (`with_types`); empty without types.
         folder: Where it was read from, by which its budget is found; None if it was made in memory.
+        whole: Fingerprint of the graph that a holdout took this part from; None otherwise.
     """
 
     entities: Any
@@ -70,6 +71,7 @@ class EntityGraph(Conversions, Bounding, Counting):
     relation_types: npt.NDArray[np.int32] | None = None
     type_names: tuple[str, ...] = ()
     folder: Path | None = None
+    whole: str | None = None
 
     def __post_init__(self) -> None:
         shape = self.relations.shape
@@ -342,6 +344,7 @@ class EntityGraph(Conversions, Bounding, Counting):
             type_names=self.type_names,
             record=self.record.with_drops({"relations_across_parts": cut}),
             folder=self.folder,
+            whole=self.whole,
         )
 
     def to_arrow(self) -> tuple[Any, Any]:

@@ -20,7 +20,7 @@ Public: `Holdout`.
 {'share': 0.5, 'seed': 0}
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,7 @@ class Holdout:
     train: "EntityGraph"
     test: "EntityGraph"
     folder: Path | None = None
+    _is_made_by_split: bool = field(default=False, init=False, repr=False)  # copies lose it
 
     @classmethod
     def split(cls, graph: "EntityGraph", share: float, *, seed: int = 0) -> "Holdout":
@@ -64,7 +65,8 @@ class Holdout:
             seed: A public number that was chosen without looking at the graph.
 
         Raises:
-            ConfigError: The share or the seed breaks its rule, or there are too few relations to evaluate on.
+            ConfigError: The share or the seed breaks its rule, the graph was capped, its types were taken from the
+                data, or there are too few relations to evaluate on.
             GraphError: A part has no entity.
         """
         from reldp.graph.splits import split_entities
@@ -72,9 +74,18 @@ class Holdout:
         rule = "a number above 0 and below 1"
         check_number("holdout", share, above=0, below=1, rule=rule, error=ConfigError)
         check_integer("holdout_seed", seed, low=0, high=2**63 - 1, error=ConfigError)
-        # Not the draws of `split_entities` with the same seed: a part of such a split would be held out whole.
-        shares = {"train": 1.0 - float(share), "held out": float(share)}
-        parts = split_entities(graph, shares, b"holdout %d" % seed)
+        if graph.record.capped_at is not None:
+            raise ConfigError(
+                f"`holdout` must split a graph before its degrees are capped, got one that was capped at "
+                f"{graph.record.capped_at}: held-out entities decided which relations are left. Use the whole graph."
+            )
+        if graph.relation_types is not None and not graph.record.relation_types:
+            raise ConfigError(
+                "`holdout` must be used with a declared list of relation types, got one that was taken from the data, "
+                "held-out entities included. Use graph.with_types(names), or relation_types in record.json."
+            )
+        parts = split_entities(graph, _shares(float(share)), _key(seed))
+        object.__setattr__(parts["train"], "whole", graph.whole or graph.fingerprint)
         made = cls(
             share=float(share),
             seed=seed,
@@ -88,9 +99,36 @@ class Holdout:
                 "got fewer. Hold out a larger share, or train without a holdout. Show this message to nobody: it "
                 "depends on the data."
             )
+        object.__setattr__(made, "_is_made_by_split", True)
         return made
+
+    def check(self) -> None:
+        """Refuse parts that `split` has not made with this share and seed.
+
+        Raises:
+            ConfigError: An entity is on another side than its id and the seed say, or a part was capped.
+        """
+        from reldp.graph.splits import entity_parts
+
+        if self._is_made_by_split:
+            return
+        for side, part in enumerate((self.train, self.test)):
+            sides = entity_parts(part, _shares(self.share), _key(self.seed))
+            if part.record.capped_at is not None or (sides != side).any():
+                raise ConfigError(
+                    "`holdout` must be made by Holdout.split, got parts that its share and seed do not give."
+                )
 
     @property
     def facts(self) -> dict[str, Any]:
         """The public settings of the split, for the ledger."""
         return {"share": self.share, "seed": self.seed}
+
+
+def _shares(share: float) -> dict[str, float]:
+    return {"train": 1.0 - share, "held out": share}
+
+
+def _key(seed: int) -> bytes:
+    """Not that of `split_entities` with the same seed: a part of such a split would be held out whole."""
+    return b"holdout %d" % seed

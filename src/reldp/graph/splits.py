@@ -12,7 +12,7 @@ parts are therefore random around the shares asked for.
 
 Cap degrees after splitting: the bound is about the graph that is trained on (theory.md 2.2).
 
-Public: `split_relations`, `split_entities`, `split_by_column`.
+Public: `split_relations`, `split_entities`, `split_by_column`. Inside the package: `entity_parts`.
 
 >>> from reldp.graph import EntityGraph
 >>> graph = EntityGraph.from_lists(range(100), [(i, i + 1) for i in range(99)], text=["x"] * 100)
@@ -34,7 +34,7 @@ from reldp.errors import GraphError
 from reldp.graph.entity_graph import EntityGraph
 from reldp.graph.keyed_hash import entity_digests, relation_hashes, unit_interval
 
-__all__ = ["split_by_column", "split_entities", "split_relations"]
+__all__ = ["entity_parts", "split_by_column", "split_entities", "split_relations"]
 
 _AT_ONCE = 1 << 20  # relations hashed at a time
 
@@ -86,6 +86,19 @@ def split_entities(
     Raises:
         GraphError: A share or the column is wrong, or a part gets no entity.
     """
+    part = entity_parts(graph, shares, seed, together=together)
+    masks = {name: part == index for index, name in enumerate(shares)}
+    return _select(graph, masks, f"a split by entity {_words(shares)}")
+
+
+def entity_parts(
+    graph: EntityGraph,
+    shares: Mapping[str, float],
+    seed: int | bytes,
+    *,
+    together: str | None = None,
+) -> npt.NDArray[np.intp]:
+    """Return the number of each entity's part in `split_entities`: a function of that entity alone."""
     _check_shares(shares)
     column = together or ("id" if graph.owners is None else "owner")
     if column not in graph.columns or column in ("features", "protected"):
@@ -99,9 +112,7 @@ def split_entities(
     if column == "owner":  # an entity without a value is its own owner
         alone = graph.entities.column("owner").is_null().to_numpy()
         digests[:, alone] = entity_digests(graph.ids, seed, "split_entities/alone")[:, alone]
-    part = _assign(unit_interval(digests[0]), shares)
-    masks = {name: part == index for index, name in enumerate(shares)}
-    return _select(graph, masks, f"a split by entity {_words(shares)}")
+    return _assign(unit_interval(digests[0]), shares)
 
 
 def split_by_column(

@@ -67,10 +67,11 @@ class ReleaseEntry:
         Raises:
             ConfigError: The same graph has another budget.
         """
-        folder = budget_of_graph(graph, _NAMED.get(), capped.graph.fingerprint)
+        whole = capped.graph.whole or capped.graph.fingerprint
+        folder = budget_of_graph(graph, _NAMED.get(), whole)
         if folder is None:
             return None
-        return cls(folder, capped.fingerprint, capped.graph.fingerprint)
+        return cls(folder, capped.fingerprint, whole)
 
     def refuse(
         self,

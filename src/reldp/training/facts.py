@@ -126,7 +126,8 @@ class TrainingFacts:
     def budget(self) -> BudgetUse | None:
         """The budget that the run is entered in, if the graph has one or one was named."""
         graph = self.capped.graph
-        folder = budget_of_graph(graph.folder, self.budget_folder, graph.fingerprint)
+        whole = graph.whole or graph.fingerprint
+        folder = budget_of_graph(graph.folder, self.budget_folder, whole)
         if folder is None:
             return None
         token = None if self.search is None else str(self.search["token"])
@@ -135,7 +136,7 @@ class TrainingFacts:
             fingerprint=self.fingerprint,
             purpose=self.purpose,
             search=token,
-            graph_fingerprint=graph.fingerprint,
+            graph_fingerprint=whole,
         )
 
     @property

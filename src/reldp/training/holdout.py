@@ -43,10 +43,11 @@ def check_holdout(
     """Refuse a holdout that is not the other part of the training graph.
 
     Raises:
-        ConfigError: The training graph is another one, or the weights are sharded.
+        ConfigError: The parts are not those of a split, the training graph is another one, or the weights are sharded.
     """
     if holdout is None:
         return
+    holdout.check()
     if capped.graph is not holdout.train and capped.graph.fingerprint != holdout.train.fingerprint:
         raise ConfigError(
             "`capped` must be the training part of the holdout, got another graph. Use "
