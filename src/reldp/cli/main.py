@@ -25,6 +25,7 @@ from reldp.cli.messages import as_shell_message
 from reldp.cli.options import with_hint
 from reldp.cli.torchrun import refuse_several
 from reldp.errors import ReldpError, VerificationError
+from reldp.runs.inert_text import visible_text
 
 __all__ = ["main"]
 
@@ -126,7 +127,7 @@ def _usage_message(error: click.UsageError) -> str:
 
 def _fail(message: str, code: int = exit_codes.BAD_INPUT) -> int:
     with suppress(OSError):  # nobody may be reading
-        click.echo(f"reldp: {as_shell_message(message, _called[-1])}", err=True)
+        click.echo(visible_text(f"reldp: {as_shell_message(message, _called[-1])}"), err=True)
     return code
 
 

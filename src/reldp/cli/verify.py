@@ -40,6 +40,7 @@ def command(run: Path, head: str | None, key: Path | None, as_json: bool) -> Non
     Exit code 3 means that a file was changed or does not follow from the ledger; the message names each difference.
     """
     from reldp.reporting import verify
+    from reldp.runs.inert_text import visible_text
 
     verification = verify(run, head=head, key=key)
     certificate = verification.certificate
@@ -62,5 +63,5 @@ def command(run: Path, head: str | None, key: Path | None, as_json: bool) -> Non
     if verification.unverified:
         names = ", ".join(verification.unverified)
         click.echo(f"--  not verified, for the owner alone: {names}")
-    click.echo(f"\n{certificate.summary}")
+    click.echo(visible_text(f"\n{certificate.summary}"))
     click.echo(f"Head of the ledger: {certificate.values['ledger']['head']}")

@@ -10,7 +10,6 @@ True
 """
 
 from collections.abc import Iterable, Mapping
-from html import escape
 from typing import Any
 
 from reldp.reporting.page import facts, page, paragraph, sentences
@@ -18,6 +17,7 @@ from reldp.reporting.report import encoder_name
 from reldp.reporting.short_sentences import short_assumptions
 from reldp.runs.certificate import Certificate
 from reldp.runs.certificate_text import size_rows
+from reldp.runs.inert_text import html_text
 from reldp.runs.wording import shown
 
 __all__ = ["certificate_form"]
@@ -58,7 +58,7 @@ def certificate_form(certificate: Certificate, checks: Iterable[str]) -> str:
         ("head of the ledger", ledger["head"]),
     ]
     signing = "".join(
-        f"<div>{escape(who)}: name</div><div>signature</div><div>date</div>" for who in _LINES
+        f"<div>{html_text(who)}: name</div><div>signature</div><div>date</div>" for who in _LINES
     )
     return page(
         "Privacy certificate",

@@ -15,7 +15,8 @@ True
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
+
+from reldp.runs.inert_text import html_text
 
 __all__ = [
     "Axis",
@@ -150,14 +151,14 @@ def chart(
         _, up = place(x.low, value)
         parts.append(
             f'<line class="grid" x1="{_LEFT:g}" x2="{width - _RIGHT:g}" y1="{up:.1f}" y2="{up:.1f}"/>'
-            f'<text x="{_LEFT - 8:g}" y="{up + 4:.1f}" text-anchor="end">{escape(label)}</text>'
+            f'<text x="{_LEFT - 8:g}" y="{up + 4:.1f}" text-anchor="end">{html_text(label)}</text>'
         )
     for value, label in x.labels(5):
         across, _ = place(value, y.low)
         parts.append(
             f'<line class="tick" x1="{across:.1f}" x2="{across:.1f}" y1="{height - _BOTTOM:g}" '
             f'y2="{height - _BOTTOM + 4:g}"/><text x="{across:.1f}" y="{height - _BOTTOM + 18:g}" '
-            f'text-anchor="middle">{escape(label)}</text>'
+            f'text-anchor="middle">{html_text(label)}</text>'
         )
     for one in series:
         parts.append(_series(one, place, y.low))
@@ -165,11 +166,11 @@ def chart(
         across, up = place(note.x, note.y)
         parts.append(
             f'<text class="{note.style}" x="{across + note.dx:.1f}" y="{up + note.dy:.1f}" '
-            f'text-anchor="{note.anchor}">{escape(note.text)}</text>'
+            f'text-anchor="{note.anchor}">{html_text(note.text)}</text>'
         )
     parts.append(
-        f'<text class="axis" x="{width - _RIGHT:g}" y="{height - 4:g}" text-anchor="end">{escape(x.label)}</text>'
-        f'<text class="axis" x="4" y="13">{escape(y.label)}</text>'
+        f'<text class="axis" x="{width - _RIGHT:g}" y="{height - 4:g}" text-anchor="end">{html_text(x.label)}</text>'
+        f'<text class="axis" x="4" y="13">{html_text(y.label)}</text>'
     )
     return "".join(parts) + "</svg>"
 
@@ -197,13 +198,13 @@ def range_chart(
         parts.append(
             f'<line class="grid" x1="{across:.1f}" x2="{across:.1f}" y1="{_HEAD:g}" '
             f'y2="{height - _BOTTOM:g}"/><text x="{across:.1f}" y="{height - _BOTTOM + 18:g}" '
-            f'text-anchor="middle">{escape(label)}</text>'
+            f'text-anchor="middle">{html_text(label)}</text>'
         )
     for number, row in enumerate(rows):
         up = _HEAD + _ROW * number + 30
         parts.append(
-            f'<g><title>{escape(row.words)}</title><text class="row" x="{_RIGHT:g}" y="{up - 13:.1f}">'
-            f"{escape(row.label)}</text>"
+            f'<g><title>{html_text(row.words)}</title><text class="row" x="{_RIGHT:g}" y="{up - 13:.1f}">'
+            f"{html_text(row.label)}</text>"
         )
         if row.low is not None and row.high is not None:
             parts.append(
@@ -221,7 +222,7 @@ def range_chart(
             )
         parts.append("</g>")
     parts.append(
-        f'<text class="axis" x="{width - _RIGHT:g}" y="{height - 4:g}" text-anchor="end">{escape(x.label)}</text>'
+        f'<text class="axis" x="{width - _RIGHT:g}" y="{height - 4:g}" text-anchor="end">{html_text(x.label)}</text>'
     )
     return "".join(parts) + "</svg>"
 
@@ -246,16 +247,16 @@ def bar_chart(
         tall = value / largest * (height - _TOP - _BOTTOM - 14)
         left, base = _RIGHT + place * room, height - _BOTTOM
         parts.append(
-            f'<g><title>{escape(name)}: {value:,.0f}</title><rect class="bar" x="{left + 0.12 * room:.1f}" '
+            f'<g><title>{html_text(name)}: {value:,.0f}</title><rect class="bar" x="{left + 0.12 * room:.1f}" '
             f'y="{base - tall:.1f}" width="{0.76 * room:.1f}" height="{tall:.1f}" rx="2"/>'
             f'<text class="note" x="{left + room / 2:.1f}" y="{base - tall - 6:.1f}" text-anchor="middle">'
             f'{value:,.0f}</text><text x="{left + room / 2:.1f}" y="{base + 18:.1f}" text-anchor="middle">'
-            f"{escape(name)}</text></g>"
+            f"{html_text(name)}</text></g>"
         )
     parts.append(
         f'<line class="tick" x1="{_RIGHT:g}" x2="{width - _RIGHT:g}" y1="{height - _BOTTOM:g}" '
         f'y2="{height - _BOTTOM:g}"/><text class="axis" x="{width - _RIGHT:g}" y="{height - 4:g}" '
-        f'text-anchor="end">{escape(x_label)}</text><text class="axis" x="4" y="13">{escape(y_label)}</text>'
+        f'text-anchor="end">{html_text(x_label)}</text><text class="axis" x="4" y="13">{html_text(y_label)}</text>'
     )
     return "".join(parts) + "</svg>"
 
@@ -271,7 +272,7 @@ def line_chart(x: Sequence[float], y: Sequence[float], *, label: str, x_label: s
     """
     points = _thinned([(a, b) for a, b in zip(x, y, strict=True) if math.isfinite(b)])
     if not points:
-        return f"<p>No values of {escape(label)}.</p>"
+        return f"<p>No values of {html_text(label)}.</p>"
     values = [b for _, b in points]
     marks = ticks(min(values), max(values), 4)
     words = f"From {values[0]:.4g} at {x_label} {points[0][0]:g} to {values[-1]:.4g} at {x_label} {points[-1][0]:g}."
@@ -311,8 +312,8 @@ def ticks(low: float, high: float, count: int) -> list[float]:
 def _opening(title: str, description: str, size: tuple[int, int]) -> str:
     """Return the opening tag with the texts for screen readers."""
     return (
-        f'<svg viewBox="0 0 {size[0]} {size[1]}" role="img" aria-label="{escape(title)}. '
-        f'{escape(description)}" xmlns="http://www.w3.org/2000/svg">'
+        f'<svg viewBox="0 0 {size[0]} {size[1]}" role="img" aria-label="{html_text(title)}. '
+        f'{html_text(description)}" xmlns="http://www.w3.org/2000/svg">'
     )
 
 
@@ -329,13 +330,13 @@ def _series(one: Series, place: Callable[[float, float], tuple[float, float]], b
             f'<polygon class="area {one.style}" points="{drawn[0][0]},{bottom} {joined} {drawn[-1][0]},{bottom}"/>'
         )
     if one.line:
-        words = f' data-words="{escape("|".join(one.words))}"' if one.words else ""
+        words = f' data-words="{html_text("|".join(one.words))}"' if one.words else ""
         parts.append(f'<polyline class="line {one.style}" points="{joined}"{words}/>')
     if one.dots:
         tooltips = one.words or ("",) * len(drawn)
         for (a, b), said in zip(drawn, tooltips, strict=True):
             parts.append(
-                f'<circle class="dot {one.style}" cx="{a}" cy="{b}" r="4.5"><title>{escape(said)}</title></circle>'
+                f'<circle class="dot {one.style}" cx="{a}" cy="{b}" r="4.5"><title>{html_text(said)}</title></circle>'
             )
     return "".join(parts)
 

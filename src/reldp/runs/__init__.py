@@ -9,6 +9,7 @@
 | `privacy_cost` | the epsilon of the steps that ran |
 | `certificate`, `certificate_files` | the certificate, a pure function of plan and ledger; writing it |
 | `wording`, `schema`, `certificate_text`, `model_card` | its sentences, its JSON schema, its pages |
+| `inert_text` | words of somebody else on these pages |
 | `durable`, `plain_files`, `strict_json` | safe writing and reading; these depend on `reldp.errors` only |
 
 Nothing is imported here: `reldp.graph` and `reldp.plan` use the last three modules, and must not load

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reldp.graph.record import PROVENANCE
+from reldp.runs.inert_text import inert_text
 from reldp.runs.wording import shown, summary
 
 __all__ = ["certificate_text", "size_rows", "table"]
@@ -40,13 +41,13 @@ _AUDIT_KINDS = {
 
 def table(rows: Iterable[tuple[str, object]]) -> list[str]:
     """Return a table of two columns without a header."""
-    return ["| | |", "|---|---|", *(f"| {name} | {_cell(value)} |" for name, value in rows)]
+    return ["| | |", "|---|---|", *(f"| {_cell(name)} | {_cell(value)} |" for name, value in rows)]
 
 
 def certificate_text(values: _Values) -> str:
     """Return the content of certificate.md."""
     parts = [
-        ["# Privacy certificate", "", f"**{summary(values)}**"],
+        ["# Privacy certificate", "", f"**{inert_text(summary(values))}**"],
         ["## Guarantee", "", *table(_guarantee(values))],
         [
             "## Assumptions",
@@ -126,13 +127,7 @@ def _data(plan: _Values, data: _Values) -> list[tuple[str, object]]:
         ("commitment to the data", data["commitment"]),
     ]
     record = data["record"]
-    return rows + [(name, _plain(record[name])) for name in PROVENANCE if record.get(name)]
-
-
-def _plain(text: str) -> str:
-    """Return words of somebody else without control characters, and without anything that a reader takes for HTML."""
-    printable = "".join(c if c.isprintable() else " " for c in text)
-    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", printable)
+    return rows + [(name, record[name]) for name in PROVENANCE if record.get(name)]
 
 
 def size_rows(plan: _Values, data: _Values) -> list[tuple[str, object]]:
@@ -183,7 +178,7 @@ def _proof(values: _Values) -> list[tuple[str, object]]:
 
 
 def _points(sentences: Iterable[str]) -> list[str]:
-    return [f"- {sentence}" for sentence in sentences]
+    return [f"- {inert_text(sentence)}" for sentence in sentences]
 
 
 def _flat(values: _Values, before: str = "") -> list[tuple[str, object]]:
@@ -198,8 +193,8 @@ def _flat(values: _Values, before: str = "") -> list[tuple[str, object]]:
 
 
 def _cell(value: object) -> str:
-    """Return a value for a cell of a table: one line, bars escaped."""
+    """Return a name or a value for a cell of a table: one line, bars escaped."""
     if isinstance(value, list | tuple):
         value = ", ".join(map(str, value))
     text = "" if value is None else str(value)
-    return " ".join(text.split()).replace("|", "\\|")
+    return re.sub(r"\\*\|", r"\\|", inert_text(text))

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reldp.runs.certificate_text import table
+from reldp.runs.inert_text import code_text, inert_text
 from reldp.runs.wording import shown, summary
 
 __all__ = ["model_card"]
@@ -53,14 +54,14 @@ def model_card(values: Mapping[str, Any]) -> str:
     base, use = "dense features", _FEATURE_USE
     if kind == "text":
         is_pooling = encoder["adaptation"]["train"] == "pooling"
-        base, use = f"`{encoder['base_model']}`", _POOLING_USE if is_pooling else _TEXT_USE
+        base, use = code_text(encoder["base_model"]), _POOLING_USE if is_pooling else _TEXT_USE
     elif kind == "module":
-        base, use = f"the module `{encoder['module']}`", _MODULE_USE
+        base, use = f"the module {code_text(encoder['module'])}", _MODULE_USE
     lines = [
         *_front_matter(encoder),
         "# An encoder trained on private relations",
         "",
-        f"**{summary(values)}**",
+        f"**{inert_text(summary(values))}**",
         "",
         f"Fine-tuned with reldp from {base} to predict relations between entities: related "
         "entities get similar embeddings.",
@@ -82,7 +83,7 @@ def model_card(values: Mapping[str, Any]) -> str:
         "",
         "Not guaranteed:",
         "",
-        *(f"- {line}" for line in values["not_guaranteed"]),
+        *(f"- {inert_text(line)}" for line in values["not_guaranteed"]),
         "",
         "The run's certificate.md has all parameters and assumptions; `reldp verify` checks it.",
         "",
