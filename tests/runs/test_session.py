@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 
+from reldp.cli.main import main
 from reldp.errors import ResumeError, RunError
 from reldp.runs import session as session_module
 from reldp.runs.durable import write_durably
@@ -12,6 +13,7 @@ from reldp.runs.ledger import Ledger
 from reldp.runs.run_folder import RunFolder
 from reldp.runs.session import Session, threads_of
 from reldp.training.state import TrainingState
+from tests.training.small import small_graph
 from tests.training.test_facts import facts
 
 torch.set_num_threads(1)
@@ -168,3 +170,19 @@ def test_a_link_in_the_place_of_the_checkpoints_is_refused(tmp_path):
     (tmp_path / "run" / "checkpoints").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ResumeError, match="checkpoints must be a folder in the run folder"):
         opened(tmp_path)
+
+
+def test_a_wrong_folder_is_refused_before_sizes_are_released(tmp_path, capsys):
+    graph, other = tmp_path / "graph", tmp_path / "other"
+    small_graph(seed=71).write(graph)
+    other.mkdir()
+    (other / "notes.txt").write_text("kept")
+    command = ["train", str(graph), "--target-epsilon", "1", "--num-steps", "2", "-o"]
+    for place in (other, other / "notes.txt"):
+        assert main([*command, str(place)]) == 2
+    assert "must be new, empty or hold a run, got one with 'notes.txt'" in capsys.readouterr().err
+    assert not (graph / "sizes.private.json").exists()
+    assert not (tmp_path / "new").exists()
+    # The control: sizes are released for a folder that may hold a run, and are too noisy for so small a graph.
+    assert main([*command, str(tmp_path / "new" / "run")]) == 2
+    assert (graph / "sizes.private.json").exists()

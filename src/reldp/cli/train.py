@@ -196,6 +196,7 @@ def command(
     from reldp.runs.budget_place import budget_for
     from reldp.runs.release_entry import named_budget
     from reldp.runs.run_folder import RunFolder
+    from reldp.runs.session import refuse_other_folder
     from reldp.training.holdout import refuse_another_holdout
     from reldp.training.recipe import Recipe
     from reldp.training.shared_run import SharedRun
@@ -225,14 +226,14 @@ def command(
         )
         resumed = SharedRun(processes, RunFolder(folder)).has_run
         if processes.is_first:
+            refuse_other_folder(RunFolder(folder))  # before sizes are released
             refuse_another_holdout(RunFolder(folder), recipe.holdout)
         _detail("reading the graph and the model.")
         with named_budget(budget):
             trainer = recipe.trainer(show_ids=show_ids, resumed=resumed, budget=budget)
         if processes.is_first:
-            size_cost = "" if resumed else recipe.size_cost(trainer.capped, trainer.plan)
-            if size_cost:
-                _note(size_cost)
+            if not resumed and (said := recipe.size_cost(trainer.capped, trainer.plan)):
+                _note(said)
             _note(_encoder_line(recipe, trainer, processes.size))
             if output is None:
                 _note(f"the run folder is {folder}. To resume the run, add -o {folder}.")

@@ -14,13 +14,14 @@ The content of the folder decides what `Session.open` does:
 At completion the model is written first, then the key is destroyed, then the completion is recorded
 in the ledger; each of these can be executed again.
 
-Public inside the package: `Session`, `RunFacts`, `complete_run`, `threads_of`.
+Public inside the package: `Session`, `RunFacts`, `complete_run`, `refuse_other_folder`, `threads_of`.
 
 >>> threads_of(RunFolder("nowhere"))
 Traceback (most recent call last):
 reldp.errors.RunError: ledger.jsonl could not be opened: No such file or directory.
 """
 
+import os
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
@@ -28,7 +29,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from reldp.errors import ConfigError, ResumeError
+from reldp.errors import ConfigError, ResumeError, RunError
 from reldp.noise import Streams
 from reldp.plan import PrivacyPlan
 from reldp.runs.budget_entry import BudgetUse, enter, note_end, note_session
@@ -41,7 +42,7 @@ from reldp.runs.ledger import Ledger
 from reldp.runs.run_folder import BUDGET_TOKEN, LOCK, RunFolder, file_hashes, plan_bytes
 from reldp.runs.sensitive_file import SensitiveRecord
 
-__all__ = ["RunFacts", "Session", "complete_run", "threads_of"]
+__all__ = ["RunFacts", "Session", "complete_run", "refuse_other_folder", "threads_of"]
 
 # The files that an interrupted start may leave: the ledger is written last, so it may be partial.
 _FILES_OF_A_START = ("plan.json", "key", "sensitive.json", "checkpoints", "ledger.jsonl")
@@ -326,21 +327,45 @@ def threads_of(run: RunFolder) -> int:
         return int(newest_branch(ledger.record)["machine"]["threads"])
 
 
-def _clear(run: RunFolder) -> None:
-    """Remove the files of a start that was interrupted."""
-    names = {
+def refuse_other_folder(run: RunFolder) -> None:
+    """Refuse a folder in which no run can be started or resumed; nothing is written.
+
+    Raises:
+        ConfigError: It holds other files, or is none.
+        RunError: It cannot be written to.
+    """
+    if run.has_run:
+        return
+    if os.path.lexists(run.path) and not run.path.is_dir():
+        raise ConfigError(
+            f"The run folder must be a folder, got {str(run.path)!r}, which is something else."
+        )
+    known = {
         *_FILES_OF_A_START,
         *(name + TEMPORARY for name in _FILES_OF_A_START),
         BUDGET_TOKEN,
         LOCK,
     }
     with disk_errors(run.path):
-        foreign = sorted(place.name for place in run.path.iterdir() if place.name not in names)
-        if foreign:
-            raise ConfigError(
-                f"The run folder must be new, empty or hold a run, got one with {foreign[0]!r}. "
-                "Choose another folder."
-            )
+        names = os.listdir(run.path) if run.path.is_dir() else []
+    foreign = sorted(set(names) - known)
+    if foreign:
+        raise ConfigError(
+            f"The run folder must be new, empty or hold a run, got one with {foreign[0]!r}. "
+            "Choose another folder."
+        )
+    absolute = run.path.absolute()
+    nearest = next(place for place in (absolute, *absolute.parents) if place.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        raise RunError(
+            f"{run.path.name} could not be written: {nearest.name!r} may not be written to. Choose another folder."
+        )
+
+
+def _clear(run: RunFolder) -> None:
+    """Remove the files of a start that was interrupted."""
+    refuse_other_folder(run)
+    with disk_errors(run.path):
         for place in run.path.iterdir():
             if place.is_dir():
                 shutil.rmtree(place)
