@@ -9,7 +9,8 @@ A lock is held from the first look to the last write, so two processes get one r
 different releases of one graph (drawn by two users, say), the graph's own folder decides, and each certificate counts
 the release that it used. A damaged file is refused and never replaced: without it the sizes would be released again.
 
-Public: `remembered`, `is_remembered`, `kept_releases`, `state_folder`, `FILE_NAME`.
+Public: `remembered`, `is_remembered`, `kept_releases`, `name_of_release`, `state_folder`, `stored_releases`,
+`FILE_NAME`.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as home:
@@ -32,7 +33,15 @@ from reldp.runs.durable import write_durably
 from reldp.runs.plain_files import read_plain
 from reldp.runs.strict_json import parse_json
 
-__all__ = ["FILE_NAME", "is_remembered", "kept_releases", "remembered", "state_folder"]
+__all__ = [
+    "FILE_NAME",
+    "is_remembered",
+    "kept_releases",
+    "name_of_release",
+    "remembered",
+    "state_folder",
+    "stored_releases",
+]
 
 FILE_NAME = "sizes.private.json"
 LOCK_NAME = "sizes.private.lock"
@@ -165,6 +174,23 @@ def _lock(descriptor: int) -> None:
         ) from None
 
 
+def stored_releases(folder: Path) -> tuple[str, dict[str, Any]]:
+    """Return the salt and the releases that are stored in a folder, by name; nothing is written.
+
+    Raises:
+        GraphError: The file is damaged.
+    """
+    place = folder / FILE_NAME
+    return _parsed(place) if os.path.lexists(place) else ("", {})
+
+
+def name_of_release(salt: str, fingerprint: str) -> str:
+    """Return the name of a capped graph's release in a file with this salt."""
+    return hashlib.blake2b(
+        fingerprint.encode(), key=bytes.fromhex(salt), digest_size=16
+    ).hexdigest()
+
+
 class _Store:
     """The entries of one file."""
 
@@ -188,8 +214,7 @@ class _Store:
         )
 
     def _name(self, fingerprint: str) -> str:
-        key = bytes.fromhex(self._salt)
-        return hashlib.blake2b(fingerprint.encode(), key=key, digest_size=16).hexdigest()
+        return name_of_release(self._salt, fingerprint)
 
 
 def _parsed(path: Path) -> tuple[str, dict[str, Any]]:

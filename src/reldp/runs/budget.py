@@ -57,6 +57,7 @@ _SCHEMAS: dict[str, Any] = {
     "search": {"kind": schema.TEXT, "token": _TOKEN, "plan": schema.OBJECT, "size": schema.OBJECT}
     | {"release?": _TOKEN, "date": schema.DATE},
     "sizes": {"kind": schema.TEXT, "release": _TOKEN, "epsilon": schema.NOT_NEGATIVE}
+    | {"salt?": schema.HASH}
     | {"delta": schema.PROBABILITY, "date": schema.DATE},
     "session": {"kind": schema.TEXT, "token": _TOKEN, "head": schema.HASH, "date": schema.DATE},
 }
@@ -193,7 +194,7 @@ class Budget:
             token: A random token of the run.
             plan: Its plan.
             purpose: What it is for.
-            release: Which private sizes its plan uses (`reldp.runs.budget_entry.release_id`), if any.
+            release: Which private sizes its plan uses (`reldp.runs.release_name.release_id`), if any.
             is_spent: Whether it ran before it was entered: it is entered whatever the limit.
 
         Returns:
@@ -286,9 +287,12 @@ class Budget:
                 "composed."
             )
 
-    def enter_release(self, epsilon: float, delta: float, release: str) -> None:
-        """Enter private sizes that were drawn, before anybody sees them."""
+    def enter_release(
+        self, epsilon: float, delta: float, release: str, *, salt: str | None = None
+    ) -> None:
+        """Enter private sizes that were drawn, before anybody sees them; with a salt, after (`past_releases`)."""
         entry = {"kind": "sizes", "release": release, "epsilon": epsilon, "delta": delta}
+        entry |= {} if salt is None else {"salt": salt}
         self._file.append(entry | {"date": _today()})
 
     def note_session(self, token: str, hashes: Collection[str], head: str) -> None:

@@ -5,11 +5,11 @@ the entry and the start of the run finds the token again and is not entered twic
 head of its ledger is noted in the budget. A folder with the token and without that ledger is a new run, and is entered
 again. A ledger that lacks the noted line was copied before, or put back to an older state, and is refused.
 
-Public inside the package: `BudgetUse`, `enter`, `enter_past_run`, `note_end`, `note_session`, `release_id`,
+Public inside the package: `BudgetUse`, `enter`, `enter_past_run`, `note_end`, `note_session`,
 `release_of`, `run_token`.
 
->>> len(release_id("0" * 32, "fingerprint", 900, 2000))
-32
+>>> BudgetUse(folder=Path("graph"), fingerprint="0" * 64).purpose
+'train'
 """
 
 import hashlib
@@ -27,8 +27,11 @@ from reldp.runs.budgeted_graphs import note_graph
 from reldp.runs.durable import disk_errors, write_durably
 from reldp.runs.known_budgets import known_folder
 from reldp.runs.ledger import read_ledger
+from reldp.runs.past_releases import known_release
 from reldp.runs.plain_files import read_plain
+from reldp.runs.release_name import release_id
 from reldp.runs.run_folder import BUDGET_TOKEN, RunFolder, read_plan
+from reldp.runs.sensitive_file import SensitiveRecord
 from reldp.runs.strict_json import parse_json
 
 if TYPE_CHECKING:
@@ -41,7 +44,6 @@ __all__ = [
     "enter_past_run",
     "note_end",
     "note_session",
-    "release_id",
     "release_of",
     "run_token",
 ]
@@ -149,11 +151,14 @@ def enter_past_run(folder: str | Path, budget: Budget) -> bool:
     run = RunFolder(folder)
     run.require_run()
     search = read_ledger(run.ledger).start.get("search")
-    token = run_token(run, budget.id)
+    token, plan = run_token(run, budget.id), read_plan(run)
+    release = None
+    if run.sensitive.exists():
+        release = release_of(budget, plan, SensitiveRecord.read(run.sensitive).fingerprint)
     if search is not None:  # the best of a search has spent what the search has
         size = SearchSize.from_dict({n: v for n, v in search.items() if n not in _NOT_OF_SIZE})
-        return budget.enter_search(token, read_plan(run), size, is_spent=True)
-    return budget.enter_run(token, read_plan(run), purpose="entered later", is_spent=True)
+        return budget.enter_search(token, plan, size, release=release, is_spent=True)
+    return budget.enter_run(token, plan, purpose="entered later", release=release, is_spent=True)
 
 
 def run_token(
@@ -199,13 +204,9 @@ def release_of(budget: Budget, plan: "PrivacyPlan", fingerprint: str) -> str | N
     """Return the name of the private sizes that a plan for a capped graph uses; None if it uses none."""
     if plan.sizes != "private":
         return None
-    return release_id(budget.id, fingerprint, plan.num_entities, plan.num_relations)
-
-
-def release_id(budget: str, fingerprint: str, min_entities: int, max_relations: int) -> str:
-    """Return a name for released sizes of a capped graph that shows nothing else about the graph."""
-    text = f"{fingerprint} {min_entities} {max_relations}"
-    return hashlib.blake2b(text.encode(), key=bytes.fromhex(budget), digest_size=16).hexdigest()
+    bounds = plan.num_entities, plan.num_relations
+    past = known_release(budget, fingerprint, bounds)
+    return release_id(budget.id, fingerprint, *bounds) if past is None else past
 
 
 def _require_search(budget: Budget, token: str, plan: "PrivacyPlan") -> None:

@@ -20,6 +20,7 @@ from reldp.runs.budget_file import LINK, NAME
 from reldp.runs.budgeted_graphs import refuse_copied_graph
 from reldp.runs.durable import write_durably
 from reldp.runs.known_budgets import lost_budget
+from reldp.runs.past_releases import enter_past_releases, past_releases
 from reldp.runs.plain_files import read_plain
 from reldp.runs.strict_json import parse_json
 
@@ -92,7 +93,7 @@ def budget_of_graph(
 
 
 def share_budget(graph: str | Path, budget: str | Path) -> None:
-    """Declare that runs on a graph are entered in the budget of another folder.
+    """Declare that runs on a graph are entered in the budget of another folder, with releases of its sizes so far.
 
     Raises:
         ConfigError: There is no such folder or budget, or the graph has a budget.
@@ -109,7 +110,12 @@ def share_budget(graph: str | Path, budget: str | Path) -> None:
         raise ConfigError(
             "GRAPH must have no budget, got one: what was entered there would be forgotten."
         )
-    text = json.dumps({"folder": str(place.resolve()), "id": _id(place)}) + "\n"
+    with Budget.open(place) as opened:
+        # A copy of the graph with the budget has its releases, which were entered there.
+        known = {(one.salt, one.name) for one in past_releases(place, opened.unit)}
+        past = [r for r in past_releases(folder, opened.unit) if (r.salt, r.name) not in known]
+        enter_past_releases(opened, past)
+        text = json.dumps({"folder": str(place.resolve()), "id": opened.id}) + "\n"
     write_durably(folder / LINK, text.encode(), mode=0o600)
 
 

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING
 from reldp.errors import PlanError
 from reldp.runs.budget import Budget
 from reldp.runs.budget_cost import composed_epsilon
-from reldp.runs.budget_entry import release_id
 from reldp.runs.budget_place import budget_of_graph
 from reldp.runs.budgeted_graphs import note_graph
+from reldp.runs.past_releases import stated_bounds
+from reldp.runs.release_name import release_id
 
 if TYPE_CHECKING:
     from reldp.graph import CappedGraph
@@ -99,10 +100,7 @@ class ReleaseEntry:
 
     def enter(self, release: "Release") -> None:
         """Enter a release that was drawn."""
-        try:
-            bounds = release.bounds(0)[:2]
-        except PlanError:  # too noisy to be used, and drawn all the same
-            bounds = release.entities, release.relations
+        bounds = stated_bounds(release)
         with Budget.open(self.folder) as budget:
             note_graph(budget.id, self.graph_fingerprint)
             name = release_id(budget.id, self.fingerprint, *bounds)

@@ -1,0 +1,88 @@
+"""Releases of private sizes that were made before their graph had a budget.
+
+They are stored beside the graph (`reldp.graph.size_store`) under keyed hashes, and cost epsilon like any other. They
+are entered when the graph gets a budget, each with the key of its name, so that a run that uses one is recognized by
+the fingerprint of its graph (`known_release`) and both count once.
+
+Public inside the package: `PastRelease`, `enter_past_releases`, `known_release`, `past_releases`,
+`stated_bounds`.
+
+>>> past_releases("nowhere", "entity")
+[]
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reldp.errors import PlanError
+from reldp.graph.size_release import Release
+from reldp.graph.size_store import name_of_release, stored_releases
+from reldp.runs.release_name import release_id
+
+if TYPE_CHECKING:
+    from reldp.runs.budget import Budget
+
+__all__ = ["PastRelease", "enter_past_releases", "known_release", "past_releases", "stated_bounds"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PastRelease:
+    """A release that is stored beside a graph.
+
+    Attributes:
+        name: Its name in the file.
+        salt: The key of the name.
+        bounds: Bounds on the sizes that plans use.
+        epsilon: Its privacy cost.
+        delta: The probability that a bound fails.
+    """
+
+    name: str
+    salt: str
+    bounds: tuple[int, int]
+    epsilon: float
+    delta: float
+
+
+def past_releases(folder: str | Path, unit: str) -> list[PastRelease]:
+    """Return the releases that are stored in a folder, with their cost for a unit of privacy.
+
+    Raises:
+        GraphError: The file is damaged.
+    """
+    salt, entries = stored_releases(Path(folder))
+    made = []
+    for name, values in sorted(entries.items()):
+        release = Release.parsed(values)
+        facts = {"epsilon": release.epsilon(unit), "delta": release.delta}
+        made.append(PastRelease(name=name, salt=salt, bounds=stated_bounds(release), **facts))
+    return made
+
+
+def enter_past_releases(budget: "Budget", releases: Sequence[PastRelease]) -> None:
+    """Enter releases in a budget, whatever its limit: they are spent. One that is there is not entered again."""
+    known = {entry["release"] for entry in budget.entries if entry["kind"] == "sizes"}
+    for release in releases:
+        name = release_id(budget.id, release.name, *release.bounds)
+        if name not in known:
+            budget.enter_release(release.epsilon, release.delta, name, salt=release.salt)
+
+
+def known_release(budget: "Budget", fingerprint: str, bounds: tuple[int, int]) -> str | None:
+    """Return the name of a release that was entered later, if it is that of a capped graph with these bounds."""
+    for entry in budget.entries:
+        if entry["kind"] == "sizes" and "salt" in entry:
+            stored = name_of_release(str(entry["salt"]), fingerprint)
+            if entry["release"] == release_id(budget.id, stored, *bounds):
+                return str(entry["release"])
+    return None
+
+
+def stated_bounds(release: Release) -> tuple[int, int]:
+    """Return the bounds on entities and relations that plans use; the noisy numbers of one that none can use."""
+    try:
+        return release.bounds(0)[:2]
+    except PlanError:  # too noisy to be used, and drawn all the same
+        return release.entities, release.relations
