@@ -13,6 +13,7 @@ torch.set_num_threads(1)
 
 def test_a_stopped_run_is_certified_and_verifies(tmp_path, monkeypatch, capsys):
     run = str(stopped(monkeypatch, tmp_path / "run", *small_parts()))
+    (tmp_path / "run" / "checkpoints" / "step-000000009.safetensors.partial").touch()  # kill -9
     assert main(["finish", run, "--decided-by", "result", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["steps"]["stopped_at"] == 4

@@ -50,3 +50,11 @@ def test_two_starts_at_once_leave_one_run_that_verifies(tmp_path):
     go_on.set()
     thread.join(120)
     assert outcome == [verify(tmp_path / "run").certificate.epsilon]
+
+
+def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".lock").symlink_to(tmp_path / "outside")
+    with pytest.raises(RunError, match="could not be"):
+        locked_folder(tmp_path / "run")
+    assert not (tmp_path / "outside").exists()

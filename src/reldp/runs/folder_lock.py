@@ -21,6 +21,10 @@ from reldp.runs.run_folder import LOCK
 __all__ = ["FolderLock", "locked_folder"]
 
 
+# A link would make the file somewhere else.
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+
+
 class FolderLock:
     """A lock that is held until `close`."""
 
@@ -49,7 +53,7 @@ def locked_folder(folder: Path) -> FolderLock:
     while True:
         with disk_errors(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(place, _FLAGS, 0o600)
         try:
             lock_or_refuse(descriptor, folder.name, "Another process has this run open.")
             if os.path.samestat(os.fstat(descriptor), os.stat(place)):

@@ -25,7 +25,7 @@ from reldp._validate import check_choice
 from reldp.errors import ConfigError, ResumeError
 from reldp.runs.certificate_files import write_certificate
 from reldp.runs.changes import changes
-from reldp.runs.checkpoints import read_checkpoint
+from reldp.runs.checkpoints import read_checkpoint, remove_other_checkpoints
 from reldp.runs.ending import open_unfinished
 from reldp.runs.ledger import read_ledger
 from reldp.runs.run_folder import RunFolder, read_plan
@@ -81,6 +81,10 @@ def finish(
         _check_decision(ledger.record, decided_by)
         if ledger.record.completion is None:
             _complete(run, ledger, decided_by=decided_by, encoder=encoder, loss=loss)
+        named = ledger.record.checkpoint
+        if named is not None and run.checkpoints.is_dir() and not run.checkpoints.is_symlink():
+            # A process that was killed may have left a part of the next one.
+            remove_other_checkpoints(run.checkpoints, int(named["step"]))
     return write_certificate(run)
 
 
