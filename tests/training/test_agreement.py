@@ -66,6 +66,7 @@ def test_the_facts_in_common_hold_everything_that_a_step_computes_with():
         "the encoder",
         "the loss",
         "the choice of weights",
+        "the held-out entities",
         "the start of the weights",
     }
     assert shown["plan.num_steps"] == plan.num_steps
