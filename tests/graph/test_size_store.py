@@ -238,3 +238,13 @@ def test_two_processes_that_name_folders_in_another_order_do_not_wait_for_each_o
         for order in (places, places[::-1]) * 2
     ]
     assert len({process.communicate(timeout=60)[0] for process in running}) == 1
+
+
+def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path):
+    (tmp_path / "graph").mkdir()
+    (tmp_path / "graph" / "sizes.private.lock").symlink_to(tmp_path / "outside")
+    folders = [tmp_path / "state", tmp_path / "graph"]
+    assert remembered("f", folders, dict, lambda: {"n": 1}) == {"n": 1}
+    assert not (tmp_path / "outside").exists()
+    assert not (tmp_path / "graph" / "sizes.private.json").exists()
+    assert is_remembered("f", [tmp_path / "state"])

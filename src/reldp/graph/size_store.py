@@ -152,7 +152,8 @@ def _opened_lock(folder: Path, held: ExitStack) -> int | None:
     """Return the open lock file of a folder, to be closed with `held`; None where it cannot be written."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+        descriptor = os.open(folder / LOCK_NAME, flags, 0o600)
     except OSError:
         return None
     held.callback(os.close, descriptor)
