@@ -5,8 +5,13 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from reldp.noise import GaussianNoise
+
+
+settings.register_profile("suite", deadline=None)  # machines are busy
+settings.load_profile("suite")
 
 
 def pytest_configure():
