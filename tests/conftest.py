@@ -9,7 +9,6 @@ from hypothesis import settings
 
 from reldp.noise import GaussianNoise
 
-
 settings.register_profile("suite", deadline=None)  # machines are busy
 settings.load_profile("suite")
 
