@@ -32,7 +32,7 @@ import reldp
 from reldp.reporting import verify
 from reldp.runs.budget import Budget
 from reldp.runs.ledger import read_ledger
-from tests.fuzz.soak_child import NUM_STEPS, PHASES, budget_folder, prepare, start
+from tests.fuzz.soak_child import NUM_STEPS, PHASES, budget_folder, make_budget, prepare, start
 
 PATIENCE = 60.0  # seconds of the wall clock; a run takes half a second of the CPU
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -64,8 +64,7 @@ class Soak:
         self.whole = self._outcome("whole")
 
     def _new(self, name):
-        budget_folder(self.home, name).mkdir()
-        Budget.create(budget_folder(self.home, name)).close()
+        make_budget(self.home, name)
 
     def run(self, number):
         """Disturb one run a few times, then let it end, and compare it with the undisturbed one."""

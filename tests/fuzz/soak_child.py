@@ -19,6 +19,8 @@ from reldp.cli.main import main
 from reldp.plan import PrivacyPlan
 from reldp.reporting import bundle
 from reldp.runs import budget_cost, key, ledger, session
+from reldp.runs.budget import Budget
+from reldp.runs.budgeted_graphs import FILE_NAME
 from reldp.runs.privacy_cost import privacy_cost
 from reldp.training import shared_run, trainer
 from tests.training.small import small_graph
@@ -58,6 +60,13 @@ def prepare(home):
 def _lines(path, columns):
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def make_budget(home, name):
+    """Make the budget of a run; all runs use one graph, so the state folder must forget the budget before."""
+    (home / "state" / FILE_NAME).unlink(missing_ok=True)
+    budget_folder(home, name).mkdir()
+    Budget.create(budget_folder(home, name)).close()
 
 
 def budget_folder(home, name):

@@ -4,8 +4,7 @@ import os
 import signal
 from pathlib import Path
 
-from reldp.runs.budget import Budget
-from tests.fuzz.soak_child import prepare, start
+from tests.fuzz.soak_child import make_budget, prepare, start
 from tests.training.small import small_graph
 
 PLACE = Path("nowhere")
@@ -31,8 +30,7 @@ def make(place: Path) -> None:
         ("run", None, 0),
         ("half", ("training", 40, signal.SIGTERM), 143),
     ):
-        (place / f"{name} budget").mkdir()
-        Budget.create(place / f"{name} budget").close()
+        make_budget(place, name)
         process, pipe = start(place, name, disturbance=disturbance)
         _expect(process, code)
         os.close(pipe)

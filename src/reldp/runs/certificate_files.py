@@ -7,7 +7,7 @@ Public inside the package: `write_certificate`.
 
 >>> write_certificate(RunFolder("nowhere"))
 Traceback (most recent call last):
-reldp.errors.RunError: plan.json must be there to be read: No such file or directory.
+reldp.errors.LedgerError: ledger.jsonl must be there to be read: No such file or directory.
 """
 
 from reldp.runs.certificate import Certificate

@@ -11,8 +11,7 @@ Without torchrun everything here is what `Session` and `MetricsLog` do alone.
 
 Private to the package: `SharedRun`, `SharedLog`.
 
->>> from reldp.runs.ledger import read_ledger
-from reldp.runs.run_folder import RunFolder, read_plan
+>>> from reldp.runs.run_folder import RunFolder
 >>> SharedRun(Processes(), RunFolder("nowhere")).has_run
 False
 """
