@@ -102,3 +102,14 @@ def test_a_copy_of_a_graph_that_was_trained_on_with_a_holdout_is_refused(tmp_pat
         capsys.readouterr()
         assert train(copy, tmp_path / "two", *settings) == 2
         assert f"the same graph has one in '{graph}'" in capsys.readouterr().err
+
+
+def test_every_command_knows_the_whole_graph_of_a_part(tmp_path, capsys):
+    graph, copy = tmp_path / "graph", tmp_path / "copy"
+    small_graph().write(graph)
+    shutil.copytree(graph, copy)
+    assert main(["budget", "init", str(graph)]) == 0
+    assert train(graph, tmp_path / "one") == 0
+    capsys.readouterr()
+    assert train(copy, tmp_path / "two", "--holdout", "0.4", "--dry-run") == 2
+    assert f"the same graph has one in '{graph}'" in capsys.readouterr().err

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from reldp.auditing.real_step import StepSettings
 from reldp.auditing.training_audit import TrainingAudit, audit_training
 from reldp.errors import ConfigError
-from reldp.runs.budget_place import budget_of_graph
+from reldp.runs.budget_place import budget_of_graph, whole_fingerprint
 from reldp.runs.ledger import read_ledger
 from reldp.runs.run_folder import RunFolder, read_plan
 
@@ -91,7 +91,7 @@ def audit_canaries(
 
         def train(with_canaries: Any, copy: Any) -> Any:
             encoder = initial_encoder(start["encoder"], model)
-            budget = budget_of_graph(graph.folder, None, graph.fingerprint)
+            budget = budget_of_graph(graph.folder, None, whole_fingerprint(graph))
             trainer = Trainer(
                 encoder, with_canaries, copy, budget=budget, **_training_settings(start)
             )

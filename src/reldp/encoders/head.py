@@ -14,7 +14,7 @@ True
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,24 +22,18 @@ from torch import Tensor, nn
 from reldp.encoders.adaptation import Adaptation
 from reldp.encoders.encoder import Encoder
 from reldp.encoders.features import FeatureEncoder, FeatureTable
+from reldp.encoders.frozen import FrozenTextEncoder
 from reldp.encoders.loading import DenseLayer, Pretrained
-from reldp.encoders.text import TextEncoder
-
-if TYPE_CHECKING:
-    from reldp.graph import CappedGraph, EntityGraph
 
 __all__ = ["HeadEncoder"]
 
 
-class HeadEncoder(TextEncoder):
+class HeadEncoder(FrozenTextEncoder):
     """A text encoder of which only a head after pooling is trained.
 
     Attributes:
         module: The head alone.
-        table_is_exact: False, because a table holds what the frozen model computed.
     """
-
-    table_is_exact = False
 
     def __init__(
         self,
@@ -86,36 +80,6 @@ class HeadEncoder(TextEncoder):
         """Length of an embedding after the head."""
         return self._head.dim
 
-    def to(self, device: str | torch.device) -> Self:
-        """Move the head and the frozen model."""
-        super().to(device)
-        self._text.to(device)
-        return self
-
-    def eval(self) -> Self:
-        """Switch dropout off, in the head and in the frozen model."""
-        self._text.eval()
-        return super().eval()
-
-    def table(
-        self,
-        graph: "EntityGraph | CappedGraph",
-        *,
-        pool: Any = None,
-        keep_states: bool = False,
-        tokenize: str | None = None,
-    ) -> FeatureTable:
-        """Return what the frozen model says of every text, computed once and always kept.
-
-        Args:
-            graph: Graph of texts.
-            pool: Public pool: another graph or a list of texts.
-            keep_states: Without effect: the outputs of the whole frozen model are kept.
-            tokenize: Without effect: all texts are tokenized ahead.
-        """
-        tokens = super().table(graph, pool=pool, tokenize="ahead")
-        return FeatureTable(features=self._tabulate(super()._embed_tokens, tokens))
-
     def rows(self, table: Any, indices: Any) -> dict[str, Tensor]:
         """Return cached vectors (rows, hidden size) of the entities asked for."""
         return self._head.rows(table, indices)
@@ -125,6 +89,10 @@ class HeadEncoder(TextEncoder):
     ) -> dict[str, Tensor]:
         """Random vectors in place of the frozen model's."""
         return Encoder.synthetic_rows(self, table, count, length=length, generator=generator)
+
+    def _outputs(self, tokens: Any) -> FeatureTable:
+        """Return the frozen model's vector of every text."""
+        return FeatureTable(features=self._tabulate(super()._embed_tokens, tokens))
 
     def _embed_tokens(self, inputs: dict[str, Tensor]) -> Tensor:
         """Return the frozen model, then the head."""

@@ -8,23 +8,22 @@ What is saved is a whole text encoder. sentence-transformers loads it where reld
 
 Private to the package: `PoolingEncoder`, made by ``TextEncoder.load(..., train="pooling")``.
 
->>> issubclass(PoolingEncoder, TextEncoder)
+>>> issubclass(PoolingEncoder, FrozenTextEncoder)
 True
 """
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor, nn
 
 from reldp._progress import tick
 from reldp.encoders.adaptation import Adaptation
 from reldp.encoders.attention_pooling import AttentionPooling
+from reldp.encoders.frozen import FrozenTextEncoder
 from reldp.encoders.loading import Pretrained
 from reldp.encoders.prefix import HiddenTable
-from reldp.encoders.text import TextEncoder
 from reldp.errors import EncoderError
 from reldp.losses.unit_length import unit_length
 
@@ -48,15 +47,12 @@ class PooledStates(nn.Module):
         return unit_length(embeddings) if self.normalize else embeddings
 
 
-class PoolingEncoder(TextEncoder):
+class PoolingEncoder(FrozenTextEncoder):
     """A text encoder of which only the pooling is trained.
 
     Attributes:
         module: The pooling alone.
-        table_is_exact: False, because a table holds what the frozen model computed.
     """
-
-    table_is_exact = False
 
     def __init__(self, pretrained: Pretrained, how: Adaptation, **settings: Any) -> None:
         """Freeze the model and put trained pooling on it; see `TextEncoder.load` for the arguments.
@@ -76,38 +72,9 @@ class PoolingEncoder(TextEncoder):
         self.module = PooledStates(pooling, self._described["normalize"]).eval()
         self._described["adaptation"] = {"train": "pooling"}
 
-    def to(self, device: str | torch.device) -> Self:
-        """Move the pooling and the frozen model."""
-        super().to(device)
-        self._text.to(device)
-        return self
-
-    def eval(self) -> Self:
-        """Switch dropout off in the frozen model."""
-        self._text.eval()
-        return super().eval()
-
-    def table(
-        self,
-        graph: "EntityGraph | CappedGraph",
-        *,
-        pool: Any = None,
-        keep_states: bool = False,
-        tokenize: str | None = None,
-    ) -> HiddenTable:
-        """Return the frozen model's outputs for every token of every text, computed once and always kept.
-
-        Args:
-            graph: Graph of texts.
-            pool: Public pool: another graph or a list of texts.
-            keep_states: Without effect: the outputs of the whole frozen model are kept.
-            tokenize: Without effect: all texts are tokenized ahead.
-        """
-        return self._hidden_table(super().table(graph, pool=pool, tokenize="ahead"))
-
     def states(self, graph: "EntityGraph | CappedGraph", indices: Any = None) -> HiddenTable:
         """Return the frozen model's outputs for the graph's entities, or for those at `indices`, in that order."""
-        return self._hidden_table(self._tokenize_graph(graph, indices))
+        return self._outputs(self._tokenize_graph(graph, indices))
 
     def encode_states(
         self, table: HiddenTable, *, batch_size: int | None = None
@@ -115,13 +82,13 @@ class PoolingEncoder(TextEncoder):
         """Return the embeddings (texts, dim) of texts whose `states` are known."""
         return self._encode_rows(table, np.arange(len(table)), batch_size)
 
-    def _hidden_table(self, table: Any) -> HiddenTable:
+    def _outputs(self, tokens: Any) -> HiddenTable:
         """Return the frozen model's outputs for every token of all texts."""
-        lengths = table.lengths
+        lengths = tokens.lengths
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         states = np.empty((offsets[-1], self.dim), np.float32)
         done = 0
-        for places, outputs in self._tabulate_with(lambda rows: self._text.states(**rows), table):
+        for places, outputs in self._tabulate_with(lambda rows: self._text.states(**rows), tokens):
             for place, row in zip(places, outputs.float().cpu().numpy(), strict=True):
                 states[offsets[place] : offsets[place + 1]] = row[: lengths[place]]
             done += len(places)

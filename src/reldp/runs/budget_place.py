@@ -4,7 +4,8 @@ Graphs whose entities overlap, such as two versions of the same data, must share
 is exposed by the runs on both. A small file in the graph's folder, budget-folder.json, names the folder of the
 shared budget and its id. reldp cannot know that graphs overlap; the owner declares it.
 
-Public inside the package: `budget_for`, `budget_of_graph`, `find_budget`, `share_budget`.
+Public inside the package: `budget_for`, `budget_of_graph`, `find_budget`, `share_budget`,
+`whole_fingerprint`.
 
 >>> find_budget("nowhere") is None
 True
@@ -13,6 +14,7 @@ True
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reldp.errors import ConfigError
 from reldp.runs.budget import Budget
@@ -24,7 +26,10 @@ from reldp.runs.past_releases import enter_past_releases, past_releases
 from reldp.runs.plain_files import read_plain
 from reldp.runs.strict_json import parse_json
 
-__all__ = ["budget_for", "budget_of_graph", "find_budget", "share_budget"]
+if TYPE_CHECKING:
+    from reldp.graph import EntityGraph
+
+__all__ = ["budget_for", "budget_of_graph", "find_budget", "share_budget", "whole_fingerprint"]
 
 _LIMIT = 2**16
 
@@ -72,6 +77,11 @@ def budget_for(graph: str | Path | None, named: str | Path | None) -> Path | Non
             "budget share declares a common one for graphs that have none."
         )
     return current
+
+
+def whole_fingerprint(graph: "EntityGraph") -> str:
+    """Return the fingerprint of the graph that a budget belongs to: the whole one of a holdout's part; sensitive."""
+    return graph.whole or graph.fingerprint
 
 
 def budget_of_graph(

@@ -14,24 +14,20 @@ Public inside the package: `has_known_graphs`, `note_graph`, `refuse_copied_grap
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from reldp.errors import ConfigError, LedgerError, RunError
+from reldp.errors import ConfigError, RunError
 from reldp.graph.size_store import state_folder
 from reldp.runs import schema
 from reldp.runs.budget_file import NAME
 from reldp.runs.durable import write_durably
-from reldp.runs.known_budgets import _locked, known_folder
-from reldp.runs.plain_files import read_plain
-from reldp.runs.strict_json import parse_json
+from reldp.runs.known_budgets import known_folder, locked_state, read_known
 
 __all__ = ["has_known_graphs", "note_graph", "refuse_copied_graph"]
 
 FILE_NAME = "budget_graphs.private.json"
-_LARGEST = 10**8  # bytes
 _MANY = 20_000
 
 
@@ -45,7 +41,7 @@ def note_graph(budget: str, fingerprint: str) -> None:
         if name in _read(state):
             return
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _locked(state):
+        with locked_state(state):
             known = dict(list(_read(state).items())[-_MANY:]) | {name: budget}
             text = json.dumps({"format": 1, "graphs": known}, indent=1) + "\n"
             write_durably(state / FILE_NAME, text.encode(), mode=0o600)
@@ -93,21 +89,10 @@ def _hashed(budget: str, fingerprint: str) -> str:
 
 
 def _read(state: Path | None) -> Mapping[str, str]:
-    """Return ids of budgets by the names of graphs.
+    """Return ids of budgets by the names of graphs."""
+    remedy = "a backup, or remove it: copies of graphs are then not noticed."
+    return read_known(state, FILE_NAME, "graphs", _check_id, remedy)
 
-    Raises:
-        LedgerError: The file is damaged.
-    """
-    if state is None or not os.path.lexists(state / FILE_NAME):
-        return {}
-    try:
-        content = parse_json(read_plain(state / FILE_NAME, limit=_LARGEST), FILE_NAME)
-        schema.check(content, {"format": schema.SIZE, "graphs": schema.OBJECT})
-        for budget in content["graphs"].values():
-            schema.check({"budget": budget}, {"budget": schema.TEXT})
-    except (RunError, schema.SchemaError, AttributeError, TypeError) as error:
-        raise LedgerError(
-            f"{FILE_NAME} in the state folder must be whole, got damage: {str(error).rstrip('.')}. Restore it from "
-            "a backup, or remove it: copies of graphs are then not noticed."
-        ) from None
-    return dict(content["graphs"])
+
+def _check_id(budget: object) -> None:
+    schema.check({"budget": budget}, {"budget": schema.TEXT})

@@ -5,7 +5,8 @@ state folder (`reldp.graph.size_store.state_folder`) therefore keeps, for every 
 folder, its number of lines and the hash of its last line. A budget whose lines lack that hash is refused. Copies
 on other machines are not known here.
 
-Public inside the package: `note`, `known_head`, `known_folder`, `lost_budget`.
+Public inside the package: `note`, `known_head`, `known_folder`, `lost_budget`, and for other files of the state folder
+`locked_state` and `read_known`.
 
 >>> known_head("0" * 32) is None
 True
@@ -13,7 +14,7 @@ True
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from reldp.runs.durable import write_durably
 from reldp.runs.plain_files import read_plain
 from reldp.runs.strict_json import parse_json
 
-__all__ = ["known_folder", "known_head", "lost_budget", "note"]
+__all__ = ["known_folder", "known_head", "locked_state", "lost_budget", "note", "read_known"]
 
 FILE_NAME = "budgets.private.json"
 _LARGEST = 10**8  # bytes
@@ -40,7 +41,7 @@ def note(budget: str, folder: Path, lines: int, head: str) -> None:
         return
     with suppress(OSError, RunError):
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _locked(state):
+        with locked_state(state):
             known = _pruned(_read(state))
             known[budget] = {"folder": str(folder.resolve()), "lines": lines, "head": head}
             content = {"format": 1, "budgets": known}
@@ -74,28 +75,43 @@ def _pruned(known: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(state: Path | None) -> dict[str, Any]:
-    """Return what is known by the id of a budget.
+    """Return what is known by the id of a budget."""
+    return read_known(
+        state, FILE_NAME, "budgets", lambda entry: schema.check(entry, _ENTRY), "a backup."
+    )
+
+
+def read_known(
+    state: Path | None, name: str, kind: str, check: Callable[[Any], None], remedy: str
+) -> dict[str, Any]:
+    """Return the entries of a file in the state folder; none if there is no file.
+
+    Args:
+        state: The state folder.
+        name: Name of the file.
+        kind: The key of its entries.
+        check: Refuses an entry of another form with a `SchemaError`.
+        remedy: What a damaged file is restored from, in the message.
 
     Raises:
         LedgerError: The file is damaged.
     """
-    if state is None or not os.path.lexists(state / FILE_NAME):
+    if state is None or not os.path.lexists(state / name):
         return {}
     try:
-        content = parse_json(read_plain(state / FILE_NAME, limit=_LARGEST), FILE_NAME)
-        schema.check(content, {"format": schema.SIZE, "budgets": schema.OBJECT})
-        for entry in content["budgets"].values():
-            schema.check(entry, _ENTRY)
+        content = parse_json(read_plain(state / name, limit=_LARGEST), name)
+        schema.check(content, {"format": schema.SIZE, kind: schema.OBJECT})
+        for entry in content[kind].values():
+            check(entry)
     except (RunError, schema.SchemaError, AttributeError, TypeError) as error:
         raise LedgerError(
-            f"{FILE_NAME} in the state folder must be whole, got damage: {str(error).rstrip('.')}. Restore it from "
-            "a backup."
+            f"{name} in the state folder must be whole, got damage: {str(error).rstrip('.')}. Restore it from {remedy}"
         ) from None
-    return dict(content["budgets"])
+    return dict(content[kind])
 
 
 @contextmanager
-def _locked(state: Path) -> Iterator[None]:
+def locked_state(state: Path) -> Iterator[None]:
     """Let one process at a time change the file."""
     descriptor = os.open(
         state / "budgets.private.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from reldp.errors import PlanError
 from reldp.runs.budget import Budget
 from reldp.runs.budget_cost import composed_epsilon
-from reldp.runs.budget_place import budget_of_graph
+from reldp.runs.budget_place import budget_of_graph, whole_fingerprint
 from reldp.runs.budgeted_graphs import note_graph
 from reldp.runs.past_releases import stated_bounds
 from reldp.runs.release_name import release_id
@@ -68,7 +68,7 @@ class ReleaseEntry:
         Raises:
             ConfigError: The same graph has another budget.
         """
-        whole = capped.graph.whole or capped.graph.fingerprint
+        whole = whole_fingerprint(capped.graph)
         folder = budget_of_graph(graph, _NAMED.get(), whole)
         if folder is None:
             return None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from reldp.encoders.folders import state_hash
 from reldp.plan import PrivacyPlan
 from reldp.runs.budget_entry import BudgetUse
-from reldp.runs.budget_place import budget_of_graph
+from reldp.runs.budget_place import budget_of_graph, whole_fingerprint
 from reldp.runs.sensitive_file import SensitiveRecord
 from reldp.training.config import PerformanceSettings
 from reldp.training.identity import (
@@ -126,8 +126,7 @@ class TrainingFacts:
     def budget(self) -> BudgetUse | None:
         """The budget that the run is entered in, if the graph has one or one was named."""
         graph = self.capped.graph
-        whole = graph.whole or graph.fingerprint
-        folder = budget_of_graph(graph.folder, self.budget_folder, whole)
+        folder = budget_of_graph(graph.folder, self.budget_folder, whole_fingerprint(graph))
         if folder is None:
             return None
         token = None if self.search is None else str(self.search["token"])
@@ -136,7 +135,7 @@ class TrainingFacts:
             fingerprint=self.fingerprint,
             purpose=self.purpose,
             search=token,
-            graph_fingerprint=whole,
+            graph_fingerprint=whole_fingerprint(graph),
         )
 
     @property

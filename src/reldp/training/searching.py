@@ -39,7 +39,7 @@ from reldp.errors import ConfigError, ResumeError
 from reldp.runs import schema
 from reldp.runs.budget import Budget
 from reldp.runs.budget_entry import release_of, run_token
-from reldp.runs.budget_place import budget_of_graph
+from reldp.runs.budget_place import budget_of_graph, whole_fingerprint
 from reldp.runs.certificate_files import write_certificate
 from reldp.runs.durable import disk_errors, write_durably
 from reldp.runs.folder_lock import locked_folder
@@ -153,7 +153,7 @@ class Search:
                 "`logging` of a search must have neither wandb_project nor log_sensitive, which show its runs and "
                 "their number, got one of them."
             )
-        place = budget_of_graph(graph.graph.folder, self._budget, graph.graph.fingerprint)
+        place = budget_of_graph(graph.graph.folder, self._budget, whole_fingerprint(graph.graph))
         if place is None:
             raise ConfigError(
                 "The graph must have a budget for a search, got none. Make one with reldp budget init."

@@ -234,12 +234,6 @@ def _gather(
         except ValueError:
             drops["records_with_broken_text"] += 1
             continue
-        if not entry.id:
-            drops["records_without_id"] += 1
-        elif not entry.title:
-            drops["records_without_title"] += 1
-        else:
-            words = shortened(entry.description, max_words)
-            text = f"{entry.title}. {words}" if words else entry.title
-            gathering.add(entry.id, text, entry.related, domain)
+        words = shortened(entry.description, max_words)
+        gathering.add_titled(entry.id, entry.title, words, entry.related, domain)
     return drops

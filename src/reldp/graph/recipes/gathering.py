@@ -116,6 +116,17 @@ class Gathering:
         if len(texts) == _ROWS:
             self._flush()
 
+    def add_titled(
+        self, name: str, title: str, words: str, related: Sequence[str], domain: str
+    ) -> None:
+        """Add an entity whose text is a title and some words; one without id or title is counted and left out."""
+        if not name:
+            self.drops["records_without_id"] += 1
+        elif not title:
+            self.drops["records_without_title"] += 1
+        else:
+            self.add(name, f"{title}. {words}" if words else title, related, domain)
+
     def _flush(self) -> None:
         texts, domains, related = self._waiting
         self._writers[0].write_batch(pa.record_batch([texts, domains], schema=_TEXTS))

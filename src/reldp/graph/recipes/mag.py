@@ -183,14 +183,9 @@ def _gather(
         if domain is None:
             kind = "other_countries" if entry.countries else "unknown_countries"
             drops[f"records_of_{kind}"] += 1
-        elif not entry.id:
-            drops["records_without_id"] += 1
-        elif not entry.title:
-            drops["records_without_title"] += 1
-        else:
-            words = shortened(entry.abstract, max_words)
-            text = f"{entry.title}. {words}" if words else entry.title
-            gathering.add(entry.id, text, entry.related, domain)
+            continue
+        words = shortened(entry.abstract, max_words)
+        gathering.add_titled(entry.id, entry.title, words, entry.related, domain)
     return drops
 
 
