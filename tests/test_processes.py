@@ -62,18 +62,17 @@ print(json.dumps(found))
 """
 
 
-@pytest.fixture(scope="module")
-def found():
-    """The lines of three processes."""
+def run_in_processes(program, size):
+    """Return what each process of a group printed."""
     port = str(free_port())
     source = str(Path(__file__).parents[1] / "src")
     started = [
         subprocess.Popen(
-            [sys.executable, "-c", PROGRAM],
+            [sys.executable, "-c", program],
             env=os.environ
             | {
                 "RANK": str(rank),
-                "WORLD_SIZE": "3",
+                "WORLD_SIZE": str(size),
                 "MASTER_ADDR": "127.0.0.1",
                 "MASTER_PORT": port,
             }
@@ -82,14 +81,34 @@ def found():
             stderr=subprocess.PIPE,
             text=True,
         )
-        for rank in range(3)
+        for rank in range(size)
     ]
-    lines = []
+    printed = []
     for process in started:
         out, err = process.communicate(timeout=120)
         assert process.returncode == 0, err
-        lines.append(json.loads(out))
-    return lines
+        printed.append(out)
+    return printed
+
+
+@pytest.fixture(scope="module")
+def found():
+    """The lines of three processes."""
+    return [json.loads(line) for line in run_in_processes(PROGRAM, 3)]
+
+
+# What is registered first at the end of a program is called last.
+ENDING = """
+import atexit, os, torch, torch.distributed as dist
+atexit.register(lambda: print(dist.is_initialized()))
+from reldp.processes import join_processes
+join_processes().sum(torch.ones(3, dtype=torch.float64))
+print(dist.is_initialized())
+"""
+
+
+def test_the_threads_of_a_group_end_before_the_interpreter():
+    assert run_in_processes(ENDING, 2) == ["True\nFalse\n"] * 2
 
 
 def test_every_process_knows_its_place(found):

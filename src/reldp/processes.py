@@ -19,6 +19,7 @@ Public inside the package: `Processes`, `join_processes`, `bit_witness`, `messag
 (0, 1, b'key')
 """
 
+import atexit
 import hashlib
 import os
 import time
@@ -313,6 +314,8 @@ def join_processes() -> Processes:
     control = None if has_gloo else dist.new_group(backend="gloo")
     store: Any = dist.distributed_c10d._get_default_store()
     _joined = Processes(dist.get_rank(), dist.get_world_size(), control, store)
+    # A thread of gloo that gives back tensors while the interpreter ends would abort the process.
+    atexit.register(_joined._leave)
     return _joined
 
 
