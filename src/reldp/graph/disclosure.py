@@ -43,6 +43,8 @@ _REASONS = {
     "smaller than": "it is too short",
     "footer": "its end is damaged or missing",
     "thrift": "its end is damaged or missing",
+    "header of a page": "the header of a page is damaged",
+    "metadata of a batch": "the metadata of a batch is damaged",
     "utf8": "it holds text that is not UTF-8",
     "utf-8": "it holds text that is not UTF-8",
     "straddling object": "one of its lines is longer than 16 MiB",

@@ -27,6 +27,7 @@ from typing import Any
 import pyarrow as pa
 
 from reldp.errors import GraphError
+from reldp.graph.arrow_size import refuse_arrow_flood
 from reldp.graph.compression import COMPRESSED, open_unpacked
 from reldp.graph.diagnosis import (
     explain_delimited,
@@ -40,6 +41,7 @@ from reldp.graph.diagnosis import (
     well_formed,
 )
 from reldp.graph.disclosure import reason_words
+from reldp.graph.parquet_size import refuse_parquet_flood
 from reldp.graph.sources import SourceTable
 
 __all__ = [
@@ -136,10 +138,12 @@ def _binary(path: Path, name: str, read: Callable[[Path], Any], show_ids: bool) 
 def _parquet(path: Path) -> Any:
     import pyarrow.parquet as pq
 
+    refuse_parquet_flood(path)
     return pq.read_table(path, memory_map=True, partitioning=None)
 
 
 def _arrow(path: Path) -> Any:
+    refuse_arrow_flood(path)
     with pa.memory_map(str(path)) as mapped:
         return pa.ipc.open_file(mapped).read_all()
 

@@ -73,3 +73,16 @@ def test_a_batch_is_checked_when_one_of_its_rows_is_read(tmp_path):
     (tmp_path / "one").write_bytes(data)
     with pytest.raises(GraphError, match="block 5 of 5 differs"):
         ColumnFile(tmp_path / "one", blocks)
+
+
+@pytest.mark.parametrize("kind", ["dictionary", "compressed"])
+def test_a_file_that_no_writer_of_stores_wrote_is_refused(tmp_path, kind):
+    path = tmp_path / "entities.arrow"
+    texts = pa.array(["x" * 1000]).dictionary_encode()
+    columns = {"id": texts} if kind == "dictionary" else {"id": np.zeros(15_000_000, np.int64)}
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(path, pa.table(columns).schema, options=options) as writer:
+        writer.write_table(pa.table(columns))
+    what = "be as it was built" if kind == "dictionary" else "decode to at most 100 times"
+    with pytest.raises(GraphError, match=f"entities.arrow must {what}"):
+        ColumnFile(path, hash_blocks(path, [path.stat().st_size]))

@@ -66,3 +66,11 @@ def test_a_block_of_another_type_is_explained_by_lines(tmp_path, monkeypatch):
         GraphError, match="one type of value in column 'id', got an integer on line 1"
     ):
         file_chunks(path)
+
+
+def test_files_of_one_source_share_what_small_files_may_decode_to(tmp_path):
+    path = tmp_path / "entities.parquet"
+    path.write_bytes(parquet(id=[0] * 1_000_000, text=["x"] * 1_000_000))
+    file_chunks(path)
+    with pytest.raises(GraphError, match="must decode to at most 100 times its size"):
+        file_chunks(path, num_files=1000)

@@ -24,12 +24,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reldp.errors import GraphError
+from reldp.graph.arrow_size import refuse_arrow_flood
 from reldp.graph.columns import is_text
 from reldp.graph.store.blocks import BlockChecker, FileBlocks, hash_blocks
 
 __all__ = ["BATCH_ROWS", "ColumnFile", "ColumnWriter", "hash_blocks"]
 
 BATCH_ROWS = 1 << 16
+_TYPES = (pa.large_string(), pa.int64(), pa.float64(), pa.bool_())
 
 
 class ColumnWriter:
@@ -106,6 +109,7 @@ class ColumnFile:
         )  # the footer, which says where batches are
         self._file = pa.ipc.open_file(pa.py_buffer(self._checker.mapped))
         self.schema = self._file.schema
+        _refuse_others(path, self.schema)
         self._batches: dict[int, Any] = {}
 
     @property
@@ -149,6 +153,18 @@ class ColumnFile:
             for place, value in zip(part.tolist(), taken, strict=True):
                 values[place] = value
         return values
+
+
+def _refuse_others(path: Path, schema: Any) -> None:
+    """Refuse a file that no `ColumnWriter` wrote: its batches could be of any size once they are read."""
+    plain = all(kind in _TYPES for kind in schema.types)
+    try:
+        if plain:
+            refuse_arrow_flood(path)
+    except pa.ArrowException:
+        plain = False
+    if not plain:
+        raise GraphError(f"{path.name} must be as it was built. Build the store again.")
 
 
 def _canonical(schema: Any) -> Any:

@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from reldp.graph.arrow_size import refuse_arrow_flood
 from reldp.graph.diagnosis import (
     explain_delimited,
     explain_jsonl,
@@ -45,6 +46,7 @@ from reldp.graph.formats import (
     open_stream,
     refuse_open_quote,
 )
+from reldp.graph.parquet_size import refuse_parquet_flood
 from reldp.graph.sources import by_row
 
 __all__ = ["FileChunks", "file_chunks"]
@@ -88,6 +90,7 @@ def file_chunks(
     drop: frozenset[str] = frozenset(),
     show_ids: bool = False,
     scratch: Path | None = None,
+    num_files: int = 1,
 ) -> FileChunks:
     """Return a file as chunks, by its extension.
 
@@ -97,15 +100,16 @@ def file_chunks(
         drop: Kinds of damage to drop; here only "malformed_lines".
         show_ids: Whether errors may show ids and other content of rows.
         scratch: Folder for a copy without the malformed lines (default: the system's).
+        num_files: Number of files of the source, which share what small files may decode to.
 
     Raises:
         GraphError: The file is damaged, empty or of no known format.
     """
     kind = file_kind(path)
     if kind == ".parquet":
-        return _Parquet(path, show_ids)
+        return _Parquet(path, show_ids, num_files)
     if kind == ".arrow":
-        return _Arrow(path, show_ids)
+        return _Arrow(path, show_ids, num_files)
     if kind.startswith(".jsonl"):
         return _JsonLines(path, show_ids)
     delimiter = "," if kind.startswith(".csv") else "\t"
@@ -118,13 +122,15 @@ def file_chunks(
 
 
 class _Parquet(FileChunks):
-    def __init__(self, path: Path, show_ids: bool) -> None:
+    def __init__(self, path: Path, show_ids: bool, num_files: int) -> None:
         import pyarrow.parquet as pq
 
         super().__init__(path, show_ids)
-        with binary_errors(path, "Parquet", show_ids), pq.ParquetFile(path) as file:
-            self.schema = file.schema_arrow
-            self.schema.names  # noqa: B018  # raises where a name is no text
+        with binary_errors(path, "Parquet", show_ids):
+            refuse_parquet_flood(path, num_files=num_files)
+            with pq.ParquetFile(path) as file:
+                self.schema = file.schema_arrow
+                self.schema.names  # noqa: B018  # raises where a name is no text
 
     def _tables(self, columns: list[str], num_rows: int) -> Iterator[Any]:
         import pyarrow.parquet as pq
@@ -141,11 +147,13 @@ class _Parquet(FileChunks):
 
 
 class _Arrow(FileChunks):
-    def __init__(self, path: Path, show_ids: bool) -> None:
+    def __init__(self, path: Path, show_ids: bool, num_files: int) -> None:
         super().__init__(path, show_ids)
-        with binary_errors(path, "Arrow", show_ids), pa.memory_map(str(path)) as mapped:
-            self.schema = pa.ipc.open_file(mapped).schema
-            self.schema.names  # noqa: B018  # raises where a name is no text
+        with binary_errors(path, "Arrow", show_ids):
+            refuse_arrow_flood(path, num_files=num_files)
+            with pa.memory_map(str(path)) as mapped:
+                self.schema = pa.ipc.open_file(mapped).schema
+                self.schema.names  # noqa: B018  # raises where a name is no text
 
     def _tables(self, columns: list[str], num_rows: int) -> Iterator[Any]:
         with (

@@ -186,6 +186,7 @@ def find_files(
                 drop=drop,
                 show_ids=show_ids,
                 scratch=scratch,
+                num_files=len(paths),
             ),
             keys=_keys(path.relative_to(folder).parts[:-1]),
         )
