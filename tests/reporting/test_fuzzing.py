@@ -22,9 +22,10 @@ def workspaces(tmp_path_factory):
     return make_workspaces(tmp_path_factory.mktemp("fuzzing"))
 
 
-def fuzzed(workspaces, *, check=verify, edits=EDITS, stop_at_failure=False):
+def fuzzed(workspaces, *, check=verify, edits=EDITS, start=0, stop_at_failure=False):
+    """All edits below a number, from one of them on and then those before it, or up to the first failure."""
     fuzzer = Fuzzer(workspaces, check=check, seed=1)
-    for number in range(edits):
+    for number in [*range(start, edits), *range(start)]:
         fuzzer.edit(number)
         if stop_at_failure and fuzzer.failures:
             break
@@ -103,12 +104,21 @@ HOLES = {
     "the ledger's head": [(verification, "agreed_certificate", ignore_a_field("ledger"))],
 }
 
+FOUND_AT = {
+    "one field of the certificate": 3703,
+    "the date": 2475,
+    "any small difference of a number": 434,
+    "the ledger's head": 490,
+}
+"""Edits that find a hole where the first hundreds do not: tried first, so that the others need not be made."""
+
 
 @pytest.mark.parametrize("hole", HOLES)
 def test_a_verifier_with_a_hole_is_caught(workspaces, monkeypatch, hole):
     for owner, name, sloppy in HOLES[hole]:
         monkeypatch.setattr(owner, name, sloppy)
-    fuzzer = fuzzed(workspaces, edits=4 * EDITS, stop_at_failure=True)
+    start = FOUND_AT.get(hole, 0)
+    fuzzer = fuzzed(workspaces, edits=4 * EDITS, start=start, stop_at_failure=True)
     # A pass, and no crash of the control itself.
     assert [failure["why"][:6] for failure in fuzzer.failures] == ["passed"]
 
