@@ -74,6 +74,16 @@ def _included_losses_are_checked_once():
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _known_costs():
+    """Hundreds of tests account for the same few plans."""
+    from tests.known_costs import remember_costs
+
+    with pytest.MonkeyPatch.context() as patch:
+        remember_costs(patch)
+        yield
+
+
 @pytest.fixture
 def noise_by_address(monkeypatch):
     """Noise that does not depend on the sum, to compare sums that differ in their last bits."""
