@@ -99,9 +99,11 @@ def hits_in_text(text: str, word_list: WordList) -> list[Hit]:
     for phrase in ALLOWED:
         text = text.replace(phrase, " ")
     text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text)  # CamelCase is several words
+    lowered = text.lower()
     patterns = {
         re.escape(word).replace(r"\ ", r"[\s_#]+"): instead
         for word, instead in word_list.anywhere.items()
+        if word.split()[0].lower() in lowered  # most are not, which is seen at once
     }
     return [
         Hit(text.count("\n", 0, match.start()) + 1, match.group().lower(), instead)
