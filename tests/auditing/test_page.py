@@ -25,7 +25,9 @@ def benchmark(name="audit"):
 
 
 @pytest.mark.parametrize("code", PYTHON)
-def test_the_python_code_runs(code):
+def test_the_python_code_runs(code, monkeypatch):
+    # For each trial: what is seen of them has tests of its own.
+    monkeypatch.setattr("reldp.auditing.step_audit._ADDRESSES", 2)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(code, "audit.md", "exec"), {"__name__": "page"})
