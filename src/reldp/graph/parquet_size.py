@@ -79,7 +79,7 @@ def refuse_parquet_flood(path: Path, *, num_files: int = 1) -> None:
 
     Raises:
         GraphError: It would decode to too much.
-        pa.ArrowException: It is damaged.
+        pa.ArrowInvalid: It is damaged; other errors of pyarrow are possible.
     """
     import pyarrow.parquet as pq
 
