@@ -35,7 +35,9 @@ def test_a_search_from_the_price_to_the_published_run(tmp_path, capsys, monkeypa
     assert main([*words, "--mean", "4", "--json"]) == 0
     said = capsys.readouterr()
     released = json.loads(said.out)
-    assert released["epsilon"] == shown["epsilon"]
+    for name in ("epsilon", "status", "method", "holds_given"):
+        assert released[name] == shown[name]
+    assert (shown["status"], shown["holds_given"]) == ("computed", None)
     assert "step" not in said.err  # no line shows how many runs there were
     assert main(["publish", released["folder"], "-o", str(tmp_path / "bundle")]) == 0
     assert main(["verify", str(tmp_path / "bundle")]) == 0

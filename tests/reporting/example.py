@@ -45,7 +45,7 @@ START = {
 }
 
 
-def ledger(plan=PLAN, *, counted=100, graph=None, noise="secure"):
+def ledger(plan=PLAN, *, counted=100, graph=None, noise="secure", search=None):
     """The record of a complete run of a plan."""
     if plan.noise_multiplier == 0:
         noise = "none"
@@ -55,6 +55,7 @@ def ledger(plan=PLAN, *, counted=100, graph=None, noise="secure"):
         "plan_hash": plan.hash,
         "graph": {**GRAPH, "max_degree": plan.max_degree, **(graph or {})},
         "noise": {"source": noise, "description": f"{noise} noise"},
+        **({"search": search} if search else {}),
     }
     end = {
         "kind": "complete",

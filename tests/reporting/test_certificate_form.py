@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from reldp.reporting.certificate_form import certificate_form
+from reldp.reporting.report import report_page
 from reldp.reporting.short_sentences import short_assumptions
 from reldp.runs.certificate import Certificate
-from reldp.runs.wording import shown
-from tests.reporting.example import PLAN, certificate_of, ledger
+from reldp.runs.wording import SEARCH_EPSILON, SEARCH_METHOD, SEARCH_STATUS, shown
+from tests.reporting.example import PLAN, certificate_of, ledger, sized_plan
 from tests.reporting.html import parsed
 
 
@@ -33,6 +34,38 @@ def test_the_form_has_what_is_signed(mode):
     ):
         assert needed in text, needed
     assert "<svg" not in text
+
+
+SECRET = {"mean": 4.0, "distribution": "logarithmic", "candidates": 3}
+
+
+@pytest.mark.parametrize("search", [SECRET, {"runs": 3, "candidates": 3}, None])
+def test_all_pages_of_a_search_name_its_method_and_its_condition(search):
+    plan = sized_plan("private")
+    certificate = Certificate.from_ledger(plan, ledger(plan, search=search))
+    assert Certificate.from_json(certificate.to_json()).values == certificate.values
+    form = certificate_form(certificate, [])
+    pages = [certificate.to_markdown(), form]
+    if search is not None:  # the curves of a run take seconds
+        pages.append(report_page(None, certificate, [], public=True))
+    guarantee = certificate.values["guarantee"]
+    is_drawn = search is SECRET
+    assert (guarantee["status"], guarantee.get("method")) == (
+        ("computed", SEARCH_METHOD) if is_drawn else ("proven", None)
+    )
+    for page in pages:
+        assert (SEARCH_EPSILON in page) is is_drawn
+        assert (SEARCH_STATUS in page) is is_drawn
+        assert ("smaller of anchored and replacement" in page) is is_drawn
+        assert ("holds given the" in page) is (search is not None)
+        assert ("target epsilon was fixed before its sizes were released" in page) is (
+            search is None and page is not pages[0]
+        )
+        assert "guarantee warning" not in page
+    for page in (pages[0], *pages[2:]):
+        assert ("privacy-loss distributions)" in page) is not is_drawn
+        assert ("epsilon (Renyi" in page) is not is_drawn
+    assert ("Proven" in certificate.summary) is not is_drawn
 
 
 def test_a_run_without_a_guarantee_says_so():

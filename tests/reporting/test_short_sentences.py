@@ -15,6 +15,7 @@ LOSS = {"name": "my_loss", "included": False}
 def variants():
     """Plans and starts that together have every assumption there is."""
     yield sized_plan("private"), {}
+    yield sized_plan("private"), {"search": {"runs": 4}}
     yield sized_plan("declared"), {}
     yield PLAN, {"encoder": MODULE, "loss": LOSS, "training": {"loop": "own"}}
     yield PLAN, {"noise": {"source": "fast", "description": "fast"}}
@@ -38,12 +39,14 @@ def decisions():
     yield from wording.search(PLAN, {"search": {"runs": 4}})
     secret = {"distribution": "logarithmic", "mean": 4.0, "candidates": 9}
     yield from wording.search(PLAN, {"search": secret})
+    for by in ({"runs": 4}, secret):
+        yield from wording.search(sized_plan("private"), {"search": by})
 
 
 def test_decisions_have_short_sentences_that_say_what_is_assumed():
     full = list(decisions())
     short = short_assumptions(full)
-    assert len(full) == 6 == len(set(short))
+    assert len(full) == 8 == len(set(short))
     for long, brief in zip(full, short, strict=True):
         assert len(brief) <= min(len(long), 150)
         assert not long.startswith(brief), "the first part of the sentence is not the assumption"

@@ -147,10 +147,16 @@ def search(
     certificate = Certificate.from_json(RunFolder(best).certificate.read_bytes())
     if as_json:
         print_json(
-            {"epsilon": certificate.epsilon, "delta": certificate.delta, "folder": str(best)}
+            {
+                "epsilon": certificate.epsilon,
+                "delta": certificate.delta,
+                **_basis(size, certificate.values["plan"]["sizes"]),
+                "folder": str(best),
+            }
         )
         return
     click.echo(certificate.summary)
+    _note_sizes(certificate.values["plan"]["sizes"])
     click.echo(f"\nrun          {best}\n\nCheck it: reldp verify {best}")
 
 
@@ -204,6 +210,24 @@ def _plan(recipe: "Recipe", show_ids: bool) -> "PrivacyPlan":
     return recipe.plan(capped, recipe.pool(show_ids))
 
 
+def _basis(size: "SearchSize", sizes: str) -> dict[str, Any]:
+    """Return what the epsilon of a search rests on: how it is computed, and what it is conditional on."""
+    from reldp.runs.wording import SEARCH_METHOD
+
+    is_drawn = size.runs is None
+    return {
+        "status": "computed" if is_drawn else "proven",
+        "method": SEARCH_METHOD if is_drawn else "privacy-loss distributions of all runs composed",
+        "holds_given": "the released bounds on sizes" if sizes == "private" else None,
+    }
+
+
+def _note_sizes(sizes: str) -> None:
+    """Print the condition of an epsilon of a search with private sizes."""
+    if sizes == "private":
+        click.echo("sizes        epsilon holds given the released bounds (theory.md 2.4)")
+
+
 def _show(plan: "PrivacyPlan", size: "SearchSize", as_json: bool) -> None:
     """Print what a search would cost, and how many runs it may have."""
     from reldp.accounting.search import SearchSize
@@ -215,6 +239,7 @@ def _show(plan: "PrivacyPlan", size: "SearchSize", as_json: bool) -> None:
         "one_run": plan.epsilon(),
         "composition": search_epsilon(plan, SearchSize(runs=count), plan.delta),
         "delta": plan.delta,
+        **_basis(size, plan.sizes),
         "runs": {"half": size.quantile(0.5), "99 %": size.quantile(0.99)},
     }
     if as_json:
@@ -223,10 +248,10 @@ def _show(plan: "PrivacyPlan", size: "SearchSize", as_json: bool) -> None:
     click.echo(
         f"search       epsilon {round_up(fields['epsilon'])} at delta {round_up(plan.delta)}"
     )
+    click.echo(f"status       {fields['status']} ({fields['method']})")
     click.echo(f"one run      epsilon {round_up(fields['one_run'])}")
     click.echo(f"{count:,} known runs  epsilon {round_up(fields['composition'])}, composed")
-    if plan.sizes == "private":
-        click.echo("sizes        these epsilons hold given the released bounds (theory.md 2.4)")
+    _note_sizes(plan.sizes)
     if size.runs is None:
         click.echo(
             f"runs         at most {fields['runs']['half']:,} in half of all searches, and {fields['runs']['99 %']:,} "

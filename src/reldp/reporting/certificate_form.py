@@ -16,9 +16,9 @@ from reldp.reporting.page import facts, page, paragraph, sentences
 from reldp.reporting.report import encoder_name
 from reldp.reporting.short_sentences import short_assumptions
 from reldp.runs.certificate import Certificate
-from reldp.runs.certificate_text import size_rows
+from reldp.runs.certificate_text import analysis_words, size_rows, status_words
 from reldp.runs.inert_text import html_text
-from reldp.runs.wording import shown
+from reldp.runs.wording import SEARCH_EPSILON, shown
 
 __all__ = ["certificate_form"]
 
@@ -34,12 +34,14 @@ def certificate_form(certificate: Certificate, checks: Iterable[str]) -> str:
     """
     values = certificate.values
     guarantee, steps, ledger = values["guarantee"], values["steps"], values["ledger"]
-    kind = "guarantee" if certificate.status == "proven" else "guarantee warning"
+    kind = "guarantee" if certificate.status in ("proven", "computed") else "guarantee warning"
     made = list(checks)
     assumed = short_assumptions(values["assumptions"])
     rows = [
         (
-            "epsilon and delta",
+            f"{SEARCH_EPSILON} and delta"
+            if certificate.status == "computed"
+            else "epsilon and delta",
             f"{shown(guarantee['epsilon']['pld'])} and {shown(guarantee['delta'])}",
         ),
         ("status", _status(values)),
@@ -81,6 +83,7 @@ def _status(values: Mapping[str, Any]) -> str:
     guarantee = values["guarantee"]
     words = {
         "proven": f"proven ({guarantee['analysis']} analysis)",
+        "computed": f"{status_words(guarantee)}; analysis: {analysis_words(guarantee)}",
         "claimed": "claimed, not proven",
         "none": "no guarantee",
     }

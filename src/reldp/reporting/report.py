@@ -33,7 +33,7 @@ from reldp.reporting.privacy_curves import PrivacyCurves, privacy_curves
 from reldp.reporting.privacy_sections import attacker_section, protection_section
 from reldp.reporting.short_sentences import short_assumptions
 from reldp.runs.certificate import Certificate
-from reldp.runs.certificate_text import size_rows
+from reldp.runs.certificate_text import analysis_words, epsilon_rows, size_rows, status_words
 from reldp.runs.privacy_cost import privacy_cost
 from reldp.runs.run_folder import RunFolder
 from reldp.runs.wording import shown
@@ -120,7 +120,7 @@ def encoder_name(values: _Values) -> str:
 def _guarantee(certificate: Certificate, curves: PrivacyCurves | None) -> str:
     values = certificate.values
     guarantee, data = values["guarantee"], values["data"]
-    kind = "guarantee" if certificate.status == "proven" else "guarantee warning"
+    kind = "guarantee" if certificate.status in ("proven", "computed") else "guarantee warning"
     rows = [
         ("epsilon", shown(guarantee["epsilon"]["pld"])),
         ("delta", shown(guarantee["delta"])),
@@ -177,11 +177,11 @@ def _run_section(certificate: Certificate) -> str:
         ("noise", values["noise"]["description"]),
         ("key", values["key"]),
     ]
+    is_search = certificate.status == "computed"
     details = [
-        ("epsilon (privacy-loss distributions)", shown(guarantee["epsilon"]["pld"])),
-        ("epsilon (Renyi, a second computation)", shown(guarantee["epsilon"]["rdp"])),
-        ("status", guarantee["status"]),
-        ("analysis", guarantee["analysis"]),
+        *epsilon_rows(guarantee, "epsilon (Renyi, a second computation)"),
+        ("status", status_words(guarantee)),
+        ("analysis", analysis_words(guarantee) if is_search else guarantee["analysis"]),
         ("neighboring graphs", guarantee["adjacency"]),
         ("sizes", guarantee["sizes"]),
         ("clipping", guarantee["clipping"]),

@@ -23,6 +23,11 @@ _SHORT = (
         "The settings do not depend on the private graph, and the target epsilon was fixed before its sizes were "
         "released.",
     ),
+    (
+        r"All settings .*epsilon of the search holds given them",
+        "The settings depend on the private graph by the released bounds on its sizes alone; epsilon holds given "
+        "these.",
+    ),
     (r"All settings ", "The settings do not depend on the private graph."),
     (r"The exact numbers of (\w+) ", r"The exact numbers of {0} and relations are public."),
     (
@@ -93,6 +98,15 @@ _SHORT = (
     (
         r"The released weights are those after step ([\d,]+)",
         r"The weights after step {0} were chosen by a public graph that does not depend on the private one.",
+    ),
+    (
+        r"This run is the best of ([\d,]+) runs.*holds given the released bounds",
+        r"This run is the best of {0} by a score on public data. Epsilon holds given the released bounds on sizes.",
+    ),
+    (
+        r"This run is the best, by a score.*holds given the released bounds",
+        "This run is the best of a secret number of runs by a public score; nothing else is released. Epsilon holds "
+        "given the bounds on sizes.",
     ),
     (
         r"This run is the best of ([\d,]+) runs",

@@ -93,7 +93,7 @@ class Certificate:
 
     @property
     def epsilon(self) -> float:
-        """Epsilon by privacy-loss distributions; infinite without noise."""
+        """Epsilon by privacy-loss distributions, or that of a search; infinite without noise."""
         return number(self.values["guarantee"]["epsilon"]["pld"])
 
     @property
@@ -103,7 +103,10 @@ class Certificate:
 
     @property
     def status(self) -> str:
-        """``"proven"``, ``"claimed"`` (false in the worst case) or ``"none"`` (no privacy)."""
+        """``"proven"``, ``"computed"``, ``"claimed"`` (false in the worst case) or ``"none"`` (no privacy).
+
+        ``"computed"`` is the epsilon of a search: of a proven bound, with an error estimate (theory.md 3.3 and 3.5).
+        """
         return str(self.values["guarantee"]["status"])
 
     @property
@@ -229,11 +232,14 @@ def _guarantee(plan: "PrivacyPlan", record: "LedgerRecord") -> dict[str, Any]:
     """Return epsilon of the counted steps, and what it protects."""
     pld = cost_of_run(plan, "pld", record)
     rdp = cost_of_run(plan, "rdp", record)
+    # One number, by Theorem E, for the best of a secret number of runs: both accountants return it.
+    is_search = pld.accountant == "rdp" and plan.status == "proven"
     return {
         "epsilon": {"pld": _plain(pld.epsilon), "rdp": _plain(rdp.epsilon)},
         "delta": plan.delta,
         "analysis": pld.analysis if plan.noise_multiplier > 0 else "none",
-        "status": plan.status,
+        "status": "computed" if is_search else plan.status,
+        **({"method": wording.SEARCH_METHOD} if is_search else {}),
         "unit": plan.unit,
         "adjacency": wording.adjacency(plan, record.start["graph"]),
         "sizes": wording.sizes(plan),

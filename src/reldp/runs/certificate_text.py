@@ -2,7 +2,7 @@
 
 A pure function of the certificate's values, so that `reldp.verify` can recompute and compare it.
 
-Private to the package: `certificate_text`, `size_rows`, `table`.
+Private to the package: `analysis_words`, `certificate_text`, `epsilon_rows`, `size_rows`, `status_words`, `table`.
 
 >>> table([("epsilon", "4"), ("delta", "1e-06")])
 ['| | |', '|---|---|', '| epsilon | 4 |', '| delta | 1e-06 |']
@@ -14,9 +14,16 @@ from typing import Any
 
 from reldp.graph.record import PROVENANCE
 from reldp.runs.inert_text import inert_text
-from reldp.runs.wording import shown, summary
+from reldp.runs.wording import SEARCH_EPSILON, SEARCH_STATUS, shown, summary
 
-__all__ = ["certificate_text", "size_rows", "table"]
+__all__ = [
+    "analysis_words",
+    "certificate_text",
+    "epsilon_rows",
+    "size_rows",
+    "status_words",
+    "table",
+]
 
 _Values = Mapping[str, Any]
 
@@ -24,6 +31,7 @@ _ANALYSES = {
     "anchored": "anchored (the proof of theory.md 3.2)",
     "replacement": "replacement (the proof of theory.md 3.1)",
     "claimed": "claimed (no proof; theory.md 2.1)",
+    "best": "the smaller of anchored and replacement at each Renyi order (theory.md 3.5)",
 }
 # What the values of an audit mean, where their names do not say it.
 _AUDIT_ROWS = {
@@ -71,16 +79,40 @@ def certificate_text(values: _Values) -> str:
     return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
 
-def _guarantee(values: _Values) -> list[tuple[str, object]]:
-    guarantee = values["guarantee"]
+def epsilon_rows(guarantee: _Values, renyi: str = "epsilon (Renyi)") -> list[tuple[str, object]]:
+    """Return the epsilons of a guarantee by the names of their methods: a search has one, by its own theorem.
+
+    Args:
+        guarantee: The guarantee of a certificate.
+        renyi: Name of the epsilon by Renyi divergences.
+    """
     epsilon = guarantee["epsilon"]
-    proof = guarantee["analysis"]
-    analysis = [] if guarantee["status"] == "none" else [("analysis", _ANALYSES.get(proof, proof))]
+    if guarantee["status"] == "computed":
+        return [(SEARCH_EPSILON, shown(epsilon["pld"])), ("method", guarantee["method"])]
     return [
         ("epsilon (privacy-loss distributions)", shown(epsilon["pld"])),
-        ("epsilon (Renyi)", shown(epsilon["rdp"])),
+        (renyi, shown(epsilon["rdp"])),
+    ]
+
+
+def status_words(guarantee: _Values) -> str:
+    """Return the status of a guarantee, with what it means for a search."""
+    status = str(guarantee["status"])
+    return SEARCH_STATUS if status == "computed" else status
+
+
+def analysis_words(guarantee: _Values) -> str:
+    """Return the analysis of a guarantee, and where its proof is."""
+    return _ANALYSES.get(guarantee["analysis"], guarantee["analysis"])
+
+
+def _guarantee(values: _Values) -> list[tuple[str, object]]:
+    guarantee = values["guarantee"]
+    analysis = [] if guarantee["status"] == "none" else [("analysis", analysis_words(guarantee))]
+    return [
+        *epsilon_rows(guarantee),
         ("delta", shown(guarantee["delta"])),
-        ("status", guarantee["status"]),
+        ("status", status_words(guarantee)),
         *analysis,
         ("unit of privacy", guarantee["unit"]),
         ("neighboring graphs", guarantee["adjacency"]),

@@ -11,7 +11,7 @@ Private to the package: `model_card`.
 from collections.abc import Mapping
 from typing import Any
 
-from reldp.runs.certificate_text import table
+from reldp.runs.certificate_text import status_words, table
 from reldp.runs.inert_text import code_text, inert_text
 from reldp.runs.wording import shown, summary
 
@@ -72,7 +72,7 @@ def model_card(values: Mapping[str, Any]) -> str:
             [
                 ("epsilon", shown(guarantee["epsilon"]["pld"])),
                 ("delta", shown(guarantee["delta"])),
-                ("status", guarantee["status"]),
+                ("status", status_words(guarantee)),
                 ("unit of privacy", guarantee["unit"]),
                 ("neighboring graphs", guarantee["adjacency"]),
                 ("sizes", guarantee["sizes"]),

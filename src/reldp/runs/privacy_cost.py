@@ -67,4 +67,10 @@ def _cost_of_search(
     if size.runs is not None:
         return privacy_cost(plan, accountant, size.runs * plan.num_steps)
     cost = privacy_cost(plan, accountant, plan.num_steps)
-    return replace(cost, epsilon=search_epsilon(plan, size, plan.delta), accountant="rdp")
+    has_both = len((plan.event * plan.num_steps).analyses("best")) > 1
+    return replace(
+        cost,
+        epsilon=search_epsilon(plan, size, plan.delta),
+        accountant="rdp",
+        analysis="best" if has_both else cost.analysis,  # the smaller at each order
+    )

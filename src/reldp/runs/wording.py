@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from reldp.plan import PrivacyPlan
 
 __all__ = [
+    "SEARCH_EPSILON",
+    "SEARCH_METHOD",
+    "SEARCH_STATUS",
     "adjacency",
     "assumptions",
     "choice",
@@ -34,6 +37,15 @@ _Values = Mapping[str, Any]
 _EXCEPT_BOUNDS = (
     ", except at the noisy bounds on its sizes. Assumed, not recorded: the target epsilon was fixed before "
     "these bounds were released. Otherwise epsilon holds only conditionally on them (theory.md 2.4)."
+)
+_GIVEN_BOUNDS = (
+    ", except at the noisy bounds on its sizes. The plan follows from these bounds, so epsilon of the search holds "
+    'given them, also if the target epsilon was fixed before they were released (theory.md 2.4, "Noise fixed first").'
+)
+SEARCH_EPSILON = "epsilon of the search (theory.md 3.5)"
+SEARCH_METHOD = "Theorem E (theory.md 3.5), from Renyi divergences only"
+SEARCH_STATUS = (
+    "computed by a proven theorem, with an error estimate: not a proven upper bound (theory.md 3.3)"
 )
 
 
@@ -124,8 +136,7 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
     sentences = [] if plan.sizes == "private" else [sizes(plan)]
     sentences += [
         "All settings (the degree bound, sampling rate, noise, steps, delta, the number of features) "
-        "are public, and were chosen without looking at the private graph"
-        + (_EXCEPT_BOUNDS if plan.sizes == "private" else "."),
+        "are public, and were chosen without looking at the private graph" + _bounds(plan, start),
         f"Every relation enters a batch independently; negatives are drawn without replacement{_by_owner(plan)}; "
         f"{'all random draws but the noise' if is_fast else 'all random draws'} come from AES-256 "
         "streams under one secret key from the operating system, and observers cannot break AES-256 "
@@ -187,6 +198,13 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
             "in the worst case (theory.md 2.1). Do not rely on it."
         )
     return sentences
+
+
+def _bounds(plan: "PrivacyPlan", start: _Values) -> str:
+    """Return what settings may depend on, and what epsilon is then conditional on (theory.md 2.4)."""
+    if plan.sizes != "private":
+        return "."
+    return _GIVEN_BOUNDS if "search" in start else _EXCEPT_BOUNDS
 
 
 def _by_owner(plan: "PrivacyPlan") -> str:
@@ -289,8 +307,7 @@ def search(plan: "PrivacyPlan", start: _Values) -> list[str]:
         return []
     by = start["search"]
     given = (
-        " The plan follows from the released bounds on sizes, so epsilon of the search is one given these bounds "
-        '(theory.md 2.4, "Noise fixed first").'
+        " Epsilon of the search holds given the released bounds on sizes (theory.md 2.4)."
         if plan.sizes == "private"
         else ""
     )
@@ -362,6 +379,11 @@ def summary(values: _Values) -> str:
     )
     if guarantee["status"] == "claimed":
         return f"Claimed, and known to be false in the worst case: {guaranteed}."
+    if guarantee["status"] == "computed":
+        return (
+            "Computed for a search by a proven theorem, with an error estimate (theory.md 3.3), under the assumptions "
+            f"of the certificate: {guaranteed}."
+        )
     return f"Proven, under the assumptions of the certificate: {guaranteed}."
 
 
