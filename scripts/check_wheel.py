@@ -114,7 +114,7 @@ def check_bare(wheel: Path, folder: Path) -> None:
     bare.run("reldp", "inspect", "wordnet-verbs", "--no-plan", says="13,639")
     hint = 'pip install "reldp[text]"'
     bare.run("reldp", "train", "wordnet-verbs", "--target-epsilon", "4", code=2, says=hint)
-    bare.run("reldp", "demo", code=2, says=hint)
+    bare.run("reldp", "demo", code=2, says=hint.replace("text", "demo"))
     bare.run("reldp", "evaluate", "x", "--graph", "wordnet-verbs", code=2, says=hint)
     left = sorted(path.name for path in bare.work.iterdir())
     if left:

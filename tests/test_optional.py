@@ -46,10 +46,12 @@ def test_names_and_commands_say_how_to_install(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    line = 'The package torch must be installed for this, got none. Use pip install "reldp[text]".'
+    line = str(missing_text_package(ModuleNotFoundError("x", name="torch")))
+    assert line.endswith('Use pip install "reldp[text]", in a clone pip install ".[text]".')
     assert done.stdout.splitlines()[:4] == [line] * 4
     said = done.stderr.splitlines()
-    assert said[:7] == [f"reldp: {line}"] * 7
+    demo = line.replace("[text]", "[demo]")
+    assert said[:7] == [f"reldp: {text}" for text in (line, line, line, demo, line, line, line)]
     assert len(said) == 10  # the others do without torch, and have other things to say
     assert not any("torch" in text for text in said[7:])
     assert list(tmp_path.iterdir()) == []

@@ -2,8 +2,8 @@
 
 Private to the package: `missing_text_package`.
 
->>> str(missing_text_package(ModuleNotFoundError("No module named 'torch'", name="torch")))
-'The package torch must be installed for this, got none. Use pip install "reldp[text]".'
+>>> print(str(missing_text_package(ModuleNotFoundError("No module named 'torch'", name="torch"))).split(". ")[1])
+Use pip install "reldp[text]", in a clone pip install ".[text]".
 """
 
 from reldp.errors import MissingDependency
@@ -13,14 +13,19 @@ __all__ = ["missing_text_package"]
 _TEXT_PACKAGES = ("torch", "transformers", "huggingface_hub", "peft", "safetensors", "tokenizers")
 
 
-def missing_text_package(error: BaseException) -> MissingDependency | None:
-    """Return the error that says how to install a missing package; None for any other error."""
+def missing_text_package(error: BaseException, extra: str = "text") -> MissingDependency | None:
+    """Return the error that says how to install a missing package; None for any other error.
+
+    Args:
+        error: Any error.
+        extra: The extra to name, which has these packages.
+    """
     if not isinstance(error, ModuleNotFoundError) or error.name is None:
         return None
     package = error.name.partition(".")[0]
     if package not in _TEXT_PACKAGES:
         return None
     return MissingDependency(
-        f"The package {package} must be installed for this, got none. Use pip install "
-        '"reldp[text]".'
+        f'The package {package} must be installed for this, got none. Use pip install "reldp[{extra}]", in a clone '
+        f'pip install ".[{extra}]".'
     )

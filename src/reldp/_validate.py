@@ -22,6 +22,8 @@ from collections.abc import Callable, Collection
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from inspect import Parameter, signature
+from os import PathLike
+from pathlib import Path
 from typing import Any, NoReturn, TypeGuard
 
 from reldp.errors import ReldpError
@@ -170,6 +172,13 @@ def check_text(name: str, value: object, *, error: _Error, fix: str = "") -> str
     if isinstance(value, str):
         return value
     refuse(name, "text", value, error=error, fix=fix)
+
+
+def check_path(name: str, value: object, *, error: _Error) -> Path:
+    """Return the value as a path if it is one."""
+    if isinstance(value, str | PathLike):
+        return Path(value)
+    refuse(name, "a path", value, error=error)
 
 
 def check_name(name: str, known: Collection[str], what: str, *, error: _Error) -> None:

@@ -24,11 +24,16 @@ def test_a_search_from_the_price_to_the_published_run(tmp_path, capsys, monkeypa
     public_graph().write(tmp_path / "public")
     graph, folder = str(tmp_path / "graph"), str(tmp_path / "search")
     words = ["budget", "search", graph, *PLAN, "--vary", "learning.learning_rate=[0.1, 0.5]"]
+    assert main([*words, "--mean", "4", "--dry-run"]) == 2
+    assert "must have a budget for a search" in capsys.readouterr().err
+    assert main(["budget", "init", graph, "--limit", "30", "--delta", "1e-4"]) == 0
+    empty = capsys.readouterr().out
+    assert "No run is entered." in empty
+    assert "noise" not in empty  # no header without a table
     assert main([*words, "--mean", "4", "--dry-run", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["one_run"] < shown["composition"]
     assert shown["runs"]["half"] < shown["runs"]["99 %"]
-    assert main(["budget", "init", graph, "--limit", "30", "--delta", "1e-4"]) == 0
     words += ["--eval-graph", str(tmp_path / "public"), "-o", folder]
     monkeypatch.setattr(SearchSize, "draw", lambda self: 2)
     capsys.readouterr()
@@ -45,7 +50,9 @@ def test_a_search_from_the_price_to_the_published_run(tmp_path, capsys, monkeypa
         assert len(budget.charges) == 1
     capsys.readouterr()
     assert main(["budget", "show", graph]) == 0
-    assert "4 expected" in capsys.readouterr().out
+    text = " ".join(capsys.readouterr().out.split())
+    assert "4 expected" in text
+    assert "Each search whose number of runs is secret has its own epsilon" in text
 
 
 def test_bad_input_is_one_line_and_enters_nothing(tmp_path, capsys):

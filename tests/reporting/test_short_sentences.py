@@ -47,6 +47,7 @@ def test_decisions_have_short_sentences_that_say_what_is_assumed():
     full = list(decisions())
     short = short_assumptions(full)
     assert len(full) == 8 == len(set(short))
+    assert short[3].startswith("The weights after step 40 were chosen")
     for long, brief in zip(full, short, strict=True):
         assert len(brief) <= min(len(long), 150)
         assert not long.startswith(brief), "the first part of the sentence is not the assumption"

@@ -16,7 +16,9 @@ torch.set_num_threads(1)
 
 def test_a_second_lock_is_refused_until_the_first_is_closed(tmp_path):
     first = locked_folder(tmp_path / "a" / "run")
-    with pytest.raises(RunError, match="run must have one writer, got a second"):
+    with pytest.raises(
+        RunError, match=r"run must have one writer, got a second.* Wait until it ends, or stop it"
+    ):
         locked_folder(tmp_path / "a" / "run")
     first.close()
     first.close()

@@ -4,7 +4,10 @@ import pytest
 import torch
 
 from reldp.encoders import FeatureEncoder
-from reldp.errors import ConfigError, EncoderError, InputError
+from reldp.errors import ConfigError, EncoderError, GraphError, InputError, RunError
+from reldp.evaluation import evaluate
+from reldp.graph import EntityGraph
+from reldp.reporting import verify
 from reldp.training import Trainer
 from tests.training.small import small_parts
 
@@ -17,6 +20,7 @@ torch.set_num_threads(1)
         ({"optimizer_options": {"betas": 3}}, "`optimizer_options` must fit adam"),
         ({"optimizer_options": {"betas": ["a", "b"]}}, "`optimizer_options` must fit adam"),
         ({"optimizer_options": {"nothing": 1}}, "`optimizer_options` must fit adam"),
+        ({"optimizer": "adm"}, "^`optimizer` must be one of .*, got 'adm'. Did you mean adam[?]$"),
         ({"optimizer": "sgd", "optimizer_options": {"nesterov": True}}, "must fit sgd"),
         ({"threads": 10**11}, "`threads` must be an integer from 1 to 1024"),
         ({"microbatch_units": 10**14}, "`microbatch_units` must be an integer from 1 to"),
@@ -27,6 +31,25 @@ def test_a_trainer_refuses_them_when_it_is_made(settings, words):
     with pytest.raises(ConfigError, match=words) as error:
         Trainer(*small_parts(), **settings)
     assert "\n" not in str(error.value)
+
+
+def test_arguments_of_another_type_are_one_line():
+    encoder, capped, plan = small_parts()
+    for error, words, call in (
+        (
+            ConfigError,
+            "`plan` must be a PrivacyPlan, got str",
+            lambda: Trainer(encoder, capped, ""),
+        ),
+        (ConfigError, "`encoder` must be an encoder, got int", lambda: Trainer(3, capped, plan)),
+        (RunError, "`folder` must be a path, got None", lambda: Trainer(*small_parts()).fit(None)),
+        (RunError, "`folder` must be a path, got 3", lambda: verify(3)),
+        (GraphError, "`path` must be a path, got 5", lambda: EntityGraph.read(5)),
+        (InputError, "`graph` must be an EntityGraph or a", lambda: evaluate(encoder, "folder")),
+        (InputError, "`encoder` must be an encoder or an", lambda: evaluate("model", capped)),
+    ):
+        with pytest.raises(error, match=f"^{words}.*[.]$"):
+            call()
 
 
 def test_huge_layers_and_audits_are_refused():

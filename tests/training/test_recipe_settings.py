@@ -1,8 +1,12 @@
 """The table of settings: every setting says what it is."""
 
+import pytest
+
 from reldp._validate import default_of
 from reldp.encoders import FeatureEncoder, TextEncoder
-from reldp.training.recipe_settings import SECTIONS
+from reldp.errors import ConfigError
+from reldp.training.recipe import Recipe
+from reldp.training.recipe_settings import SECTIONS, refuse_outside
 
 
 def test_every_setting_says_what_it_is_in_lines_that_fit():
@@ -35,3 +39,12 @@ def test_every_kind_that_can_be_dropped_is_named():
     from reldp.graph.sources import DROPPABLE
 
     assert all(kind in SECTIONS["data"]["drop"].about for kind in DROPPABLE)
+
+
+def test_a_setting_outside_of_its_section_is_told_where_it_belongs():
+    with pytest.raises(
+        ConfigError, match=r"got num_steps outside of one\. Write it below \[privacy\]\."
+    ):
+        Recipe.from_values({"num_steps": 4})
+    for name in [*SECTIONS, "nothing"]:
+        refuse_outside(name)

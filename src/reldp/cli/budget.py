@@ -13,19 +13,27 @@ from reldp.cli.output import print_json, print_table, round_up
 from reldp.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from reldp.plan import PrivacyPlan
     from reldp.runs.budget import Budget
 
 __all__ = ["command", "run_note"]
 
 _MAIN = "Main options"
+_COMPOSED = "Steps of all runs are composed by their privacy-loss distributions."
+_WITH_SEARCHES = (
+    "Each search whose number of runs is secret has its own epsilon, from Renyi divergences (theory.md 3.5). These "
+    "epsilons are added to that of all other runs, which are composed by privacy-loss distributions; delta is divided "
+    "equally."
+)
 _FIXED = (
-    "Composed by privacy-loss distributions. This holds if settings and number of all runs were fixed without looking "
+    "This holds if settings and number of all runs were fixed without looking "
     "at results of runs on this data. If somebody looked, set a limit with --adaptive; the limit is then the guarantee."
 )
 _ADDED = (
-    "Epsilons and deltas of all runs are added: settings may be chosen by results of earlier runs. If the number of "
-    "runs was, the limit is the guarantee, as it was when the first result was seen."
+    "Epsilons and deltas of all runs and searches are added: settings may be chosen by results of earlier runs. If the "
+    "number of runs was, the limit is the guarantee, as it was when the first result was seen."
 )
 _CONDITIONS = {
     False: "settings and number of all runs were fixed without looking at results",
@@ -222,7 +230,7 @@ def _show(budget: "Budget", delta: float | None, as_json: bool) -> None:
         table.add_column(header)
     for entry in entries:
         table.add_row(entry["date"], *_row(entry))
-    lines = ["No run is entered." if not entries else _ADDED if budget.is_adaptive else _FIXED]
+    lines = [_combination(entries, adaptive=budget.is_adaptive)]
     if at is not None and spent is not None:
         lines.insert(
             0,
@@ -230,7 +238,17 @@ def _show(budget: "Budget", delta: float | None, as_json: bool) -> None:
         )
     if limit is not None:
         lines.append(f"Limit: epsilon {limit['epsilon']:g} at delta {limit['delta']:g}.")
-    print_table(table, *lines)
+    print_table(table if entries else None, *lines)
+
+
+def _combination(entries: "Sequence[Mapping[str, Any]]", *, adaptive: bool) -> str:
+    """Return how the entries make one epsilon, and under which condition it holds (theory.md 3.5)."""
+    if not entries:
+        return "No run is entered."
+    if adaptive:
+        return _ADDED
+    has_searches = any("mean" in entry.get("size", {}) for entry in entries)
+    return f"{_WITH_SEARCHES if has_searches else _COMPOSED} {_FIXED}"
 
 
 def _row(entry: Any) -> list[str]:

@@ -130,7 +130,7 @@ def search(
     common = _common(graph, eval_graph, changes)
     recipe = _recipe(config, common, {})
     if dry_run:
-        _show(_plan(recipe, show_ids), size, as_json)
+        _show(_plan(recipe, budget, show_ids), size, as_json)
         return
     if output is None:
         raise ConfigError("`output` must be given for a search, got none. Use -o SEARCH.")
@@ -203,9 +203,12 @@ def _recipe(
     return Recipe.from_values(given) if config is None else Recipe.read(config, given)
 
 
-def _plan(recipe: "Recipe", show_ids: bool) -> "PrivacyPlan":
-    """Return the plan of every run, if it needs no release of sizes."""
+def _plan(recipe: "Recipe", budget: Path | None, show_ids: bool) -> "PrivacyPlan":
+    """Return the plan of every run, if it needs no release of sizes and the graph has a budget."""
+    from reldp.training.searching import required_budget
+
     capped = recipe.capped(show_ids=show_ids)
+    required_budget(capped, budget)
     recipe.require_release(capped)
     return recipe.plan(capped, recipe.pool(show_ids))
 

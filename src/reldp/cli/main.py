@@ -208,7 +208,7 @@ def _fail_by(error: BaseException) -> int:
         )
     if isinstance(error, ValueError) and "embedded null" in str(error):
         return _fail("Names of files must not hold a null character. Rename the file or folder.")
-    missing = missing_text_package(error)
+    missing = missing_text_package(error, "demo" if _called[-1] == "demo" else "text")
     if missing is not None:
         return _fail(str(missing))
     if isinstance(error, MemoryError) or exit_codes.is_out_of_memory(error):

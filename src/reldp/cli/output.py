@@ -211,12 +211,12 @@ def print_comparison(plan: "PrivacyPlan", rows: list["RuleCost"], as_json: bool)
     )
 
 
-def print_table(table: "Table", *sentences: str) -> None:
-    """Print a table and sentences below it, wrapped to the terminal."""
+def print_table(table: "Table | None", *sentences: str) -> None:
+    """Print a table, if there is one, and sentences below it, wrapped to the terminal."""
     from rich.console import Console
 
     console = Console(highlight=False, markup=False)
-    console.print(table)
-    for sentence in sentences:
-        console.print()
-        console.print(sentence)
+    for number, part in enumerate(([] if table is None else [table]) + list(sentences)):
+        if number:
+            console.print()
+        console.print(part)

@@ -164,8 +164,10 @@ def evaluate(
         also by type.
 
     Raises:
-        InputError: The graph has too few relations, or types that the loss does not know.
+        InputError: The graph has too few relations, or types that the loss does not know; or an argument has the
+            wrong type.
     """
+    _check_parts(encoder, graph)
     scores = DotScores() if loss is None else typed_scores(loss)
     typed = scores.loss if isinstance(scores, TypedScores) else None
     types = types_for(graph, typed)
@@ -200,6 +202,21 @@ def evaluate(
         by_type={type_names[kind]: _estimates(part, settings) for kind, part in kinds.items()},
         counts={type_names[kind]: len(next(iter(part.values()))) for kind, part in kinds.items()},
     )
+
+
+def _check_parts(encoder: object, graph: object) -> None:
+    """Refuse an encoder or a graph of another type."""
+    from reldp.graph import CappedGraph, EntityGraph
+
+    if not isinstance(graph, EntityGraph | CappedGraph):
+        raise InputError(
+            f"`graph` must be an EntityGraph or a CappedGraph, got {type(graph).__name__}. Use EntityGraph.read for a "
+            "folder."
+        )
+    if not isinstance(encoder, np.ndarray) and not hasattr(encoder, "encode_graph"):
+        raise InputError(
+            f"`encoder` must be an encoder or an array of embeddings, got {type(encoder).__name__}."
+        )
 
 
 def _estimates(values: Mapping[str, _Values], settings: Mapping[str, Any]) -> dict[str, Estimate]:

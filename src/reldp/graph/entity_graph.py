@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from reldp._validate import check_path
 from reldp.errors import GraphError
 from reldp.graph.bounding import Bounding
 from reldp.graph.budget_link import carry_budget
@@ -112,18 +113,19 @@ class EntityGraph(Conversions, Bounding, Counting):
             GraphError: A file is missing or damaged, or the tables do not form a graph.
         """
         kinds = drop_kinds(drop)
-        if not Path(path).exists():
+        folder = check_path("path", path, error=GraphError)
+        if not folder.exists():
             from reldp.graph import bundled  # it is built on this class
 
             if str(path) in bundled.BUNDLED:
                 return bundled.load(str(path))
-        if (Path(path) / "store.json").is_file():
+        if (folder / "store.json").is_file():
             from reldp.graph.store.stored_graph import StoredGraph  # it is built on this class
 
-            return StoredGraph.open(Path(path))
+            return StoredGraph.open(folder)
         graph = cls._checked(read_folder(path, kinds, show_ids=show_ids), kinds)
         pa.default_memory_pool().release_unused()  # the tables as they were read
-        return dataclasses.replace(graph, folder=Path(path).resolve())
+        return dataclasses.replace(graph, folder=folder.resolve())
 
     @classmethod
     def read_files(

@@ -99,7 +99,11 @@ def _partial(target: Path) -> Iterator[Path]:
         descriptor = os.open(partial, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     try:
         _refuse_foreign(descriptor, partial)
-        lock_or_refuse(descriptor, target.name, "Another process is publishing it.")
+        lock_or_refuse(
+            descriptor,
+            target.name,
+            "Another process is publishing it. Wait until it ends, or stop it.",
+        )
         with disk_errors(target):
             for place in partial.iterdir():  # left by a process that was killed
                 shutil.rmtree(place) if place.is_dir() else place.unlink()

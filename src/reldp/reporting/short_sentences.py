@@ -96,7 +96,7 @@ _SHORT = (
         r"Training ended after {0} planned steps, and this number does not depend on the private data.",
     ),
     (
-        r"The released weights are those after step ([\d,]+)",
+        r"The released weights are those after step ([\d,]*\d)",
         r"The weights after step {0} were chosen by a public graph that does not depend on the private one.",
     ),
     (

@@ -81,7 +81,7 @@ def verify(
         RunError: There is no run in the folder.
         VerificationError: Anything differs; the message lists all differences.
     """
-    if head is not None and re.fullmatch(r"[0-9a-f]{64}", head) is None:
+    if head is not None and re.fullmatch(r"[0-9A-Fa-f]{64}", head) is None:
         raise ConfigError(f"`head` must be 64 hexadecimal digits, got {head[:80]!r}.")
     public_key = None if key is None else read_public_key(key)
     run = RunFolder(folder)
@@ -89,7 +89,7 @@ def verify(
     inspector = _Inspector(run, verified)
     if head is not None:
         inspector.check(
-            "the ledger's head is the one that was noted", partial(inspector.head, head)
+            "the ledger's head is the one that was noted", partial(inspector.head, head.lower())
         )
     if public_key is not None or os.path.lexists(run.signature):
         words = "signature.json is a valid signature of all other files by " + (

@@ -186,7 +186,8 @@ def _lock(descriptor: int, read_only: bool, deadline: float) -> None:
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise RunError(
-                    f"{NAME} must have one writer, got a second. Another process has this budget open."
+                    f"{NAME} must have one writer, got a second. Another process has this budget open. Wait until it "
+                    "ends, or stop it."
                 ) from None
             time.sleep(0.05)
 

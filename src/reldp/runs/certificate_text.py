@@ -103,7 +103,8 @@ def status_words(guarantee: _Values) -> str:
 
 def analysis_words(guarantee: _Values) -> str:
     """Return the analysis of a guarantee, and where its proof is."""
-    return _ANALYSES.get(guarantee["analysis"], guarantee["analysis"])
+    proof = str(guarantee["analysis"])
+    return _ANALYSES.get(proof, proof)
 
 
 def _guarantee(values: _Values) -> list[tuple[str, object]]:

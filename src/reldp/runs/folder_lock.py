@@ -55,7 +55,11 @@ def locked_folder(folder: Path) -> FolderLock:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(place, _FLAGS, 0o600)
         try:
-            lock_or_refuse(descriptor, folder.name, "Another process has this run open.")
+            lock_or_refuse(
+                descriptor,
+                folder.name,
+                "Another process has this run open. Wait until it ends, or stop it.",
+            )
             if os.path.samestat(os.fstat(descriptor), os.stat(place)):
                 return FolderLock(descriptor, place, made_folder=made_folder)
         except FileNotFoundError:  # its holder has just removed it

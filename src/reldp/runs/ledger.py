@@ -105,7 +105,11 @@ class Ledger:
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise RunError(f"{place.name} must be a regular file, got something else.")
-            lock_or_refuse(descriptor, place.name, "Another process has this run open.")
+            lock_or_refuse(
+                descriptor,
+                place.name,
+                "Another process has this run open. Wait until it ends, or stop it.",
+            )
             entries, head, size = _parse(place.read_bytes(), half_line_allowed=True)
             os.ftruncate(descriptor, size)
             return cls(place, descriptor, entries, head)

@@ -27,6 +27,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from reldp._validate import check_path
 from reldp.errors import PlanError, RunError
 from reldp.plan import PrivacyPlan
 from reldp.runs.durable import disk_errors
@@ -56,7 +57,7 @@ class RunFolder:
     """Paths of the files in a run folder; creates nothing."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = check_path("folder", path, error=RunError)
         self.plan = self.path / "plan.json"
         self.ledger = self.path / "ledger.jsonl"
         self.key = self.path / "key"

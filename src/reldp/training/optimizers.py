@@ -48,8 +48,9 @@ def make_optimizer(
     name: str, parameters: Iterable[nn.Parameter], rate: float, options: Mapping[str, Any]
 ) -> torch.optim.Optimizer:
     """Return the optimizer of that name with its options."""
+    kind = optimizer_class(name)
     try:
-        made: torch.optim.Optimizer = optimizer_class(name)(list(parameters), lr=rate, **options)
+        made: torch.optim.Optimizer = kind(list(parameters), lr=rate, **options)
     except (TypeError, ValueError, RuntimeError) as error:
         reason = str(error).rstrip(".")
         raise ConfigError(

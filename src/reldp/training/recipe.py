@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from reldp._validate import check_integer, check_name
 from reldp.errors import ConfigError
 from reldp.training.config import SETTINGS, TrainingConfig, refuse_old_names
-from reldp.training.recipe_settings import SECTIONS
+from reldp.training.recipe_settings import SECTIONS, refuse_outside
 
 if TYPE_CHECKING:
     from reldp.encoders import Encoder
@@ -83,6 +83,7 @@ class Recipe:
             for section, settings in SECTIONS.items()
         }
         for section, settings in given.items():
+            refuse_outside(section)
             check_name(section, SECTIONS, "a section of the recipe", error=ConfigError)
             if not isinstance(settings, Mapping):
                 raise ConfigError(f"`{section}` must be a section, got {settings!r}.")
@@ -251,7 +252,7 @@ class Recipe:
         if (target is None) == (privacy["noise_multiplier"] is None):
             raise ConfigError(
                 "`target_epsilon` or `noise_multiplier` must be given, and not both. "
-                "Use target_epsilon to have the noise calibrated."
+                "Use `target_epsilon` to have the noise calibrated."
             )
         return None if target is None else float(target)
 

@@ -33,11 +33,12 @@ from reldp._validate import (
     UNITS,
     default_of,
 )
+from reldp.errors import ConfigError
 from reldp.plan import PrivacyPlan
 from reldp.training.config import LearningSettings, LoggingSettings, PerformanceSettings
 from reldp.training.setting import Setting
 
-__all__ = ["SECTIONS"]
+__all__ = ["SECTIONS", "refuse_outside"]
 
 
 def _with_defaults(
@@ -358,3 +359,16 @@ SECTIONS: Mapping[str, Mapping[str, Setting]] = {
     "performance": _with_defaults(PerformanceSettings, _PERFORMANCE),
     "logging": _with_defaults(LoggingSettings, _LOGGING),
 }
+
+
+def refuse_outside(name: str) -> None:
+    """Refuse the name of a setting where a section is expected.
+
+    Raises:
+        ConfigError: It is a setting; the message names its section.
+    """
+    section = next((section for section, names in SECTIONS.items() if name in names), None)
+    if section is not None and name not in SECTIONS:
+        raise ConfigError(
+            f"Settings of a recipe must be in sections, got {name} outside of one. Write it below [{section}]."
+        )

@@ -53,9 +53,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from reldp.accounting.search import SearchSize
+    from reldp.graph import CappedGraph
     from reldp.training.trainer import Trainer
 
-__all__ = ["Search", "candidates"]
+__all__ = ["Search", "candidates", "required_budget"]
 
 _SECTIONS = ("learning", "encoder")
 _LIMIT = 2**26
@@ -95,6 +96,24 @@ def candidates(varied: Mapping[str, Sequence[Any]]) -> list[dict[str, dict[str, 
             settings.setdefault(section, {})[setting] = value
         made.append(settings)
     return made
+
+
+def required_budget(capped: "CappedGraph", named: str | Path | None) -> Path:
+    """Return the folder of the budget that a search on a graph is entered in.
+
+    Args:
+        capped: The training graph.
+        named: Folder of a budget, for a graph without one.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    place = budget_of_graph(capped.graph.folder, named, whole_fingerprint(capped.graph))
+    if place is None:
+        raise ConfigError(
+            "The graph must have a budget for a search, got none. Make one with reldp budget init."
+        )
+    return place
 
 
 class Search:
@@ -153,11 +172,7 @@ class Search:
                 "`logging` of a search must have neither wandb_project nor log_sensitive, which show its runs and "
                 "their number, got one of them."
             )
-        place = budget_of_graph(graph.graph.folder, self._budget, whole_fingerprint(graph.graph))
-        if place is None:
-            raise ConfigError(
-                "The graph must have a budget for a search, got none. Make one with reldp budget init."
-            )
+        place = required_budget(graph, self._budget)
         if trainer._selection is None:
             raise ConfigError(
                 "`eval_graph` must be given for a search: its best run is chosen by a public graph, got none."

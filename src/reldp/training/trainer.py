@@ -56,7 +56,7 @@ from reldp.training.config import TrainingConfig
 from reldp.training.counted_steps import BLOCK, CountedSteps, spent_after, warn_about_plan
 from reldp.training.distributed import check_end, processes_for_bits
 from reldp.training.facts import TrainingFacts
-from reldp.training.fit import check_device, check_fit, make_table
+from reldp.training.fit import check_device, check_fit, check_parts, make_table
 from reldp.training.holdout import HeldOut, check_holdout
 from reldp.training.loss_check import check_loss
 from reldp.training.memory import fit_memory, refuse_selection
@@ -117,6 +117,7 @@ class Trainer:
         **settings: Any,
     ) -> None:
         """Check that everything fits together, before anything is computed."""
+        check_parts(encoder, plan)
         self.encoder, self.capped, self.plan = encoder, capped, plan
         self._is_named = loss is None or isinstance(loss, str)
         if not self._is_named:
