@@ -8,6 +8,7 @@ import pytest
 
 from reldp.errors import PlanError, UnreachableTarget
 from reldp.graph import EntityGraph
+from reldp.graph.sizes import has_release
 from reldp.plan import PrivacyPlan
 from tests.test_plan import make
 
@@ -118,3 +119,36 @@ def test_pools_of_a_graph_with_private_sizes(large):
 def test_a_plan_with_private_sizes_round_trips():
     assert PrivacyPlan.from_json(make(**PRIVATE).to_json()) == make(**PRIVATE)
     assert make(**PRIVATE).hash != make().hash
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"noise_multiplier": -1.0},
+        {"num_steps": 10**30},
+        {"num_negatives": -1},
+        {"expected_batch_size": 1e30},
+        {"sample_rate": 0.1},
+        {"clipping": "nothing"},
+        {"analysis": "nothing"},
+        {"negatives": "public"},
+        {"clip_norm": 0.0},
+    ],
+)
+def test_a_setting_that_no_sizes_admit_is_refused_before_sizes_are_released(
+    large, wrong, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path))
+    with pytest.raises(
+        PlanError, match=next(iter(wrong)) if "negatives" not in wrong else "pool_size"
+    ):
+        PrivacyPlan.for_graph(large, **(LARGE | wrong))
+    assert not has_release(large)
+
+
+def test_settings_of_a_rule_are_admitted_before_sizes_are_released(large, tmp_path, monkeypatch):
+    monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path))
+    pool = {"negatives": "public", "pool_size": 100_000}  # enough for this graph, not for any
+    plan = PrivacyPlan.for_graph(large, sample_rate=0.5, num_negatives=4, num_steps=9, **pool)
+    assert plan.sample_rate == 0.5
+    assert has_release(large)

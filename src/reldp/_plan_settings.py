@@ -7,7 +7,8 @@ Private to `reldp.plan`.
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from os import PathLike
 from typing import Any, overload
 
 from reldp._plan_suggestion import lacks_settings
@@ -15,11 +16,12 @@ from reldp._validate import UNITS, check, check_choice, check_integer, check_nam
 from reldp.clipping import ClippingRule, get_rule, is_builtin
 from reldp.errors import PlanError, RunError, UnreachableTarget
 from reldp.graph.capped import CappedGraph
-from reldp.graph.sizes import SizeBounds
+from reldp.graph.sizes import SizeBounds, has_release
 from reldp.runs.strict_json import parse_json
 
 __all__ = [
     "ClippingSetting",
+    "check_before_release",
     "check_capped",
     "check_graph_settings",
     "check_rule",
@@ -34,6 +36,7 @@ __all__ = [
 ]
 
 LARGEST = 10**13
+_MANY = 10**12  # entities of a graph that admits every setting
 _FROM_GRAPH = (
     "num_entities",
     "num_relations",
@@ -96,6 +99,40 @@ def check_graph_settings(
             "`target_epsilon` must be given where settings are suggested, got none. Give it, or "
             "`noise_multiplier`; 4 is a common target."
         )
+
+
+def check_before_release(
+    make: Callable[..., object],
+    capped: CappedGraph,
+    settings: dict[str, Any],
+    sizes: str,
+    folder: str | PathLike[str] | None,
+) -> None:
+    """Refuse settings that break their rules whatever the sizes are, before a release of sizes costs epsilon.
+
+    Args:
+        make: Makes a plan of fields, which checks them.
+        capped: The training graph; its sizes are not looked at.
+        settings: Those that were given.
+        sizes: Where bounds on the sizes come from.
+        folder: The folder that the graph was read from.
+
+    Raises:
+        PlanError: A setting breaks its rule.
+    """
+    if sizes != "private" or has_release(capped, folder):
+        return
+    chosen = {"noise_multiplier": 1.0, "num_negatives": 1, "num_steps": 1, "delta": 1e-9} | settings
+    if not {"sample_rate", "expected_batch_size"} & set(settings):
+        chosen["expected_batch_size"] = 1.0
+    if settings.get("negatives") == "unprotected":
+        chosen["pool_size"] = _MANY
+    batch = chosen.get("expected_batch_size")
+    relations = 1 if batch is None else 10**6
+    if isinstance(batch, (int, float)) and relations < batch < _MANY:
+        relations = math.ceil(batch)
+    bounds = SizeBounds(min_entities=_MANY, max_relations=relations, source="public")
+    make(**graph_fields(capped, bounds, sizes_delta=0.0), **chosen)
 
 
 def check_capped(capped: object) -> None:

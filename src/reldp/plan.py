@@ -24,6 +24,7 @@ import numpy.typing as npt
 from reldp._plan_settings import (
     LARGEST,
     ClippingSetting,
+    check_before_release,
     check_capped,
     check_graph_settings,
     check_rule,
@@ -340,6 +341,7 @@ class PrivacyPlan:
         check_graph_settings([field.name for field in fields(cls)], settings, target_epsilon)
         check_capped(capped)
         settings["unit"] = unit_for(capped, settings.get("unit", "entity"))
+        check_before_release(cls, capped, settings, sizes, sizes_folder)
         bounds = bounds_for(
             capped,
             sizes=sizes,

@@ -64,11 +64,20 @@ def test_runs_are_entered_before_they_start_and_the_limit_refuses(tmp_path, caps
         (tmp_path / "more").rename(tmp_path / f"more {len(list(tmp_path.iterdir()))}")
     said = capsys.readouterr().err
     assert code == 2
-    assert "--budget must stay within epsilon" in said
+    assert "The budget must stay within epsilon" in said
     assert not (tmp_path / "more").exists()
     assert main(["budget", "show", str(graph), "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["epsilon"] <= shown["limit"]
+    assert shown["limit_delta"] == 1e-4
+    first = shown["entries"][0]
+    assert (first["purpose"], first["steps"], first["noise_multiplier"], first["runs"]) == (
+        "train",
+        6,
+        2.0,
+        1,
+    )
+    assert not {"plan", "token", "salt", "release"} & set(first)
     assert len(shown["entries"]) >= 2
 
 
@@ -121,7 +130,7 @@ def test_trainers_loops_and_audits_are_entered_without_being_asked(tmp_path):
         ),
         lambda: audit_canaries(RunFolder(tmp_path / "run"), capped.graph, num_canaries=20),
     ):
-        with pytest.raises(PlanError, match="`budget` must stay within"):
+        with pytest.raises(PlanError, match="The budget must stay within"):
             start()
     assert not (tmp_path / "more" / "ledger.jsonl").exists()
 
@@ -164,3 +173,19 @@ def test_bad_input_is_one_line(tmp_path, capsys):
     ):
         assert main(["budget", *words]) == 2
         assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_run_that_is_refused_after_its_sizes_were_released_says_that_they_are_kept(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "state"))
+    small_graph().write(tmp_path / "graph")  # too small for private sizes: a release shows it
+    flags = [*FLAGS, "--sizes", "private"]
+    for words in ("released before this, for epsilon ", ""):
+        assert main(["train", str(tmp_path / "graph"), "-o", str(tmp_path / "run"), *flags]) == 2
+        said = capsys.readouterr().err
+        assert "--sizes must not be private for this graph" in said
+        assert ("another try does not spend it again" in said) == bool(words)
+        assert words in said
+    assert main(["train", str(tmp_path / "none"), "--noise-multiplier", "2"]) == 2
+    assert "does not spend" not in capsys.readouterr().err

@@ -191,3 +191,16 @@ def test_a_page_is_written_for_its_owner_and_never_over_another_file(
     assert (tmp_path / "page.html").stat().st_mode & 0o777 == 0o600
     assert main(command) == 2
     assert "must be a new file" in capsys.readouterr().err
+
+
+def test_a_graph_without_relations_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    EntityGraph.from_lists(["a", "b"], [], text=["x", "y"]).write(tmp_path / "empty")
+    assert main(["inspect", str(tmp_path / "empty")]) == 0
+    assert "! The graph has no relations" in capsys.readouterr().out
+    assert main(["inspect", str(tmp_path / "empty"), "--json"]) == 0
+    assert "no relations" in json.loads(capsys.readouterr().out)["warnings"][0]
+    _ring(10).write(tmp_path / "ring")
+    assert main(["inspect", str(tmp_path / "ring"), "--no-plan"]) == 0
+    assert "no relations" not in capsys.readouterr().out

@@ -99,7 +99,8 @@ def test_the_same_command_again_resumes_or_shows_what_is_done(tmp_path, graph, c
     assert main(command) == 0
     first = capsys.readouterr().out
     assert main(command) == 0
-    assert capsys.readouterr().out == first
+    assert (again := capsys.readouterr()).out == first
+    assert "is complete: nothing was left to do." in again.err
 
 
 def test_no_privacy_says_so(tmp_path, graph, capsys):

@@ -1,10 +1,13 @@
 """``reldp verify`` passes on good runs and exits with 3 on tampering."""
 
 import json
+import time
+from dataclasses import replace
 
 import torch
 
 from reldp.cli.main import main
+from reldp.runs.run_folder import RunFolder, read_plan
 from reldp.training import Trainer
 from tests.training.small import small_parts
 
@@ -30,3 +33,31 @@ def test_a_good_run_passes_and_an_edited_one_fails_in_one_line(tmp_path, capsys)
 def test_a_folder_that_is_no_run_is_refused(tmp_path, capsys):
     assert main(["verify", str(tmp_path)]) == 2
     assert "must hold ledger.jsonl" in capsys.readouterr().err
+
+
+def test_advice_fits_whoever_verifies(tmp_path, capsys):
+    run, bundle = tmp_path / "run", tmp_path / "bundle"
+    Trainer(*small_parts()).fit(run)
+    assert main(["publish", str(run), "-o", str(bundle)]) == 0
+    (run / "report.html").write_text("all is well")
+    (bundle / "certificate.html").write_text("all is well")
+    capsys.readouterr()
+    for folder, words in (
+        (run, "Rewrite it with reldp report."),
+        (bundle, "Ask whoever published it"),
+    ):
+        assert main(["verify", str(folder)]) == 3
+        said = capsys.readouterr().err
+        assert words in said
+        assert said.count("\n") == 1
+
+
+def test_a_plan_of_more_steps_than_a_run_can_have_is_refused_soon(tmp_path, capsys):
+    run = tmp_path / "run"
+    Trainer(*small_parts(num_steps=2)).fit(run)
+    plan = replace(read_plan(RunFolder(run)), num_steps=10**12)
+    (run / "plan.json").write_text(plan.to_json() + "\n")
+    began = time.monotonic()
+    assert main(["verify", str(run)]) == 3
+    assert "plan.json has 1,000,000,000,000 steps, and runs of at most" in capsys.readouterr().err
+    assert time.monotonic() - began < 10

@@ -129,3 +129,12 @@ def test_a_line_with_two_objects_is_counted_in_rows(tmp_path):
     (tmp_path / "relations.jsonl").write_text('{"source": "a", "target": "b"}\n')
     with pytest.raises(GraphError, match=r"repeated ids \(row 3\)"):
         EntityGraph.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("mark", "words"), [(";", "semicolons .* with commas"), ("\t", "tabs .* .tsv")]
+)
+def test_other_separators_of_a_csv_file_are_named(tmp_path: Path, mark: str, words: str) -> None:
+    with pytest.raises(GraphError, match=f"must have commas between its columns, got .*{words}"):
+        read(tmp_path / "a.csv", f"id{mark}text\na{mark}x\n")
+    assert read(tmp_path / "b.csv", "id,te;xt\na,x\n") == [{"id": "a", "te;xt": "x"}]

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -159,3 +160,12 @@ def test_a_column_of_types_is_read_from_text_files(tmp_path: Path, ending: str) 
     assert graph.type_names == ("7", "likes")
     assert graph.relations.tolist() == [[0, 1], [1, 0], [0, 1]]
     assert graph.relation_types.tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link"])
+def test_a_record_that_is_no_file_is_refused_and_does_not_block(tmp_path: Path, kind: str) -> None:
+    place = folder_of(tmp_path) / "record.json"
+    make = {"pipe": os.mkfifo, "folder": os.mkdir, "link": lambda p: os.symlink("/dev/zero", p)}
+    make[kind](place)
+    with pytest.raises(GraphError, match=r"record\.json must be a file, got something else"):
+        EntityGraph.read(tmp_path)

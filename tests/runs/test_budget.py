@@ -43,9 +43,9 @@ def test_a_limit_refuses_what_would_exceed_it_and_enters_nothing(folder):
         for token in tokens("a", "b"):
             budget.enter_run(token, PLAN)
         before = (folder / NAME).read_bytes()
-        with pytest.raises(PlanError, match="`budget` must stay within epsilon"):
+        with pytest.raises(PlanError, match="The budget must stay within epsilon"):
             budget.enter_run(tokens("c")[0], replace(PLAN, num_steps=1))
-        with pytest.raises(PlanError, match="`budget` must stay within epsilon"):
+        with pytest.raises(PlanError, match="The budget must stay within epsilon"):
             budget.enter_search(tokens("s")[0], PLAN, SearchSize(mean=3.0))
         assert not budget.enter_run(tokens("a")[0], PLAN)  # it is in there
         with pytest.raises(PlanError, match="`limit` must be at least"):
@@ -95,7 +95,7 @@ def test_two_budgets_in_a_folder_are_refused(folder):
 def test_a_run_that_was_made_before_is_entered_whatever_the_limit(folder):
     with Budget.open(folder) as budget:
         budget.set_limit(1e-3, 1e-6)
-        with pytest.raises(PlanError, match="`budget` must stay within"):
+        with pytest.raises(PlanError, match="The budget must stay within"):
             budget.enter_run(tokens("a")[0], PLAN)
         assert budget.enter_run(tokens("a")[0], PLAN, is_spent=True)
         assert budget.epsilon(1e-6) == PLAN.epsilon()

@@ -1,6 +1,7 @@
 """What this machine knows about budgets survives, is bounded, and is refused when it is damaged."""
 
 import json
+import os
 import stat
 
 import pytest
@@ -60,3 +61,11 @@ def test_damage_is_refused_and_a_state_that_cannot_be_written_forgets(state, tmp
     monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "file"))
     note(ID, tmp_path, 1, HEAD)
     assert known_head(ID) is None
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda place: os.symlink(f"{place}.elsewhere", place)])
+def test_a_lock_that_is_no_file_is_neither_followed_nor_waited_for(state, tmp_path, make):
+    state.mkdir()
+    make(state / "budgets.private.lock")
+    note(ID, tmp_path, 1, HEAD)
+    assert not (state / "budgets.private.lock.elsewhere").exists()

@@ -29,10 +29,10 @@ def capped(tmp_path, monkeypatch):
     return EntityGraph.read(tmp_path / "graph").promise_degrees(2)
 
 
-def make_plan(capped):
+def make_plan(capped, folder=None):
     return PrivacyPlan.for_graph(
-        capped, sizes="private", target_epsilon=2.0, delta=1e-6, num_steps=10, expected_batch_size=16,
-        num_negatives=2,
+        capped, sizes="private", sizes_folder=folder, target_epsilon=2.0, delta=1e-6, num_steps=10,
+        expected_batch_size=16, num_negatives=2,
     )  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def test_a_release_beyond_the_limit_is_not_drawn(capped, monkeypatch):
     with Budget.create(folder) as budget:
         budget.set_limit(0.1, 1e-6)
     monkeypatch.setattr(size_release, "discrete_laplace", lambda rate: 1 / 0)
-    with pytest.raises(PlanError, match=r"`budget` must stay within epsilon 0\.1"):
+    with pytest.raises(PlanError, match=r"The budget must stay within epsilon 0\.1"):
         make_plan(capped)
     assert charges(folder) == []
     assert not (folder / "sizes.private.json").exists()
@@ -143,3 +143,31 @@ def test_no_release_costs_more_than_the_largest_cost(capped, target, delta):
             release = draw_release(graph, wanted, delta)
             assert release.epsilon("entity") <= epsilon
             assert release.delta <= failure
+
+
+@pytest.mark.parametrize("drawn", [False, True])
+def test_releases_of_a_graph_without_a_budget_are_entered_in_a_named_one_at_its_first_use(
+    capped, tmp_path, drawn
+):
+    """With and without a further release, of another cap, that is drawn for the budget."""
+    place, named = capped.graph.folder, tmp_path / "named"
+    plan, whole = make_plan(capped, place), capped.graph.fingerprint
+    Budget.create(named).close()
+    if drawn:
+        with named_budget(named):
+            make_plan(capped.graph.promise_degrees(3), place)
+    use = BudgetUse(
+        folder=named,
+        fingerprint=capped.fingerprint,
+        graph_fingerprint=whole,
+        graph=place,
+    )
+    for name in ("one", "two", "one"):
+        enter(RunFolder(tmp_path / name), plan, use)
+    entered = charges(named)
+    sizes = [charge for charge in entered if charge.plan is None]
+    assert len(sizes) == 1 + drawn
+    runs = [charge for charge in entered if charge.plan is not None]
+    assert len(runs) == 2
+    assert {charge.release for charge in runs} == {sizes[0].release}  # counted once
+    assert sizes[0].epsilon == plan.sizes_epsilon

@@ -135,7 +135,7 @@ def test_a_fixed_number_is_composed_and_refused_before_it_starts(home, monkeypat
     both = search_epsilon(plan, SearchSize(runs=2), plan.delta)
     with Budget.open(home / "budget") as budget:
         budget.set_limit(both * 1.0001, plan.delta)
-    with pytest.raises(PlanError, match="`budget` must stay within"):
+    with pytest.raises(PlanError, match="The budget must stay within"):
         new_search(home, SearchSize(runs=3)).run()
     assert not (home / "search").exists()
     with pytest.raises(ZeroDivisionError):
@@ -246,3 +246,17 @@ def test_a_search_shows_its_runs_to_nobody(home, setting):
     search = Search(home / "search", SearchSize(mean=3.0), RATES, shown, budget=home / "budget")
     with pytest.raises(ConfigError, match="neither wandb_project nor log_sensitive"):
         search.run()
+
+
+@pytest.mark.parametrize("kind", ["a file", "other files", "a run", "no result"])
+def test_a_folder_that_cannot_hold_the_result_is_refused_before_anything_is_made(home, kind):
+    place = home / "search"
+    if kind == "a file":
+        place.write_text("x")
+    else:
+        (place / {"a run": "model", "no result": "best"}.get(kind, "notes")).mkdir(parents=True)
+    made = []
+    search = Search(place, SearchSize(runs=2), RATES, made.append, budget=home / "budget")
+    with pytest.raises((ConfigError, RunError), match=r"search|must be a new folder"):
+        search.run()
+    assert made == []

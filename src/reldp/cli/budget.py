@@ -214,12 +214,10 @@ def _show(budget: "Budget", delta: float | None, as_json: bool) -> None:
                 "epsilon": spent,
                 "delta": at,
                 "limit": None if limit is None else limit["epsilon"],
+                "limit_delta": None if limit is None else limit["delta"],
                 "adaptive": budget.is_adaptive,
                 "holds_if": _CONDITIONS[budget.is_adaptive],
-                "entries": [
-                    {n: v for n, v in entry.items() if n not in ("plan", "token", "release")}
-                    for entry in entries
-                ],
+                "entries": [_values(entry) for entry in entries],
             }
         )
         return
@@ -249,6 +247,20 @@ def _combination(entries: "Sequence[Mapping[str, Any]]", *, adaptive: bool) -> s
         return _ADDED
     has_searches = any("mean" in entry.get("size", {}) for entry in entries)
     return f"{_WITH_SEARCHES if has_searches else _COMPOSED} {_FIXED}"
+
+
+def _values(entry: Any) -> dict[str, Any]:
+    """Return an entry for programs: what is stored of it and may be shown, and what the table shows."""
+    shown = {n: v for n, v in entry.items() if n not in ("plan", "token", "release", "salt")}
+    if entry["kind"] == "sizes":
+        return shown
+    plan, size = entry["plan"], entry.get("size", {})
+    runs = {"expected_runs": size["mean"]} if "mean" in size else {"runs": size.get("runs", 1)}
+    return shown | {
+        "steps": plan["num_steps"],
+        "noise_multiplier": plan["noise_multiplier"],
+        **runs,
+    }
 
 
 def _row(entry: Any) -> list[str]:

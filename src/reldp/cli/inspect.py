@@ -37,6 +37,7 @@ _MAIN = "Main options"
 _BAR_WIDTH = 40
 _MAX_TYPES = 8
 _SETTINGS = ("negatives", "batch", "steps")
+_NO_RELATIONS = "The graph has no relations, so there is nothing to train on. Check relations and what was dropped."
 _FIXED_DEGREE = "Do not choose the maximum degree of a private graph from this table: no guarantee covers that choice."
 _FIXED_TARGET = (
     "Do not choose the target epsilon from this table: the noise follows from the released bounds, and no guarantee "
@@ -186,10 +187,14 @@ def command(
             click.echo(f"wrote {page}")
             return
     if as_json:
-        values = None if suggestion is None else suggestion.to_json()
-        click.echo(json.dumps({**report.to_json(), "suggestion": values}, indent=2))
+        values = report.to_json() | {"suggestion": suggestion and suggestion.to_json()}
+        if not data.num_relations:
+            values["warnings"].insert(0, _NO_RELATIONS)
+        click.echo(json.dumps(values, indent=2))
         return
     parts: list[RenderableType] = [_facts(graph, report), _histogram(report), _caps(report)]
+    if not data.num_relations:
+        parts.insert(1, Text(f"\n! {_NO_RELATIONS}", style="yellow"))
     if suggestion is not None:
         parts.append(_plans(suggestion))
     if report.warnings:

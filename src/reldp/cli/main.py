@@ -24,7 +24,7 @@ from reldp.cli import exit_codes
 from reldp.cli.messages import as_shell_message
 from reldp.cli.options import with_hint
 from reldp.cli.torchrun import refuse_several
-from reldp.errors import ReldpError, VerificationError
+from reldp.errors import ConfigError, PlanError, ReldpError, VerificationError
 from reldp.runs.inert_text import visible_text
 
 __all__ = ["main"]
@@ -165,6 +165,8 @@ def _progress(words: list[str]) -> AbstractContextManager[None]:
 def _run(arguments: list[str] | None) -> int:
     streams = sys.stdout, sys.stderr
     words = sys.argv[1:] if arguments is None else arguments
+    if (sizes := sys.modules.get("reldp.graph.sizes")) is not None:
+        sizes.drawn_epsilon(forget=True)
     _called[-1] = next((word for word in words if word in COMMANDS), None)
     try:
         with _progress(words):
@@ -193,12 +195,29 @@ def _run(arguments: list[str] | None) -> int:
     return result if isinstance(result, int) else exit_codes.FINE
 
 
+def _spent_words(error: ReldpError) -> str:
+    """Return what a refused run has spent: its private sizes may have been drawn before it could be refused."""
+    sizes = sys.modules.get("reldp.graph.sizes")  # whatever draws sizes has imported it
+    if (
+        sizes is None
+        or not isinstance(error, (PlanError, ConfigError))
+        or not sizes.drawn_epsilon()
+    ):
+        return ""
+    from reldp.cli.output import round_up
+
+    return (
+        f" Private sizes were released before this, for epsilon {round_up(sizes.drawn_epsilon())}, which is spent; "
+        "they are kept, so that another try does not spend it again."
+    )
+
+
 def _fail_by(error: BaseException) -> int:
     """Print the line of an error that did not come from click, and return its code."""
     if isinstance(error, VerificationError):
         return _fail(str(error), exit_codes.NOT_VERIFIED)
     if isinstance(error, ReldpError):
-        return _fail(with_hint(str(error)))
+        return _fail(with_hint(str(error)) + _spent_words(error))
     if isinstance(error, OSError):
         return exit_codes.of_os_error(error, _fail)
     if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:

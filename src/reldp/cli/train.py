@@ -239,12 +239,12 @@ def command(
                 _note(f"the run folder is {folder}. To resume the run, add -o {folder}.")
             if not resumed:
                 _gain_note(recipe, trainer)
+            if RunFolder(folder).certificate.exists():
+                _note(f"the run in {folder} is complete: nothing was left to do.")
             place = None if resumed else budget_for(trainer.capped.graph.folder, budget)
             if place is not None:
                 _note(run_note(place, trainer.plan))
-        _detail(
-            f"{trainer.plan.num_steps:,} steps are planned; checking the encoder on public rows."
-        )
+        _detail(f"{trainer.plan.num_steps:,} steps are planned; checking the encoder.")
         is_quiet = verbose is False or not processes.is_first
         with _resumption(folder), show_progress(quiet=is_quiet):
             result = trainer.fit(folder)

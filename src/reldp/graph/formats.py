@@ -252,6 +252,13 @@ def header(path: Path, delimiter: str) -> tuple[list[str], int]:
         raise GraphError(
             f"{path.name} must start with the names of its columns: {error}."
         ) from None
+    if len(names) == 1 and (other := next((mark for mark in ";\t" if mark in names[0]), None)):
+        kind, fix = (
+            ("semicolons", "Write it with commas") if other == ";" else ("tabs", "Name it .tsv")
+        )
+        raise GraphError(
+            f"{path.name} must have commas between its columns, got one column with {kind} in its name. {fix}."
+        )
     return [name.strip() for name in names], line + first.count(b"\n")
 
 

@@ -15,6 +15,7 @@ Traceback (most recent call last):
 reldp.errors.GraphError: The graph folder must hold one relations file, got none. ...
 """
 
+import os
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -113,8 +114,12 @@ def read_record(path: Path) -> GraphRecord:
 
     The name of a folder or a file is no source: a source is published, and names may say more than they should.
     """
-    if not path.is_file():
+    if not os.path.lexists(path):
         return GraphRecord()
+    if not path.is_file():  # a named pipe would never end
+        raise GraphError(
+            f"{path.name} must be a file, got something else. Remove it, or write it again."
+        )
     try:
         text = path.read_text(encoding="utf-8")
     except (UnicodeDecodeError, OSError):

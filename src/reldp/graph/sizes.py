@@ -16,7 +16,7 @@ shown to others.
 `size_release` draws them and states their cost. Where entities have owners, n counts owners: neighbors differ in
 one owner, and the number of entities is never used.
 
-Public: `SizeBounds`, `bounds_for`, `has_release`.
+Public: `SizeBounds`, `bounds_for`, `drawn_epsilon`, `has_release`.
 
 >>> bounds = SizeBounds(min_entities=900, max_relations=2000, source="declared")
 >>> bounds.default_delta()[0]
@@ -26,6 +26,7 @@ Public: `SizeBounds`, `bounds_for`, `has_release`.
 import os
 import sys
 import time
+from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib import import_module
@@ -47,8 +48,9 @@ from reldp.graph.size_store import is_remembered, remembered, state_folder
 if TYPE_CHECKING:
     from reldp.graph.capped import CappedGraph
 
-__all__ = ["SizeBounds", "bounds_for", "has_release"]
+__all__ = ["SizeBounds", "bounds_for", "drawn_epsilon", "has_release"]
 
+_DRAWN: ContextVar[float] = ContextVar("drawn_epsilon", default=0.0)
 # Seconds that another process waits for the release of the first.
 _PATIENCE = 120.0
 
@@ -159,6 +161,17 @@ def bounds_for(
     wanted = (target_epsilon, delta) if for_run else None
     target = release_target(target_epsilon)
     return _private(capped, target, _given_delta(delta), unit, folder, wanted)
+
+
+def drawn_epsilon(*, forget: bool = False) -> float:
+    """Return what the newest release that was drawn here has cost; 0 if none was.
+
+    Args:
+        forget: Whether to begin anew, as at the start of a command.
+    """
+    if forget:
+        _DRAWN.set(0.0)
+    return _DRAWN.get()
 
 
 def has_release(capped: "CappedGraph", folder: str | PathLike[str] | None = None) -> bool:
@@ -279,6 +292,7 @@ def _drawn(
     if entry is not None:
         entry.refuse(unit, *largest_cost(target, delta), run)
     release = draw_release(capped, target, delta)
+    _DRAWN.set(release.epsilon(unit))
     if entry is not None:
         entry.enter(release)
     return release

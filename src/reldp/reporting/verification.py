@@ -48,6 +48,7 @@ from reldp.runs.strict_json import parse_json
 __all__ = ["Verification", "verify", "verify_files", "verify_unsigned"]
 
 _MAX_NAMED = 8
+_MAX_STEPS = 10**8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,6 +241,9 @@ class _Inspector:
 
     def plan(self) -> Iterator[str]:
         plan = read_plan(self._run)
+        if plan.num_steps > _MAX_STEPS:  # its epsilon would take minutes
+            yield f"plan.json has {plan.num_steps:,} steps, and runs of at most {_MAX_STEPS:,} are verified."
+            return
         if self._record is None:
             return
         if plan.hash == self._record.start.get("plan_hash"):
@@ -302,7 +306,7 @@ class _Inspector:
             )
             if page == made.encode():
                 return
-        yield "report.html is not the page that follows from the run. Rewrite it with reldp report."
+        yield f"report.html is not the page that follows from the run. {self._remedy}"
 
     def _form(self) -> Iterator[str]:
         place = self._run.certificate_form
@@ -310,7 +314,7 @@ class _Inspector:
             return
         made = certificate_form(self._verified.certificate, self._verified.checks)
         if read_plain(place, limit=FILE_LIMIT) != made.encode():
-            yield "certificate.html is not the form that follows from the run. Rewrite it with reldp report."
+            yield f"certificate.html is not the form that follows from the run. {self._remedy}"
 
     def head(self, noted: str) -> Iterator[str]:
         if self._verified is not None:
@@ -324,6 +328,13 @@ class _Inspector:
     def signature(self, key: str | None) -> Iterator[str]:
         check_signature(self._run, key)
         yield from ()
+
+    @property
+    def _remedy(self) -> str:
+        """What to do about a changed page: only the owner of a run can write it, and a bundle is what was published."""
+        if os.path.lexists(self._run.sensitive):
+            return "Rewrite it with reldp report."
+        return "Ask whoever published it for the page as it was."
 
     @property
     def _made(self) -> Certificate:

@@ -277,7 +277,7 @@ class Budget:
     def _refuse_claim(self, plan: PrivacyPlan) -> None:
         if plan.status == "claimed":
             raise PlanError(
-                "`budget` must cover plans with a proof, got one whose epsilon is claimed without one."
+                "The budget must cover plans with a proof, got one whose epsilon is claimed without one."
             )
 
     def _refuse_unit(self, unit: str) -> None:
@@ -335,7 +335,7 @@ class Budget:
             if total == math.inf:
                 how += " An infinite epsilon mostly means that a run's delta is not below the budget's: use --delta."
             raise PlanError(
-                f"`budget` must stay within epsilon {max_epsilon:g} at delta {delta:g}, got {_shown(total)} with "
+                f"The budget must stay within epsilon {max_epsilon:g} at delta {delta:g}, got {_shown(total)} with "
                 f"this run. Use more noise or fewer steps, or raise the limit.{how}"
             )
 

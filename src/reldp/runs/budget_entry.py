@@ -27,7 +27,7 @@ from reldp.runs.budgeted_graphs import note_graph
 from reldp.runs.durable import disk_errors, write_durably
 from reldp.runs.known_budgets import known_folder
 from reldp.runs.ledger import read_ledger
-from reldp.runs.past_releases import known_release
+from reldp.runs.past_releases import enter_at_first_use, known_release
 from reldp.runs.plain_files import read_plain
 from reldp.runs.release_name import release_id
 from reldp.runs.run_folder import BUDGET_TOKEN, RunFolder, read_plan
@@ -62,6 +62,7 @@ class BudgetUse:
         purpose: What the run is for.
         search: Token of the search that the run belongs to, which was entered instead of it.
         graph_fingerprint: Of the graph before capping; sensitive.
+        graph: Folder of the graph, if it has one.
     """
 
     folder: Path
@@ -69,6 +70,7 @@ class BudgetUse:
     purpose: str = "train"
     search: str | None = None
     graph_fingerprint: str | None = None
+    graph: Path | None = None
 
 
 def enter(run: RunFolder, plan: "PrivacyPlan", use: BudgetUse | None) -> None:
@@ -86,6 +88,8 @@ def enter(run: RunFolder, plan: "PrivacyPlan", use: BudgetUse | None) -> None:
         return
     with Budget.open(use.folder) as budget:
         if use.graph_fingerprint is not None:
+            if not (run.path / BUDGET_TOKEN).exists():
+                enter_at_first_use(use.graph, use.graph_fingerprint, budget, use.folder)
             note_graph(budget.id, use.graph_fingerprint)
         if use.search is not None:
             _require_search(budget, use.search, plan)

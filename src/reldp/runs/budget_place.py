@@ -22,7 +22,7 @@ from reldp.runs.budget_file import LINK, NAME
 from reldp.runs.budgeted_graphs import refuse_copied_graph
 from reldp.runs.durable import write_durably
 from reldp.runs.known_budgets import lost_budget
-from reldp.runs.past_releases import enter_past_releases, past_releases
+from reldp.runs.past_releases import enter_releases_of
 from reldp.runs.plain_files import read_plain
 from reldp.runs.strict_json import parse_json
 
@@ -121,10 +121,7 @@ def share_budget(graph: str | Path, budget: str | Path) -> None:
             "GRAPH must have no budget, got one: what was entered there would be forgotten."
         )
     with Budget.open(place) as opened:
-        # A copy of the graph with the budget has its releases, which were entered there.
-        known = {(one.salt, one.name) for one in past_releases(place, opened.unit)}
-        past = [r for r in past_releases(folder, opened.unit) if (r.salt, r.name) not in known]
-        enter_past_releases(opened, past)
+        enter_releases_of(folder, opened, place)
         text = json.dumps({"folder": str(place.resolve()), "id": opened.id}) + "\n"
     write_durably(folder / LINK, text.encode(), mode=0o600)
 

@@ -7,7 +7,7 @@ without a budget, or with another one, is then refused, as long as the budget is
 nothing of this, and neither does anybody of a graph that was changed: graphs with common entities share a budget by
 declaration (`reldp.runs.budget_place`).
 
-Public inside the package: `has_known_graphs`, `note_graph`, `refuse_copied_graph`.
+Public inside the package: `has_known_graphs`, `is_noted`, `note_graph`, `refuse_copied_graph`.
 
 >>> refuse_copied_graph("0" * 64)
 """
@@ -25,7 +25,7 @@ from reldp.runs.budget_file import NAME
 from reldp.runs.durable import write_durably
 from reldp.runs.known_budgets import known_folder, locked_state, read_known
 
-__all__ = ["has_known_graphs", "note_graph", "refuse_copied_graph"]
+__all__ = ["has_known_graphs", "is_noted", "note_graph", "refuse_copied_graph"]
 
 FILE_NAME = "budget_graphs.private.json"
 _MANY = 20_000
@@ -45,6 +45,11 @@ def note_graph(budget: str, fingerprint: str) -> None:
             known = dict(list(_read(state).items())[-_MANY:]) | {name: budget}
             text = json.dumps({"format": 1, "graphs": known}, indent=1) + "\n"
             write_durably(state / FILE_NAME, text.encode(), mode=0o600)
+
+
+def is_noted(budget: str, fingerprint: str) -> bool:
+    """Return whether this machine knows that a graph belongs to a budget."""
+    return _hashed(budget, fingerprint) in _read(state_folder())
 
 
 def has_known_graphs() -> bool:

@@ -31,6 +31,14 @@ __all__ = ["known_folder", "known_head", "locked_state", "lost_budget", "note", 
 FILE_NAME = "budgets.private.json"
 _LARGEST = 10**8  # bytes
 _MANY = 500
+# A link would make the file somewhere else, and a named pipe would wait.
+_LOCK_FLAGS = (
+    os.O_RDWR
+    | os.O_CREAT
+    | os.O_CLOEXEC
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+)
 _ENTRY = {"folder": schema.TEXT, "lines": schema.SIZE, "head": schema.HASH}
 
 
@@ -113,9 +121,7 @@ def read_known(
 @contextmanager
 def locked_state(state: Path) -> Iterator[None]:
     """Let one process at a time change the file."""
-    descriptor = os.open(
-        state / "budgets.private.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-    )
+    descriptor = os.open(state / "budgets.private.lock", _LOCK_FLAGS, 0o600)
     try:
         with suppress(ImportError):  # a system without such locks
             import fcntl

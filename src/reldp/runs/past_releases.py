@@ -4,13 +4,14 @@ They are stored beside the graph (`reldp.graph.size_store`) under keyed hashes, 
 are entered when the graph gets a budget, each with the key of its name, so that a run that uses one is recognized by
 the fingerprint of its graph (`known_release`) and both count once.
 
-Public inside the package: `PastRelease`, `enter_past_releases`, `known_release`, `past_releases`,
-`stated_bounds`.
+Public inside the package: `PastRelease`, `enter_at_first_use`, `enter_past_releases`, `enter_releases_of`,
+`known_release`, `past_releases`, `stated_bounds`.
 
 >>> past_releases("nowhere", "entity")
 []
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +20,22 @@ from typing import TYPE_CHECKING
 from reldp.errors import PlanError
 from reldp.graph.size_release import Release
 from reldp.graph.size_store import name_of_release, stored_releases
+from reldp.runs.budget_file import LINK, NAME
+from reldp.runs.budgeted_graphs import is_noted
 from reldp.runs.release_name import release_id
 
 if TYPE_CHECKING:
     from reldp.runs.budget import Budget
 
-__all__ = ["PastRelease", "enter_past_releases", "known_release", "past_releases", "stated_bounds"]
+__all__ = [
+    "PastRelease",
+    "enter_at_first_use",
+    "enter_past_releases",
+    "enter_releases_of",
+    "known_release",
+    "past_releases",
+    "stated_bounds",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +79,36 @@ def enter_past_releases(budget: "Budget", releases: Sequence[PastRelease]) -> No
         name = release_id(budget.id, release.name, *release.bounds)
         if name not in known:
             budget.enter_release(release.epsilon, release.delta, name, salt=release.salt)
+
+
+def enter_releases_of(graph: Path, budget: "Budget", place: Path) -> None:
+    """Enter the releases of a graph in a budget elsewhere.
+
+    Args:
+        graph: The folder of the graph.
+        budget: The budget.
+        place: Its folder. A copy of the graph there has releases that were entered.
+    """
+    known = {(one.salt, one.name) for one in past_releases(place, budget.unit)}
+    past = past_releases(graph, budget.unit)
+    enter_past_releases(budget, [one for one in past if (one.salt, one.name) not in known])
+
+
+def enter_at_first_use(graph: Path | None, fingerprint: str, budget: "Budget", place: Path) -> None:
+    """Enter the releases of a graph without a budget that is used with a named one for the first time.
+
+    Later releases are entered when they are drawn, under names that the stored ones do not tell.
+
+    Args:
+        graph: The folder of the graph, if it has one.
+        fingerprint: Of the graph, before capping; sensitive.
+        budget: The budget.
+        place: Its folder.
+    """
+    if graph is None or any(os.path.lexists(graph / name) for name in (NAME, LINK)):
+        return
+    if not is_noted(budget.id, fingerprint):
+        enter_releases_of(graph, budget, place)
 
 
 def known_release(budget: "Budget", fingerprint: str, bounds: tuple[int, int]) -> str | None:

@@ -25,7 +25,7 @@ from reldp.runs.budget import Budget
 from reldp.runs.budget_cost import composed_epsilon
 from reldp.runs.budget_place import budget_of_graph, whole_fingerprint
 from reldp.runs.budgeted_graphs import note_graph
-from reldp.runs.past_releases import stated_bounds
+from reldp.runs.past_releases import enter_at_first_use, stated_bounds
 from reldp.runs.release_name import release_id
 
 if TYPE_CHECKING:
@@ -55,11 +55,13 @@ class ReleaseEntry:
         folder: Folder of the budget.
         fingerprint: Of the capped graph; sensitive.
         graph_fingerprint: Of the graph before capping; sensitive.
+        graph: Folder of the graph, if it has one.
     """
 
     folder: Path
     fingerprint: str
     graph_fingerprint: str
+    graph: Path | None = None
 
     @classmethod
     def of(cls, capped: "CappedGraph", graph: Path | None) -> "ReleaseEntry | None":
@@ -72,7 +74,7 @@ class ReleaseEntry:
         folder = budget_of_graph(graph, _NAMED.get(), whole)
         if folder is None:
             return None
-        return cls(folder, capped.fingerprint, whole)
+        return cls(folder, capped.fingerprint, whole, graph)
 
     def refuse(
         self,
@@ -93,6 +95,9 @@ class ReleaseEntry:
             ConfigError: The unit of the budget is another.
             PlanError: The limit could be exceeded, or the run would not be admitted.
         """
+        if self.graph is not None:
+            with Budget.open(self.folder) as budget:
+                enter_at_first_use(self.graph, self.graph_fingerprint, budget, self.folder)
         with Budget.open(self.folder, read_only=True) as budget:
             budget.refuse_release(unit, epsilon, delta)
             if run is not None:

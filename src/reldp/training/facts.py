@@ -136,6 +136,7 @@ class TrainingFacts:
             purpose=self.purpose,
             search=token,
             graph_fingerprint=whole_fingerprint(graph),
+            graph=graph.folder,
         )
 
     @property

@@ -41,11 +41,12 @@ from reldp.runs.budget import Budget
 from reldp.runs.budget_entry import release_of, run_token
 from reldp.runs.budget_place import budget_of_graph, whole_fingerprint
 from reldp.runs.certificate_files import write_certificate
-from reldp.runs.durable import disk_errors, write_durably
+from reldp.runs.durable import TEMPORARY, disk_errors, write_durably
 from reldp.runs.folder_lock import locked_folder
 from reldp.runs.ledger import Ledger, fixed_day, read_ledger
+from reldp.runs.past_releases import enter_at_first_use
 from reldp.runs.plain_files import read_plain
-from reldp.runs.run_folder import BUDGET_TOKEN, RunFolder
+from reldp.runs.run_folder import BUDGET_TOKEN, LOCK, RunFolder
 from reldp.runs.strict_json import parse_json
 from reldp.training.chosen_loss import recorded_settings
 
@@ -149,9 +150,10 @@ class Search:
             PlanError: The budget's limit would be exceeded; nothing is entered.
             ResumeError: The search is another one, or its number is gone.
         """
-        if self.best.exists() and not self._place.exists():
+        if not self._place.exists() and RunFolder(self.best).certificate.exists():
             return self.best
         with closing(locked_folder(self.folder)):
+            self._refuse_other_files()
             state = self._begin()
             with fixed_day(state["day"]):
                 for number in range(len(state["scores"]), len(state["choices"])):
@@ -161,6 +163,20 @@ class Search:
                 self._clear(state)
                 self._release(state)
         return self.best
+
+    def _refuse_other_files(self) -> None:
+        """Refuse a folder that cannot hold the result, before anything is released or entered."""
+        names = {self._place.name, BUDGET_TOKEN}
+        names |= {LOCK, *(name + TEMPORARY for name in names)}
+        if self._place.exists() or (self.folder / BUDGET_TOKEN).exists():
+            names |= {"runs", self.best.name}
+        with disk_errors(self.folder):
+            foreign = sorted(set(os.listdir(self.folder)) - names)
+        if foreign:
+            raise ConfigError(
+                f"`output` must be a new folder, or that of this search, got one with {foreign[0][:80]!r} in it. "
+                "Choose another folder."
+            )
 
     def _begin(self) -> dict[str, Any]:
         """Enter the search, and draw its number once."""
@@ -181,6 +197,8 @@ class Search:
         with Budget.open(place) as budget:
             release = release_of(budget, plan, graph.fingerprint)
             if not (self.folder / BUDGET_TOKEN).exists():
+                whole = whole_fingerprint(graph.graph)
+                enter_at_first_use(graph.graph.folder, whole, budget, place)
                 budget.refuse_run(
                     plan, release=release, search=self._size
                 )  # before anything is written
