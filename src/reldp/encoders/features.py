@@ -203,8 +203,9 @@ class FeatureEncoder(Encoder):
         if not isinstance(values, dict) or values.pop("kind", None) != "features":
             raise EncoderError(f"`folder` must hold a feature encoder, got {place.name!r}.")
         try:
+            stored = check_weights_file(place / "model.safetensors")
+            _check_widths(values, stored)
             encoder = cls(values.pop("in_dim"), **values)
-            check_weights_file(place / "model.safetensors")
             encoder.module.load_state_dict(load_file(str(place / "model.safetensors")))
         except (KeyError, TypeError, RuntimeError, OSError, SafetensorError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".:")
@@ -248,6 +249,21 @@ def _features_of(graph: Any) -> npt.NDArray[np.float32]:
             "`graph` must have features, got text only. Use TextEncoder for entities with text."
         )
     return np.asarray(features)
+
+
+def _check_widths(settings: dict[str, Any], stored: dict[str, tuple[int, ...]]) -> None:
+    """Refuse widths of other layers than the stored ones, before memory is used for them."""
+    widths = [settings["in_dim"], *settings.get("hidden", ())]
+    widths.append(settings["in_dim"] if settings.get("dim") is None else settings["dim"])
+    for width in widths:
+        check_integer("in_dim, hidden and dim", width, low=1, high=_MAX_WIDTH, error=EncoderError)
+    weights = [shape for name, shape in stored.items() if name.endswith(".weight")]
+    if len(weights) != len(widths) - 1:
+        raise RuntimeError(f"encoder.json has {len(widths) - 1} layers, the file {len(weights)}")
+    for layer, (before, after) in enumerate(pairwise(widths)):
+        name = f"layers.{layer}.weight"
+        if stored.get(name) != (after, before):
+            raise RuntimeError(f"size mismatch for {name}: {stored.get(name)} is stored")
 
 
 def _set_identity(layer: nn.Linear) -> None:

@@ -1,6 +1,6 @@
 """Folders that encoders are written to and read from: whole or not at all, never pickle.
 
-Public inside the package: `new_folder`, `read_json`, `write_json`, `state_hash`.
+Public inside the package: `new_folder`, `read_json`, `write_json`, `state_hash`, `check_size`.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as home:
@@ -25,7 +25,9 @@ from torch import uint8 as torch_uint8
 
 from reldp.errors import EncoderError
 
-__all__ = ["new_folder", "read_json", "state_hash", "write_json"]
+__all__ = ["check_size", "new_folder", "read_json", "state_hash", "write_json"]
+
+_MAX_JSON = 2**24  # bytes; parsing takes about twenty times as much memory
 
 
 @contextmanager
@@ -64,15 +66,33 @@ def read_json(path: Path, argument: str = "folder") -> Any:
             f"`{argument}` must hold {path.name}, got {path.parent.name!r} without such a file."
         )
     try:
+        check_size(path, argument)
         return json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise EncoderError(
             f"`{argument}` must hold {path.name}, got {path.parent.name!r} without it."
         ) from error
+    except EncoderError:
+        raise
     except (ValueError, RecursionError, OSError) as error:
         raise EncoderError(
             f"`{argument}` must hold readable JSON, got a damaged {path.name}."
         ) from error
+
+
+def check_size(path: Path, argument: str, limit: int = _MAX_JSON) -> None:
+    """Refuse a file of more bytes than such a file has, before it is read.
+
+    Args:
+        path: The file.
+        argument: The argument that names its folder, for the message.
+        limit: Maximum number of bytes.
+    """
+    size = path.stat().st_size
+    if size > limit:
+        raise EncoderError(
+            f"`{argument}` must hold a {path.name} of at most {limit:,} bytes, got {size:,}."
+        )
 
 
 def state_hash(state: Mapping[str, Tensor]) -> str:

@@ -26,7 +26,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from reldp._validate import check_choice
+from reldp._validate import check_choice, is_integer
 from reldp.encoders.attention import attention_options
 from reldp.encoders.attention_pooling import AttentionPooling, read_attention_pooling
 from reldp.encoders.default_model import installed_folder
@@ -38,6 +38,7 @@ from reldp.encoders.model_files import (
     check_vocabulary_files,
     check_weights_file,
 )
+from reldp.encoders.model_size import refuse_oversized
 from reldp.encoders.soundness import (
     refuse_non_finite,
     refuse_other_layers,
@@ -115,8 +116,8 @@ def load_pretrained(
     check_choice("dtype", dtype, DTYPES, error=EncoderError)
     place, gguf_file = _place(source, gguf_file, revision)
     options = {} if gguf_file is None else {"gguf_file": gguf_file}
-    check_model_files(Path(place), gguf_file=gguf_file)
-    model = _load_model(place, DTYPES[dtype], attention, options)
+    num_stored = check_model_files(Path(place), gguf_file=gguf_file)
+    model = _load_model(place, DTYPES[dtype], attention, options, num_stored)
     tokenizer = _load_tokenizer(place, model, options)
     name = Path(source).name if Path(source).exists() else str(source)
     folder = Path(place)
@@ -168,7 +169,11 @@ def _place(
 
 
 def _load_model(
-    place: str, dtype: torch.dtype, attention: str | None, options: dict[str, Any]
+    place: str,
+    dtype: torch.dtype,
+    attention: str | None,
+    options: dict[str, Any],
+    num_stored: int | None,
 ) -> nn.Module:
     """Return the model without a task head, every weight really read."""
     try:
@@ -184,6 +189,8 @@ def _load_model(
     else:
         options = {**options, "use_safetensors": True}
     with quiet_transformers(), as_encoder_error(place), torch.random.fork_rng(devices=[]):
+        if num_stored is not None:
+            refuse_oversized(place, num_stored, attention_options(attention))
         # A head that the checkpoint lacks (a pooler) is never used, but must not differ each time.
         torch.manual_seed(0)
         model, info = AutoModel.from_pretrained(
@@ -352,6 +359,12 @@ def _read_dense(folder: Path) -> DenseLayer:
     check_weights_file(weights)
     values = {name.removeprefix("linear."): value for name, value in load_file(weights).items()}
     refuse_non_finite(values)
+    sides = (config["out_features"], config["in_features"])
+    if "weight" in values and all(map(is_integer, sides)) and values["weight"].shape != sides:
+        raise EncoderError(
+            f"`source` must have dense layers of the size in their config.json, {sides}, got "
+            f"{tuple(values['weight'].shape)} in {folder.name!r}: size mismatch."
+        )
     linear = nn.Linear(config["in_features"], config["out_features"], bias="bias" in values)
     linear.load_state_dict(values)
     return DenseLayer(linear=linear, activation=known[word]())

@@ -3,6 +3,9 @@
 A Git LFS pointer, a file that was cut short and a configuration of the wrong shape are refused in
 one line that names the file. What a library raises all the same becomes one line too.
 
+Headers of weights are read within limits and must describe the bytes that follow them, so that shapes
+can be compared before memory is used for them.
+
 Private to the package: `check_model_files`, `check_weights_file`, `check_vocabulary_files`,
 `as_encoder_error`.
 
@@ -16,14 +19,16 @@ reldp.errors.EncoderError: `source` must hold whole files, got a Git LFS pointer
 """
 
 import json
+import math
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from reldp._validate import is_integer
-from reldp.encoders.folders import read_json
+from reldp.encoders.folders import check_size, read_json
 from reldp.errors import EncoderError, ReldpError
 
 __all__ = [
@@ -45,19 +50,26 @@ _SIZES = (
     "max_position_embeddings",
 )
 _MAX_LAYERS = 2048  # an empty model is built before its weights are looked at, layer by layer
+_MAX_LABELS = 2**20  # transformers names each of them
+_COUNTED = re.compile(r"(?:^|_)(?:layers?|experts?|blocks|depth|(labels))(?:_|$)")
+_MAX_TEXT = 2**26  # bytes of a tokenizer's file
+_MAX_HEADER = 2**24  # bytes that name and describe the tensors of one file
 _LONGEST_REASON = 200
 
 
-def check_model_files(folder: Path, *, gguf_file: str | None = None) -> None:
+def check_model_files(folder: Path, *, gguf_file: str | None = None) -> int | None:
     """Refuse a model folder whose files are pointers, cut short, or no configuration.
 
     Args:
         folder: The folder.
         gguf_file: The one file that holds everything, in place of the others.
+
+    Returns:
+        How many numbers the safetensors files hold; None without such files.
     """
     if gguf_file is not None:
         _refuse_pointer(folder / gguf_file)
-        return
+        return None
     if (folder / "adapter_config.json").exists():
         raise EncoderError(
             f"`source` must be a whole model, got adapters for another one in {folder.name!r} "
@@ -66,22 +78,40 @@ def check_model_files(folder: Path, *, gguf_file: str | None = None) -> None:
     for path in sorted(folder.iterdir()):
         if path.suffix in (".json", ".txt", ".model") and path.is_file():
             _refuse_pointer(path)
+            check_size(path, "source", _MAX_TEXT)
     _check_config(folder / "config.json")
-    for path in _weight_files(folder):
-        check_weights_file(path)
+    files = _weight_files(folder)
+    shapes = [shape for path in files for shape in check_weights_file(path).values()]
+    return sum(map(math.prod, shapes)) if files else None
 
 
-def check_weights_file(path: Path) -> None:
-    """Refuse a safetensors file that is a pointer, cut short or no safetensors at all."""
+def check_weights_file(path: Path) -> dict[str, tuple[int, ...]]:
+    """Refuse a safetensors file that is a pointer, cut short or no safetensors at all.
+
+    Returns:
+        The shape of each tensor by its name. The file holds as many numbers as the shapes say.
+    """
     _refuse_pointer(path)
     size = path.stat().st_size
     with path.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
+        if 8 + length <= size and length > _MAX_HEADER:
+            raise EncoderError(
+                f"`source` must hold safetensors files with a header of at most {_MAX_HEADER:,} bytes, got {length:,} "
+                f"in {path.name}."
+            )
         header = stream.read(length) if 8 + length <= size else b""
     try:
-        entries = json.loads(header)
-        stops = [entry["data_offsets"][1] for name, entry in entries.items() if name[:2] != "__"]
-        wanted = 8 + length + max(stops, default=0)
+        entries = {name: entry for name, entry in json.loads(header).items() if name[:2] != "__"}
+        shapes = {name: _shape(entry["shape"]) for name, entry in entries.items()}
+        spans = [entry["data_offsets"] for entry in entries.values()]
+        wanted = 8 + length + max((stop for _, stop in spans), default=0)
+        fits = all(
+            math.prod(shapes[name]) * _bits(entry["dtype"]) == 8 * (stop - start)
+            for (name, entry), (start, stop) in zip(entries.items(), spans, strict=True)
+        )
+        if not fits or sum(stop - start for start, stop in spans) != wanted - 8 - length:
+            raise ValueError
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
         raise EncoderError(
             f"`source` must hold whole safetensors files, got {path.name} whose beginning is cut "
@@ -92,6 +122,7 @@ def check_weights_file(path: Path) -> None:
             f"`source` must hold whole safetensors files, got {path.name} with {size:,} of "
             f"{wanted:,} bytes. Copy or download it again."
         )
+    return shapes
 
 
 def check_vocabulary_files(folder: Path, tokenizer: Any) -> None:
@@ -138,6 +169,18 @@ def _refuse_pointer(path: Path) -> None:
             )
 
 
+def _shape(given: list[int]) -> tuple[int, ...]:
+    """Return a shape of whole numbers that are not negative."""
+    if not all(is_integer(side) and side >= 0 for side in given):
+        raise ValueError
+    return tuple(given)
+
+
+def _bits(dtype: str) -> int:
+    """Return how many bits a number of a type takes: its name has them, except for truth values."""
+    return 8 if dtype == "BOOL" else int(re.findall(r"\d+", dtype)[0])
+
+
 def _check_config(path: Path) -> None:
     """Return a JSON object with a model type, and sizes that are positive whole numbers."""
     config = read_json(path, "source")
@@ -159,11 +202,17 @@ def _check_config(path: Path) -> None:
             raise EncoderError(
                 f"`source` must have a whole number above 0 as {name} in {path.name}, got {value!r}."
             )
-    if (config.get("num_hidden_layers") or 0) > _MAX_LAYERS:
-        raise EncoderError(
-            f"`source` must have at most {_MAX_LAYERS} as num_hidden_layers in {path.name}, got "
-            f"{config['num_hidden_layers']}."
-        )
+    parts = [config]
+    while parts:
+        part = parts.pop()
+        parts += [value for value in part.values() if isinstance(value, dict)]
+        for name, value in part.items():
+            counted = _COUNTED.search(name)
+            largest = _MAX_LABELS if counted and counted[1] else _MAX_LAYERS
+            if counted and is_integer(value) and value > largest:
+                raise EncoderError(
+                    f"`source` must have at most {largest} as {name[:80]} in {path.name}, got {value}."
+                )
 
 
 def _weight_files(folder: Path) -> list[Path]:

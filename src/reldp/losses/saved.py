@@ -29,6 +29,7 @@ LOSS_WEIGHTS = "loss.safetensors"
 LOSS_SETTINGS = "loss.json"
 """The file of a typed loss's settings and names of types."""
 _MODEL = "model"
+_LARGEST = 2**24  # bytes
 
 
 def typed_part(loss: Any) -> TypedLoss | None:
@@ -72,12 +73,15 @@ def load(folder: str | Path) -> TypedLoss:
             "untyped loss have none."
         )
     try:
-        settings = json.loads((place / LOSS_SETTINGS).read_text(encoding="utf-8"))
+        settings = json.loads(_read(place / LOSS_SETTINGS))
         prefix = "loss." if settings.pop("matryoshka", None) else ""
         num_types, name = settings.pop("num_types"), settings.pop("score")
-        loss = make_typed_loss(name, **settings)
         weights = place / LOSS_WEIGHTS
         values = load_file(weights) if weights.is_file() else {}  # a named pipe would block
+        shape = values[f"{prefix}relations.weight"].shape  # compared before memory is used for it
+        if shape != (len(settings["type_names"]), settings["dim"]):
+            raise ValueError
+        loss = make_typed_loss(name, **settings)
         loss.load_state_dict({name.removeprefix(prefix): value for name, value in values.items()})
         fits = num_types == loss.num_types
     except (
@@ -96,3 +100,10 @@ def load(folder: str | Path) -> TypedLoss:
             f"{place.name!r}. Take them from the run again."
         )
     return loss.eval()
+
+
+def _read(path: Path) -> str:
+    """Return the text of a file of limited size."""
+    if path.stat().st_size > _LARGEST:
+        raise ValueError
+    return path.read_text(encoding="utf-8")

@@ -1,0 +1,158 @@
+"""Small model folders that ask for much memory are refused before any of it is used."""
+
+import json
+import os
+import resource
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from reldp.encoders.features import FeatureEncoder
+from reldp.encoders.loading import load_pretrained
+from reldp.encoders.model_files import check_weights_file
+from reldp.encoders.model_size import refuse_oversized, refuse_too_many
+from reldp.errors import ConfigError, EncoderError
+from reldp.losses import make_loss
+from reldp.losses.saved import load as load_loss
+from reldp.losses.saved import save as save_loss
+from reldp.training.trained import load_trained
+
+ROOM = 300_000  # KiB
+
+
+@pytest.fixture
+def copy(folders, tmp_path):
+    return shutil.copytree(folders["bert"], tmp_path / "copy")
+
+
+@pytest.fixture(autouse=True)
+def _little_memory():
+    """Peak memory of the process hardly grows: a check that comes too late takes gigabytes."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    yield
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < ROOM
+
+
+def edit(path, **values):
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"vocab_size": 5_000_000},
+        {"hidden_size": 2**15, "intermediate_size": 2**17},
+        {"max_position_embeddings": 10**9},
+        {"type_vocab_size": 10**9},
+    ],
+)
+def test_a_configuration_larger_than_its_weights_is_refused_first(copy, values):
+    edit(copy / "config.json", **values)
+    with pytest.raises(EncoderError, match=r"sizes in its config\.json.* numbers for a model of"):
+        load_pretrained(copy)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"n_layers": 10**9},
+        {"num_labels": 10**9},
+        {"text_config": {"num_experts": 10**9}},
+    ],
+)
+def test_counts_that_cost_time_on_their_own_are_refused(copy, values):
+    edit(copy / "config.json", **values)
+    with pytest.raises(EncoderError, match=r"must have at most \d+ as .* got 1000000000\."):
+        load_pretrained(copy)
+
+
+def test_shared_weights_and_small_models_pass(folders):
+    refuse_too_many(2 * 10**9, 10**9, "tied")
+    refuse_too_many(10**6, 0, "small")
+    with pytest.raises(EncoderError, match="'big'"):
+        refuse_too_many(10**9, 10**8, "big")
+    refuse_oversized(str(folders["llama"]), 1000, {})
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"in_dim": 2**17, "hidden": [2**13]}, "has 2 layers"),
+        ({"in_dim": 2**17}, "size mismatch for layers.0.weight"),
+        ({"dim": 2**17}, "size mismatch for layers.0.weight"),
+        ({"in_dim": 2**40}, "in_dim"),
+    ],
+)
+def test_wide_layers_that_are_not_stored_are_refused_first(tmp_path, values, message):
+    FeatureEncoder(3).save(tmp_path / "model")
+    edit(tmp_path / "model" / "encoder.json", **values)
+    with pytest.raises(EncoderError, match=message):
+        FeatureEncoder.load(tmp_path / "model")
+
+
+def test_a_dense_layer_that_is_not_stored_is_refused_first(copy):
+    parts = [("", "Transformer"), ("1", "Pooling"), ("2", "Dense")]
+    listed = [{"path": path, "type": kind} for path, kind in parts]
+    (copy / "modules.json").write_text(json.dumps(listed))
+    for path, config in (
+        ("1", {"pooling_mode": "mean"}),
+        ("2", {"in_features": 2**17, "out_features": 2**14}),
+    ):
+        (copy / path).mkdir()
+        (copy / path / "config.json").write_text(json.dumps(config))
+    save_file({"linear.weight": torch.ones(5, 32)}, copy / "2" / "model.safetensors")
+    with pytest.raises(EncoderError, match="size mismatch"):
+        load_pretrained(copy)
+
+
+def test_a_typed_loss_that_is_not_stored_is_refused_first(tmp_path):
+    save_loss(make_loss("distmult", type_names=["a", "b"], dim=4), tmp_path)
+    assert load_loss(tmp_path).dim == 4
+    edit(tmp_path / "loss.json", dim=2**29)
+    with pytest.raises(ConfigError, match=r"loss\.json and loss\.safetensors"):
+        load_loss(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "encoder.json"])
+def test_files_that_are_far_too_large_are_refused_unread(copy, name):
+    with (copy / name).open("ab") as file:
+        os.truncate(file.fileno(), 2**32)  # sparse: no disk is used
+    with pytest.raises(EncoderError, match=rf"a {name} of at most [\d,]+ bytes, got 4,294,967,296"):
+        load_trained(copy)
+
+
+def test_a_header_as_long_as_the_file_is_refused_unread(tmp_path):
+    path = tmp_path / "model.safetensors"
+    path.write_bytes((2**32 - 8).to_bytes(8, "little"))
+    os.truncate(path, 2**32)
+    with pytest.raises(EncoderError, match=r"a header of at most 16,777,216 bytes, got 4,294,967"):
+        check_weights_file(path)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"dtype": "F32", "shape": [2**20, 2**20], "data_offsets": [0, 8]},
+        {"dtype": "F32", "shape": [-2, -1], "data_offsets": [0, 8]},
+        {"dtype": "F32", "shape": [3], "data_offsets": [-4, 8]},
+        {"dtype": "?", "shape": [2], "data_offsets": [0, 8]},
+    ],
+)
+def test_a_header_that_describes_other_bytes_is_refused(tmp_path, entry):
+    path = tmp_path / "model.safetensors"
+    header = json.dumps({"weight": entry}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(8))
+    with pytest.raises(EncoderError, match="cut short or damaged"):
+        check_weights_file(path)
+
+
+def test_every_type_of_number_is_read(tmp_path):
+    names = (
+        "float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 int64 int8 uint8 bool complex64"
+    )
+    values = {name: torch.zeros(3, 2).to(getattr(torch, name)) for name in names.split()}
+    save_file(values, tmp_path / "x.safetensors", metadata={"format": "pt"})
+    assert check_weights_file(tmp_path / "x.safetensors") == dict.fromkeys(values, (3, 2))
+    assert set(load_file(tmp_path / "x.safetensors")) == set(values)
