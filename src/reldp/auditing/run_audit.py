@@ -17,12 +17,13 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reldp._validate import NOISE_GENERATORS, PRECISIONS, check_choice, check_integer
 from reldp.auditing.real_step import StepSettings
 from reldp.auditing.training_audit import TrainingAudit, audit_training
-from reldp.errors import ConfigError
+from reldp.errors import ConfigError, LedgerError
 from reldp.runs.budget_place import budget_of_graph, whole_fingerprint
-from reldp.runs.ledger import read_ledger
 from reldp.runs.run_folder import RunFolder, read_plan
+from reldp.runs.start_entry import as_ledger_error, read_start
 
 if TYPE_CHECKING:
     from reldp.encoders import Encoder
@@ -36,10 +37,21 @@ _TEXT_SETTINGS = ("pooling", "normalize", "max_length", "dtype")
 
 def step_settings(run: RunFolder) -> StepSettings:
     """Return the settings of a run that decide which code its steps took."""
-    start = read_ledger(run.ledger).start
-    recorded = {**start["machine"], **start["training"]}
+    start = read_start(run.ledger)
+    with as_ledger_error("machine"):
+        recorded = {**start["machine"], **start["training"]}
     names = {field.name for field in fields(StepSettings)}
-    return StepSettings(**{name: recorded[name] for name in names & set(recorded)})
+    settings = StepSettings(**{name: recorded[name] for name in names & set(recorded)})
+    units = settings.microbatch_units
+    if units is not None:
+        check_integer("microbatch_units", units, low=1, high=2**31, error=LedgerError)
+    check_choice("noise_generator", settings.noise_generator, NOISE_GENERATORS, error=LedgerError)
+    check_choice("precision", settings.precision, PRECISIONS, error=LedgerError)
+    if not isinstance(settings.device, str):
+        raise LedgerError(
+            f"ledger.jsonl: start.machine.device must be text, got {settings.device!r:.40}."
+        )
+    return settings
 
 
 def on_this_machine(settings: StepSettings) -> StepSettings:
@@ -76,7 +88,7 @@ def audit_canaries(
     from reldp.training import Trainer
     from reldp.training.advice import PoorPlanWarning
 
-    plan, start = read_plan(run), read_ledger(run.ledger).start
+    plan, start = read_plan(run), read_start(run.ledger)
     if plan.negatives == "public":
         raise ConfigError(
             "`canaries` cannot be used for a run with public negatives, whose pool is not in its folder. "
@@ -115,7 +127,8 @@ def _training_settings(start: Mapping[str, Any]) -> dict[str, Any]:
 
     A ledger without a pairing is of a version that compared a negative with one endpoint.
     """
-    performance = {"noise_generator": start["machine"]["noise_generator"]}
+    with as_ledger_error("machine"):
+        performance = {"noise_generator": start["machine"]["noise_generator"]}
     return {"pairing": "one", **start["training"], **performance, "log_sensitive": False}
 
 
@@ -126,6 +139,11 @@ def initial_encoder(description: dict[str, Any], model: str | None = None) -> "E
         description: What `Encoder.describe` returned.
         model: Folder or hub name of a text encoder's model; the name in the description if None.
     """
+    with as_ledger_error("encoder"):
+        return _initial_encoder(description, model)
+
+
+def _initial_encoder(description: dict[str, Any], model: str | None) -> "Encoder":
     from reldp.encoders import FeatureEncoder, TextEncoder
 
     if description["kind"] == "features":

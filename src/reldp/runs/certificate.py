@@ -22,6 +22,7 @@ from reldp.errors import LedgerError, RunError, VerificationError
 from reldp.runs import schema, wording
 from reldp.runs.certificate_text import certificate_text
 from reldp.runs.privacy_cost import cost_of_run
+from reldp.runs.start_entry import check_start
 from reldp.runs.strict_json import parse_json
 
 if TYPE_CHECKING:
@@ -162,8 +163,8 @@ def _check_format(values: Any) -> None:
 
 def _check_entries(start: Mapping[str, Any], completion: Mapping[str, Any]) -> None:
     """Refuse ledger entries that no run writes."""
+    check_start(start)
     try:
-        schema.check(start, schema.START, "start")
         schema.check(completion, schema.COMPLETION, "complete")
     except schema.SchemaError as error:
         raise LedgerError(f"ledger.jsonl: {error}.") from None

@@ -119,6 +119,7 @@ START = {
     "encoder": _ENCODER,
     "loss?": _LOSS,
     "training": OBJECT,
+    "machine?": OBJECT,
     "noise": _NOISE,
     "versions": OBJECT,
     "date": DATE,

@@ -27,10 +27,10 @@ from reldp.runs.certificate_files import write_certificate
 from reldp.runs.changes import changes
 from reldp.runs.checkpoints import read_checkpoint, remove_other_checkpoints
 from reldp.runs.ending import open_unfinished
-from reldp.runs.ledger import read_ledger
 from reldp.runs.run_folder import RunFolder, read_plan
 from reldp.runs.schema import DECISIONS
 from reldp.runs.session import complete_run
+from reldp.runs.start_entry import as_ledger_error, check_start, read_start
 from reldp.training.callbacks import SENSITIVE_CALLBACK
 
 if TYPE_CHECKING:
@@ -116,6 +116,7 @@ def _complete(
             "`loss` must be given, since the loss of this run was trained, got none. Use "
             "reldp.training.finishing.finish in Python."
         )
+    check_start(ledger.record.start)
     described = ledger.record.start["encoder"]
     if encoder is None:
         encoder = encoder_of_run(described)
@@ -170,7 +171,13 @@ def encoder_of_run(described: Mapping[str, Any], model: str | None = None) -> "E
     Raises:
         ConfigError: The ledger does not say how to make it.
         EncoderError: The base model cannot be loaded here.
+        LedgerError: No run describes an encoder in this way.
     """
+    with as_ledger_error("encoder"):
+        return _encoder_of_run(described, model)
+
+
+def _encoder_of_run(described: Mapping[str, Any], model: str | None) -> "Encoder":
     from reldp.encoders import FeatureEncoder, TextEncoder
 
     if described["kind"] == "features":
@@ -195,7 +202,7 @@ def named_encoder(folder: str | Path, model: str | None) -> "Encoder | None":
     """Return the encoder of a run for a base model that is named, or None without a name."""
     if model is None:
         return None
-    return encoder_of_run(read_ledger(RunFolder(folder).ledger).start["encoder"], model)
+    return encoder_of_run(read_start(RunFolder(folder).ledger)["encoder"], model)
 
 
 def _refuse_another(described: Mapping[str, Any], encoder: "Encoder") -> None:

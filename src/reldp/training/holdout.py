@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from reldp.errors import ConfigError, ResumeError
 from reldp.evaluation import EvaluationResult, evaluate
 from reldp.evaluation.lines import BEFORE, evaluation_lines
-from reldp.runs.ledger import read_ledger
+from reldp.runs.start_entry import read_start
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -72,7 +72,7 @@ def refuse_another_holdout(run: "RunFolder", facts: Mapping[str, Any] | None) ->
     """
     if not run.has_run:
         return
-    started = read_ledger(run.ledger).start["graph"].get(_MARK)
+    started = read_start(run.ledger)["graph"].get(_MARK)
     if started != facts:
         raise ResumeError(
             f"`holdout` of a resumed run must be {_words(started)}, with which it was started, got {_words(facts)}. "

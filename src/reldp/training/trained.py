@@ -66,17 +66,19 @@ def load_base(source: str | Path, model: str | None = None, **settings: Any) -> 
         ConfigError: There is no run, or it did not start from a text model.
     """
     from reldp.encoders import TextEncoder
-    from reldp.runs.ledger import read_ledger
+    from reldp.runs.start_entry import as_ledger_error, read_start
 
     run = RunFolder(source)
-    description = read_ledger(run.ledger).start["encoder"] if run.has_run else {}
+    description = read_start(run.ledger)["encoder"] if run.has_run else {}
     if description.get("kind") != "text":
         raise ConfigError(
             f"`before` must be used with a run that started from a text model, got {run.path.name!r}. Leave it out."
         )
-    recorded = {name: description[name] for name in ("pooling", "normalize", "max_length", "dtype")}
-    name = model or description["base_model"]
-    return TextEncoder.load(name, train="none", **recorded | settings)
+    with as_ledger_error("encoder"):
+        names = ("pooling", "normalize", "max_length", "dtype")
+        recorded = {name: description[name] for name in names}
+        name = model or description["base_model"]
+        return TextEncoder.load(name, train="none", **recorded | settings)
 
 
 def load_trained_loss(source: str | Path) -> "TypedLoss | None":
