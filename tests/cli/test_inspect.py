@@ -2,10 +2,12 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from reldp._plan_suggestion import suggest_settings
 from reldp.cli.main import main
+from reldp.encoders import FeatureEncoder
 from reldp.graph import EntityGraph, bundled
 from reldp.plan import PrivacyPlan
 
@@ -204,3 +206,25 @@ def test_a_graph_without_relations_is_warned_of(
     _ring(10).write(tmp_path / "ring")
     assert main(["inspect", str(tmp_path / "ring"), "--no-plan"]) == 0
     assert "no relations" not in capsys.readouterr().out
+
+
+def test_words_of_a_graph_reach_no_terminal_as_control_characters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J\u202e\x9b31m"
+    pairs = [(i, (i + 1) % 40) for i in range(40)]
+    types = [f"kind{evil}{i % 2}" for i in range(40)]
+    graph = EntityGraph.from_lists(
+        list(range(40)), pairs, features=np.eye(40, dtype=np.float32), types=types
+    )
+    graph.write(tmp_path / "g")
+    FeatureEncoder(40).save(tmp_path / "m")
+    path = tmp_path / "g" / "record.json"
+    record = json.loads(path.read_text()) if path.exists() else {}
+    record |= {label: f"{label}{evil}" for label in ("source", "version", "license")}
+    path.write_text(json.dumps(record))
+    for command in (["inspect"], ["evaluate", str(tmp_path / "m"), "--candidates", "8", "--graph"]):
+        assert main([*command, str(tmp_path / "g")]) == 0
+        printed = "".join(capsys.readouterr())
+        assert "kind" in printed
+        assert not set("\x1b\x07\x9b\u202e") & set(printed)

@@ -12,7 +12,9 @@ from reldp.cli.output import (
     print_comparison,
     print_cost,
     print_json,
+    print_table,
     round_up,
+    say,
     to_json,
 )
 from reldp.clipping import TupleClipping
@@ -161,3 +163,18 @@ def test_the_comparison_marks_claims(capsys):
     assert [row["epsilon"] for row in read["comparison"]] == [6.44001, "Infinity"]
     assert read["setting"]["noise_per_tuple"] == 1.0
     assert "clipping" not in read["setting"]
+
+
+def test_words_of_others_reach_no_terminal_as_control_characters(capsys, monkeypatch):
+    from rich.table import Table
+
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    table = Table.grid()
+    table.add_row("a\x1b[2Jb", style="bold")
+    print_table(table, "c\x9bd")
+    say("e\x1bf\ng")
+    printed = capsys.readouterr().out
+    assert "\x1b[1m" in printed  # our own style
+    assert "a [2J" in printed
+    assert "c d" in printed
+    assert "e f\ng" in printed

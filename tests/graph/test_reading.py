@@ -9,7 +9,7 @@ import pytest
 
 from reldp.errors import GraphError
 from reldp.graph import EntityGraph
-from reldp.graph.reading import read_files, read_folder
+from reldp.graph.reading import read_files, read_folder, read_record
 from tests.graph.folders import ENTITIES, FORMATS, RELATIONS, folder_of, parquet
 
 
@@ -169,3 +169,10 @@ def test_a_record_that_is_no_file_is_refused_and_does_not_block(tmp_path: Path, 
     make[kind](place)
     with pytest.raises(GraphError, match=r"record\.json must be a file, got something else"):
         EntityGraph.read(tmp_path)
+
+
+def test_a_record_that_is_far_too_large_is_refused_unread(tmp_path):
+    (tmp_path / "record.json").write_text("{}")
+    os.truncate(tmp_path / "record.json", 2**32)
+    with pytest.raises(GraphError, match=r"record\.json must have at most 16,777,216 bytes"):
+        read_record(tmp_path / "record.json")

@@ -118,3 +118,9 @@ def test_one_of_two_that_make_a_budget_is_refused(folder):
         BudgetFile.create(folder, FIRST)
     assert numbers(folder) == [1]
     assert sorted(p.name for p in folder.iterdir()) == [NAME, "state"]
+
+
+def test_a_file_that_is_far_too_large_is_refused_unread(folder):
+    os.truncate(folder / NAME, 2**32)
+    with pytest.raises(LedgerError, match="at most 268,435,456 bytes"):
+        BudgetFile.open(folder)

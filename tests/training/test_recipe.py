@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import tomllib
 
 import numpy as np
@@ -254,3 +255,19 @@ def test_sizes_that_another_process_has_released_are_not_released_again(graph, k
     else:
         recipe._refuse_second_release(capped, Two(0, 2))
     assert not sizes.has_release(capped, graph)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_a_recipe_that_is_a_pipe_or_a_device_is_refused_unread(make, tmp_path):
+    make(tmp_path / "r.toml")
+    with pytest.raises(ConfigError, match=r"could not be read: .* must be a regular file, got a"):
+        Recipe.read(tmp_path / "r.toml", {})
+
+
+def test_a_recipe_may_be_a_link_and_has_a_size_limit(tmp_path):
+    (tmp_path / "r.toml").write_text("[data]\n")
+    (tmp_path / "link.toml").symlink_to(tmp_path / "r.toml")
+    assert Recipe.read(tmp_path / "link.toml", {}) == Recipe.from_toml("[data]\n")
+    os.truncate(tmp_path / "r.toml", 2**32)
+    with pytest.raises(ConfigError, match="at most 1,048,576 bytes"):
+        Recipe.read(tmp_path / "link.toml", {})

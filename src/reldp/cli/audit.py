@@ -23,7 +23,7 @@ from reldp.cli.options import (
     plan_options,
     show_ids_option,
 )
-from reldp.cli.output import print_json
+from reldp.cli.output import print_json, say
 from reldp.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ def _record(folder: "RunFolder", records: list[dict[str, Any]]) -> None:
 
 def _note(sentence: str) -> None:
     """Print a line to the error stream."""
-    click.echo(f"reldp: {sentence}", err=True)
+    say(f"reldp: {sentence}", err=True)
 
 
 @contextmanager

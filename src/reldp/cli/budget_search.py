@@ -8,7 +8,7 @@ import click
 
 from reldp.cli.commands import Command, option
 from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
-from reldp.cli.output import print_json, round_up
+from reldp.cli.output import print_json, round_up, say
 from reldp.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -139,12 +139,13 @@ def search(
         return _recipe(config, common, candidate).trainer(show_ids=show_ids, budget=budget)
 
     from reldp.runs.certificate import Certificate
+    from reldp.runs.plain_files import read_plain
     from reldp.runs.release_entry import named_budget
     from reldp.runs.run_folder import RunFolder
 
     with named_budget(budget):
         best = Search(output, size, settings, make, budget=budget).run()
-    certificate = Certificate.from_json(RunFolder(best).certificate.read_bytes())
+    certificate = Certificate.from_json(read_plain(RunFolder(best).certificate, limit=2**24))
     if as_json:
         print_json(
             {
@@ -155,7 +156,7 @@ def search(
             }
         )
         return
-    click.echo(certificate.summary)
+    say(certificate.summary)
     _note_sizes(certificate.values["plan"]["sizes"])
     click.echo(f"\nrun          {best}\n\nCheck it: reldp verify {best}")
 

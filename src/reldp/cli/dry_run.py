@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reldp.cli.output import cost_fields, print_cost, print_json
+from reldp.cli.output import cost_fields, print_cost, print_json, say
 from reldp.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def show_dry_run(recipe: "Recipe", *, show_ids: bool, as_json: bool) -> None:
         "trained or spent."
     )
     for line in lines:
-        click.echo(f"\nWarning: {line}")
+        say(f"\nWarning: {line}")
 
 
 def _hours(seconds: float) -> str:

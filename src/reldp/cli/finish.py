@@ -6,7 +6,7 @@ import click
 
 from reldp.cli.commands import Command, option
 from reldp.cli.options import Word, json_option
-from reldp.cli.output import print_json
+from reldp.cli.output import print_json, say
 from reldp.runs.schema import DECISIONS
 
 __all__ = ["command"]
@@ -57,7 +57,7 @@ def command(run: Path, decided_by: str | None, model: str | None, as_json: bool)
             }
         )
         return
-    click.echo(certificate.summary)
+    say(certificate.summary)
     click.echo(f"\nsteps        {steps['counted']:,} counted of {steps['planned']:,} planned")
     click.echo(f"model        {run / 'model'}")
     click.echo(f"certificate  {run / 'certificate.md'}")

@@ -20,7 +20,7 @@ from reldp._validate import SIZES, default_of
 from reldp.cli.commands import Command, option
 from reldp.cli.graph_options import drop_option
 from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
-from reldp.cli.output import round_up
+from reldp.cli.output import round_up, visible_console
 from reldp.cli.prepare_store import progress_words
 from reldp.errors import ConfigError
 from reldp.plan import PrivacyPlan
@@ -201,7 +201,7 @@ def command(
         parts.append(_warnings(report))
     footer = "Sensitive: counted from the data without noise. Keep this page with the data."
     parts.append(Text(f"\n{footer}", style="dim"))
-    Console(highlight=False, markup=False).print(Group(*parts))
+    visible_console().print(Group(*parts))
 
 
 def _shown_in(status: Any) -> "Callable[[Tick], None]":

@@ -5,7 +5,10 @@ Epsilon is rounded up wherever it is rounded. JSON has no infinity: an infinite 
 mistakes for a small number.
 
 Public to the other commands: `print_json`, `print_cost`, `print_comparison`, `cost_fields`, `guarantee`,
-`round_up`, `print_table`.
+`round_up`, `print_table`, `say`, `visible_console`.
+
+Graphs, models, recipes and run folders may come from others: control characters of their names and words do not reach
+a terminal.
 
 >>> round_up(0.45824831)
 '0.4583'
@@ -21,7 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reldp.runs.inert_text import visible_text
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
     from rich.table import Table
 
     from reldp.accounting import PrivacyCost
@@ -36,7 +44,9 @@ __all__ = [
     "print_json",
     "print_table",
     "round_up",
+    "say",
     "to_json",
+    "visible_console",
 ]
 
 _ANALYSIS_LABELS = {
@@ -84,6 +94,26 @@ def to_json(fields: dict[str, Any], indent: int | None = 2) -> str:
 def print_json(fields: dict[str, Any]) -> None:
     """Print one JSON object."""
     click.echo(to_json(fields))
+
+
+def say(words: str, *, err: bool = False) -> None:
+    """Print words that may be of others, without control characters."""
+    click.echo(visible_text(words), err=err)
+
+
+def visible_console() -> "Console":
+    """Return a console for standard output that shows text of others without its control characters."""
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+
+    class VisibleConsole(Console):
+        def render(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> "Iterator[Segment]":
+            for text, style, control in super().render(renderable, options):
+                yield Segment(text if control else visible_text(text), style, control)
+
+    return VisibleConsole(highlight=False, markup=False)
 
 
 def cost_fields(plan: "PrivacyPlan", cost: "PrivacyCost") -> dict[str, Any]:
@@ -213,9 +243,7 @@ def print_comparison(plan: "PrivacyPlan", rows: list["RuleCost"], as_json: bool)
 
 def print_table(table: "Table | None", *sentences: str) -> None:
     """Print a table, if there is one, and sentences below it, wrapped to the terminal."""
-    from rich.console import Console
-
-    console = Console(highlight=False, markup=False)
+    console = visible_console()
     for number, part in enumerate(([] if table is None else [table]) + list(sentences)):
         if number:
             console.print()

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from reldp.cli.commands import option
 from reldp.cli.options import json_option, show_ids_option
+from reldp.cli.output import visible_console
 
 if TYPE_CHECKING:
     from reldp.graph.recipes.prepared import PreparedGraph
@@ -73,6 +73,6 @@ def write_prepared(
         table.add_row("dropped", f"{count:,} {kind.replace('_', ' ')}")
     for note in record["notes"]:
         table.add_row("note", note)
-    Console(highlight=False, markup=False).print(table)
+    visible_console().print(table)
     # Outside of the table, which would wrap it: this line is for copying.
     click.echo(f"\nNext: reldp inspect {shlex.quote(str(output))}")

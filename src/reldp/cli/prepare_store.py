@@ -18,6 +18,7 @@ from rich.table import Table
 
 from reldp.cli.commands import Command, option
 from reldp.cli.options import Integer, json_option, show_ids_option
+from reldp.cli.output import visible_console
 
 if TYPE_CHECKING:
     from reldp.graph.store.progress import Tick
@@ -184,5 +185,5 @@ def _print(graph: "StoredGraph", output: Path, as_json: bool) -> None:
     table.add_row("build hash", graph.build_hash)
     for kind, count in record["drops"].items():
         table.add_row("dropped", f"{count:,} {kind.replace('_', ' ')}")
-    Console(highlight=False, markup=False).print(table)
+    visible_console().print(table)
     click.echo(f"\nNext: reldp inspect {shlex.quote(str(output))}")

@@ -6,7 +6,7 @@ import click
 
 from reldp.cli.commands import Command, option
 from reldp.cli.options import json_option
-from reldp.cli.output import print_json
+from reldp.cli.output import print_json, say
 
 __all__ = ["command"]
 
@@ -47,7 +47,7 @@ def command(run: Path, output: Path, as_json: bool) -> None:
             }
         )
         return
-    click.echo(certificate.summary)
+    say(certificate.summary)
     click.echo(f"\nbundle  {output}")
     click.echo(f"head    {head}")
     click.echo(f"\nCheck it: reldp verify {output} --head {head}")

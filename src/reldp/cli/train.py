@@ -29,7 +29,7 @@ from reldp.cli.dry_run import show_dry_run
 from reldp.cli.exit_codes import Terminated
 from reldp.cli.graph_options import drop_option
 from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
-from reldp.cli.output import print_json
+from reldp.cli.output import print_json, say
 from reldp.cli.progress import show_progress
 from reldp.cli.settings import parsed_changes
 from reldp.cli.torchrun import refuse_dry_run, require_folder
@@ -306,7 +306,7 @@ def _notes(verbose: bool | None, *, shown: bool) -> Iterator[None]:
 def _note(sentence: str) -> None:
     """Print a line about the run to the error stream."""
     if _VERBOSE.get() is not False:
-        click.echo(f"reldp: {sentence}", err=True)
+        say(f"reldp: {sentence}", err=True)
 
 
 def _detail(sentence: str) -> None:
@@ -369,7 +369,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    click.echo(f"reldp: warning: {' '.join(str(message).split())}", err=True)
+    say(f"reldp: warning: {' '.join(str(message).split())}", err=True)
 
 
 def _show(result: "TrainResult", as_json: bool) -> None:
@@ -389,7 +389,7 @@ def _show(result: "TrainResult", as_json: bool) -> None:
             }
         )
         return
-    click.echo(certificate.summary)
+    say(certificate.summary)
     click.echo(f"\nmodel        {result.folder / 'model'}")
     click.echo(f"certificate  {result.folder / 'certificate.md'}")
     if result.holdout is not None:

@@ -28,6 +28,7 @@ from reldp.graph.sources import SourceTable
 
 __all__ = ["GraphFiles", "find_file", "header_of", "read_files", "read_folder", "read_record"]
 
+_LARGEST_RECORD = 2**24  # bytes of record.json
 _HEADERLESS = (".tsv", *(f".tsv{end}" for end in COMPRESSED))
 _ROLES = {
     "entities": ("nodes", ("id", "text")),
@@ -121,7 +122,11 @@ def read_record(path: Path) -> GraphRecord:
             f"{path.name} must be a file, got something else. Remove it, or write it again."
         )
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            data = file.read(_LARGEST_RECORD + 1)
+        if len(data) > _LARGEST_RECORD:
+            raise GraphError(f"{path.name} must have at most {_LARGEST_RECORD:,} bytes, got more.")
+        text = data.decode("utf-8")
     except (UnicodeDecodeError, OSError):
         raise GraphError(f"{path.name} must be readable UTF-8 text. Write it again.") from None
     return GraphRecord.from_json(text)

@@ -23,6 +23,7 @@ from reldp.errors import ConfigError, LedgerError, RunError
 from reldp.runs.durable import disk_errors
 from reldp.runs.known_budgets import known_head, note
 from reldp.runs.ledger import _FIRST_LINK, _line, _parse
+from reldp.runs.run_folder import LEDGER_LIMIT
 
 __all__ = ["LINK", "NAME", "BudgetFile"]
 
@@ -96,6 +97,8 @@ class BudgetFile:
             )
         descriptor = _opened(place, read_only)
         try:
+            if os.fstat(descriptor).st_size > LEDGER_LIMIT:
+                raise LedgerError(f"{NAME} must have at most {LEDGER_LIMIT:,} bytes, got more.")
             data = b"".join(iter(lambda: os.read(descriptor, 1 << 20), b""))
             entries, head = _whole(data, descriptor, read_only)
             _refuse_older_copy(entries, data)

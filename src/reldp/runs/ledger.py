@@ -110,7 +110,9 @@ class Ledger:
                 place.name,
                 "Another process has this run open. Wait until it ends, or stop it.",
             )
-            entries, head, size = _parse(place.read_bytes(), half_line_allowed=True)
+            entries, head, size = _parse(
+                read_plain(place, limit=LEDGER_LIMIT), half_line_allowed=True
+            )
             os.ftruncate(descriptor, size)
             return cls(place, descriptor, entries, head)
         except BaseException:

@@ -19,7 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reldp.errors import ConfigError
+from reldp.errors import ConfigError, RunError
+from reldp.runs.plain_files import read_plain
 
 __all__ = ["DemoFolder"]
 
@@ -91,7 +92,7 @@ class DemoFolder:
     def _is_marked(self) -> bool:
         """Whether demo.json says that a demo made the folder."""
         try:
-            values = json.loads(self.marker.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            values = json.loads(read_plain(self.marker, limit=2**16))
+        except (RunError, ValueError):
             return False
         return isinstance(values, dict) and values.get("made_by") == _MADE_BY

@@ -29,7 +29,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reldp._validate import check_integer, check_name
-from reldp.errors import ConfigError
+from reldp.errors import ConfigError, RunError
+from reldp.runs.plain_files import read_plain
 from reldp.training.config import SETTINGS, TrainingConfig, refuse_old_names
 from reldp.training.recipe_settings import SECTIONS, refuse_outside
 
@@ -103,9 +104,10 @@ class Recipe:
     def read(cls, path: str | Path, changes: Mapping[str, Mapping[str, Any]]) -> "Recipe":
         """Return the recipe of a TOML file, with some settings changed."""
         try:
-            given = _parsed(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            given = _parsed(read_plain(Path(path).resolve(), limit=2**20).decode("utf-8"))
+        except (OSError, RunError, UnicodeDecodeError) as error:
+            reason = str(error).rpartition(": ")[2].rstrip(".")
+            reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else reason
             raise ConfigError(f"The recipe {str(path)!r} could not be read: {reason}.") from None
         for section, settings in changes.items():
             written = given.get(section, {})
