@@ -6,6 +6,7 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import binom
 
+from reldp.accounting import composition
 from reldp.accounting.composition import ComposedLoss, epsilon_of, smallest_epsilon
 from reldp.accounting.discretization import LossDistribution
 
@@ -166,3 +167,26 @@ def test_divergences_include_infinite_losses():
     found = ComposedLoss([(loss, 10)], 1e-9).divergences(np.array([0.0, 5.0]))
     assert found[1] == pytest.approx(1 - 0.999**10, rel=1e-6)
     assert found[0] > found[1]
+
+
+def test_a_window_without_room_is_not_widened_and_epsilon_only_rises(monkeypatch):
+    interval, count, delta = 1e-4, 10**10, 1e-6
+    composed = ComposedLoss([(coin(1 / (1 + math.exp(-interval)), interval), count)], delta)
+    sizes = []
+    tilted_sum = ComposedLoss._tilted_sum
+
+    def watched(self, tilt, size):
+        sizes.append(size)
+        return tilted_sum(self, tilt, size)
+
+    monkeypatch.setattr(ComposedLoss, "_tilted_sum", watched)
+    wide = composed.epsilon()
+    assert sizes[-1] > 1.9 * sizes[0]
+    monkeypatch.setattr(composition, "WIDEST", sizes[0])
+    sizes.clear()
+    narrow = composed.epsilon()
+    assert max(sizes) < 1.1 * composed.num_bins + 10_000
+    assert wide < narrow < 1.2 * wide
+    # The sum is nearly normal, with deviation 10 and mean 50: its epsilon is known.
+    gaussian = ndtr(50 / 10 - wide / 10) - math.exp(wide) * ndtr(-50 / 10 - wide / 10)
+    assert gaussian <= delta

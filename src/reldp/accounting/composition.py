@@ -36,6 +36,7 @@ NEGLIGIBLE = 1e-6  # share of delta that each truncation may take
 RETILTS = 6
 STEEPEST = 500.0  # largest tilt times window: beyond it nothing but rounding is left
 VANISHED = -100.0  # log size below which a coefficient of the spectrum is bounded, not computed
+WIDEST = 2**24  # bins of a window that may be doubled; a narrower window only raises epsilon
 FAR = 40.0  # losses this far above epsilon count whole
 
 
@@ -94,7 +95,7 @@ class ComposedLoss:
             # loose: aim at the answer itself, or widen the window.
             if tilt > self._largest_tilt(best, high - low):
                 tilt = min(self._tilt_towards(best, tilt), self._largest_tilt(best / 2, high - low))
-            elif best - without_rounding > 1e-3 * best:
+            elif best - without_rounding > 1e-3 * best and self._has_room(high - low):
                 high += high - low
                 tilt = self._tilt_towards(without_rounding, tilt)
             else:
@@ -128,6 +129,10 @@ class ComposedLoss:
             excess = whole - np.nan_to_num(np.exp(at) * shrunk)
         values: Array = spent + np.maximum(excess, 0.0) + 4 * ROUNDING * len(masses) * whole
         return np.minimum(values, 1.0)
+
+    def _has_room(self, width: float) -> bool:
+        """Whether memory allows a window of twice this width."""
+        return 2 * width / self._interval <= WIDEST
 
     def _infinite(self) -> float:
         """Probability that at least one loss is infinite."""
