@@ -102,16 +102,8 @@ def check_weights_file(path: Path) -> dict[str, tuple[int, ...]]:
             )
         header = stream.read(length) if 8 + length <= size else b""
     try:
-        entries = {name: entry for name, entry in json.loads(header).items() if name[:2] != "__"}
-        shapes = {name: _shape(entry["shape"]) for name, entry in entries.items()}
-        spans = [entry["data_offsets"] for entry in entries.values()]
-        wanted = 8 + length + max((stop for _, stop in spans), default=0)
-        fits = all(
-            math.prod(shapes[name]) * _bits(entry["dtype"]) == 8 * (stop - start)
-            for (name, entry), (start, stop) in zip(entries.items(), spans, strict=True)
-        )
-        if not fits or sum(stop - start for start, stop in spans) != wanted - 8 - length:
-            raise ValueError
+        shapes, num_bytes = _described(header)
+        wanted = 8 + length + num_bytes
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
         raise EncoderError(
             f"`source` must hold whole safetensors files, got {path.name} whose beginning is cut "
@@ -167,6 +159,21 @@ def _refuse_pointer(path: Path) -> None:
                 f"`source` must hold whole files, got a Git LFS pointer in {path.name}. "
                 "Fetch the file itself, for example with git lfs pull."
             )
+
+
+def _described(header: bytes) -> tuple[dict[str, tuple[int, ...]], int]:
+    """Return the shapes that a header states, and the number of bytes that must follow it."""
+    entries = {name: entry for name, entry in json.loads(header).items() if name[:2] != "__"}
+    shapes = {name: _shape(entry["shape"]) for name, entry in entries.items()}
+    spans = [entry["data_offsets"] for entry in entries.values()]
+    num_bytes = max((stop for _, stop in spans), default=0)
+    fits = all(
+        math.prod(shapes[name]) * _bits(entry["dtype"]) == 8 * (stop - start)
+        for (name, entry), (start, stop) in zip(entries.items(), spans, strict=True)
+    )
+    if not fits or sum(stop - start for start, stop in spans) != num_bytes:
+        raise ValueError
+    return shapes, num_bytes
 
 
 def _shape(given: list[int]) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from reldp.errors import ConfigError
 from reldp.losses.matryoshka import MatryoshkaLoss
@@ -78,9 +78,7 @@ def load(folder: str | Path) -> TypedLoss:
         num_types, name = settings.pop("num_types"), settings.pop("score")
         weights = place / LOSS_WEIGHTS
         values = load_file(weights) if weights.is_file() else {}  # a named pipe would block
-        shape = values[f"{prefix}relations.weight"].shape  # compared before memory is used for it
-        if shape != (len(settings["type_names"]), settings["dim"]):
-            raise ValueError
+        _check_shape(values[f"{prefix}relations.weight"], settings)
         loss = make_typed_loss(name, **settings)
         loss.load_state_dict({name.removeprefix(prefix): value for name, value in values.items()})
         fits = num_types == loss.num_types
@@ -100,6 +98,12 @@ def load(folder: str | Path) -> TypedLoss:
             f"{place.name!r}. Take them from the run again."
         )
     return loss.eval()
+
+
+def _check_shape(stored: Tensor, settings: dict[str, Any]) -> None:
+    """Refuse settings of another size than the stored vectors, before memory is used for them."""
+    if stored.shape != (len(settings["type_names"]), settings["dim"]):
+        raise ValueError
 
 
 def _read(path: Path) -> str:
