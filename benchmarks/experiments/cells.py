@@ -56,7 +56,7 @@ class Cell:
         loss: ``"infonce"``, or ``"logistic"`` for pairs.
         temperature: Temperature of the scores.
         pairing: Pairs of a tuple that the positive is compared with.
-        negatives: ``"entities"`` or ``"public"``.
+        negatives: ``"entities"``, ``"relations"`` or ``"public"``.
         pool: Graph whose texts are the public negatives.
         max_length: Maximum number of tokens of a text, in training and in evaluation.
         schedule: Schedule of the learning rate.
@@ -184,7 +184,8 @@ class Cell:
     @property
     def step_work(self) -> float:
         """Computation and memory of one step, in rows of MiniLM's forward pass."""
-        rows = 3 * self.num_negatives if self.clipping == "pair" else self.num_negatives + 2
+        entities = self.num_negatives * (2 if self.negatives == "relations" else 1)
+        rows = 3 * entities if self.clipping == "pair" else entities + 2
         return self.batch * rows * RELATIVE_COST.get(self.encoder, 1.0)
 
     @property

@@ -26,6 +26,8 @@ def bare_plan(cell: Cell, inputs: Inputs) -> PrivacyPlan:
     """Return the cell's plan before calibration; sizes are public, delta is 1/m of the capped graph."""
     capped = inputs.capped(cell.train, cell.max_degree)
     pool = inputs.graph(cell.pool).num_entities if cell.pool else capped.num_entities
+    if cell.negatives == "relations":
+        pool = capped.num_relations
     return PrivacyPlan(
         num_entities=capped.num_entities,
         num_relations=capped.num_relations,

@@ -9,7 +9,7 @@ Private to `reldp.plan`.
 import math
 from collections.abc import Callable, Collection
 from os import PathLike
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from reldp._plan_suggestion import lacks_settings
 from reldp._validate import UNITS, check, check_choice, check_integer, check_name, check_number
@@ -18,6 +18,9 @@ from reldp.errors import PlanError, RunError, UnreachableTarget
 from reldp.graph.capped import CappedGraph
 from reldp.graph.sizes import SizeBounds, has_release
 from reldp.runs.strict_json import parse_json
+
+if TYPE_CHECKING:
+    from reldp.plan import PrivacyPlan
 
 __all__ = [
     "ClippingSetting",
@@ -129,6 +132,9 @@ def check_before_release(
         chosen["pool_size"] = _MANY
     batch = chosen.get("expected_batch_size")
     relations = 1 if batch is None else 10**6
+    if settings.get("negatives") == "relations":  # the pool, too, grows with their number
+        relations = 10**6
+        chosen.pop("pool_size", None)
     if isinstance(batch, (int, float)) and relations < batch < _MANY:
         relations = math.ceil(batch)
     bounds = SizeBounds(min_entities=_MANY, max_relations=relations, source="public")
@@ -177,7 +183,7 @@ def unit_for(capped: CappedGraph, unit: str) -> str:
     return unit if capped.owners is None else "owner"
 
 
-def check_rule(rule: ClippingRule, unit: str) -> None:
+def check_rule(rule: ClippingRule, unit: str, analysis: str) -> None:
     """Refuse a rule under which one tuple adds more than the accountant counts for it, one clip norm.
 
     A rule that counts how often entities occur says nothing about their owners.
@@ -186,6 +192,10 @@ def check_rule(rule: ClippingRule, unit: str) -> None:
         raise PlanError(
             f"`clipping` must be tuple or pair where the unit is an owner, got {rule.name!r}. The claim "
             "about it is for entities."
+        )
+    if analysis == "anchored" and not rule.is_local:
+        raise PlanError(
+            f"`analysis` anchored needs a local clipping rule, got {rule.name!r}. Use best."
         )
     check_number(
         "max_tuple_norm",
@@ -225,26 +235,52 @@ def check_target(target: float, sizes_epsilon: float) -> None:
         )
 
 
-def checked_pool_size(pool_size: int | None, negatives: str, num_entities: int) -> int:
-    """Return the size of the pool of negatives: all entities, or the stated number of others."""
-    if pool_size is None:
+def checked_pool_size(plan: "PrivacyPlan") -> int:
+    """Return the size of a plan's pool of negatives: all entities or relations, or the stated number."""
+    negatives = plan.negatives
+    size: int | None = plan.pool_size
+    whole = {"entities": plan.num_entities}
+    if negatives == "relations":
+        _check_relation_pool(plan)
+        if plan.sizes == "public":
+            whole["relations"] = plan.num_relations
+    if size is None:
         check(
-            negatives == "entities",
+            negatives in whole,
             "pool_size",
             f"given when negatives are {negatives}",
             None,
             error=PlanError,
-            fix="It is the number of entities they are drawn from.",
+            fix="It is the number of entities they are drawn from."
+            if negatives != "relations"
+            else "It is a number of relations that the graph has at least.",
         )
-        pool_size = num_entities
-    check_integer("pool_size", pool_size, low=1, high=LARGEST, error=PlanError)
-    if negatives == "entities":
-        rule = f"num_entities, {num_entities}, when negatives are entities of the graph"
-        check(pool_size == num_entities, "pool_size", rule, pool_size, error=PlanError)
-    if negatives == "unprotected":
+        size = whole[negatives]
+    check_integer("pool_size", size, low=1, high=LARGEST, error=PlanError)
+    if negatives in whole:
+        rule = f"num_{negatives}, {whole[negatives]}, when negatives are {negatives} of the graph"
+        check(size == whole[negatives], "pool_size", rule, size, error=PlanError)
+    elif negatives == "relations":
+        rule = "at most num_relations when negatives are other relations"
+        check(size <= plan.num_relations, "pool_size", rule, size, error=PlanError)
+    elif negatives == "unprotected":
         rule = "at most num_entities when negatives are unprotected entities"
-        check(pool_size <= num_entities, "pool_size", rule, pool_size, error=PlanError)
-    return pool_size
+        check(size <= plan.num_entities, "pool_size", rule, size, error=PlanError)
+    return size
+
+
+def _check_relation_pool(plan: "PrivacyPlan") -> None:
+    """Refuse other relations as negatives where theory.md 2.6 does not cover them."""
+    if plan.unit != "relation" and plan.max_degree != 1:
+        raise PlanError(
+            f"`max_degree` must be 1 when negatives are other relations, got {plan.max_degree}. An entity with more "
+            "relations would be in several tuples: cap to 1, or draw entities as negatives."
+        )
+    rule = plan.clipping
+    if not is_builtin(rule) or not rule.is_local or rule.splits_tuples:
+        raise PlanError(
+            f"`clipping` must be tuple when negatives are other relations, got {rule.name!r}."
+        )
 
 
 def rate_and_batch_size(

@@ -30,7 +30,7 @@ from reldp.errors import ReldpError
 
 # Of a privacy plan.
 CLIPPING_RULES = ("tuple", "pair", "frequency")
-NEGATIVE_POOLS = ("entities", "unprotected", "public")
+NEGATIVE_POOLS = ("entities", "relations", "unprotected", "public")
 UNITS = ("entity", "owner", "relation")
 SIZES = ("private", "declared", "public")
 PROOFS = ("replacement", "anchored")
@@ -47,6 +47,8 @@ OBJECTIVES = ("infonce", "logistic", "hinge")
 DISTANCES = ("l2", "l1")
 SCORES = ("cosine", "dot")
 PAIRINGS = ("one", "both", "all")
+SOFTMAX_PAIRINGS = (*PAIRINGS, "relations")
+"""Those of InfoNCE: the last one also learns from the relations that negatives come from."""
 SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt")
 
 # Of performance.

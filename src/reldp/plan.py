@@ -70,7 +70,7 @@ _INTEGERS = (
     ("num_steps", 0, _MAX_STEPS),
     ("num_relation_types", 0, 2**31 - 1),
 )
-_CHOICES = (("unit", UNITS), ("analysis", ANALYSES), ("sizes", SIZES))
+_CHOICES = {"negatives": NEGATIVE_POOLS, "unit": UNITS, "analysis": ANALYSES, "sizes": SIZES}
 _FLOATS = ("clip_norm", "noise_multiplier", "delta", "sizes_epsilon", "sizes_delta")
 
 
@@ -89,9 +89,10 @@ class PrivacyPlan:
             given, they must agree.
         expected_batch_size: b = gamma * m_high: divisor of the noisy sum.
         clipping: The clipping rule, or its name: ``"tuple"``, ``"pair"`` or ``"frequency"`` (theory.md 2).
-        negatives: ``"entities"``, or a pool without protected entities: ``"unprotected"``, ``"public"``.
+        negatives: ``"entities"``; ``"relations"``, num_negatives other relations whose endpoints are the negatives
+            (theory.md 2.6); or a pool without protected entities: ``"unprotected"``, ``"public"``.
         pool_size: Size of the pool of negatives: num_entities for ``"entities"`` (the default there); must be given
-            for other pools. `for_graph` sets it for ``"unprotected"``, except with declared sizes.
+            for other pools. `for_graph` sets it for ``"unprotected"`` and ``"relations"``, except with declared sizes.
         unit: Unit of privacy (theory.md 2.3): ``"entity"``; ``"owner"`` where entities have owners, which num_entities,
             max_degree and pool_size are then about; or ``"relation"`` for the weaker relation-level guarantee.
         analysis: ``"best"``, ``"anchored"`` (theory.md 3.2) or ``"replacement"`` (3.1).
@@ -132,11 +133,9 @@ class PrivacyPlan:
         )
         object.__setattr__(self, "sample_rate", rate)
         object.__setattr__(self, "expected_batch_size", size)
-        check_choice("negatives", self.negatives, NEGATIVE_POOLS, error=PlanError)
-        pool_size = checked_pool_size(self.pool_size, self.negatives, self.num_entities)
-        object.__setattr__(self, "pool_size", pool_size)
-        for name, choices in _CHOICES:
+        for name, choices in _CHOICES.items():
             check_choice(name, getattr(self, name), choices, error=PlanError)
+        object.__setattr__(self, "pool_size", checked_pool_size(self))
         check_number("clip_norm", self.clip_norm, above=0, error=PlanError)
         rule = "a finite number, 0 or more"
         check_number("noise_multiplier", self.noise_multiplier, low=0, rule=rule, error=PlanError)
@@ -145,14 +144,10 @@ class PrivacyPlan:
         check_sizes(self.sizes, self.sizes_epsilon, self.sizes_delta, delta=self.delta)
         for name in _FLOATS:  # 1 and 1.0 are one plan
             object.__setattr__(self, name, float(getattr(self, name)))
-        check_rule(self.clipping, self.unit)
+        check_rule(self.clipping, self.unit, self.analysis)
         least = self.clipping.min_negatives
         rule = f"at least {least} for the {self.clipping} rule"
         check_integer("num_negatives", self.num_negatives, low=least, rule=rule, error=PlanError)
-        if self.analysis == "anchored" and not self.clipping.is_local:
-            raise PlanError(
-                f"`analysis` anchored needs a local clipping rule, got {self.clipping.name!r}. Use best."
-            )
         _ = self.event  # refuses what cannot be drawn
 
     @property
@@ -171,20 +166,27 @@ class PrivacyPlan:
         """What one step does, for an accountant (theory.md 2.3 for units and pools)."""
         from reldp.accounting.events import CoupledStep
 
-        protected_pool = self.negatives == "entities" and self.unit != "relation"
+        shrinks = {"relations": True, "entities": self.unit != "relation"}.get(
+            self.negatives, False
+        )
         return CoupledStep(
             num_relations=self.num_relations,
             pool_size=self.pool_size,
             max_degree=self.max_degree if self.unit != "relation" else 1,
-            num_negatives=self.num_negatives if protected_pool else 0,
+            num_negatives=self.num_negatives if shrinks else 0,
             sample_rate=self.sample_rate,
             noise_multiplier=self.noise_multiplier,
             negative_replacement=self.clipping.replacement_sensitivity(self.num_negatives),
             negative_removal=self.clipping.removal_sensitivity(),
             claimed_constant=not self.clipping.is_local,
             drawn_negatives=self.num_negatives,
-            pool_shrinks=protected_pool,
+            pool_shrinks=shrinks,
         )
+
+    @property
+    def negatives_per_tuple(self) -> int:
+        """Entities of a tuple beside its positive; other relations have two each."""
+        return self.num_negatives * (2 if self.negatives == "relations" else 1)
 
     @property
     def noise_std(self) -> float:
@@ -332,8 +334,7 @@ class PrivacyPlan:
             target_epsilon: Epsilon to calibrate noise_multiplier to; then noise_multiplier is not given.
             sizes_folder: The folder that the graph was read from, where private sizes are stored too.
             **settings: The other fields of the plan, each instead of its suggestion. delta defaults to a tenth of
-                1 / num_entities. pool_size must be given for public negatives; for unprotected ones it is replaced,
-                unless sizes are declared.
+                1 / num_entities. pool_size must be given for public negatives and for declared sizes alone.
 
         Raises:
             PlanError: A setting is unknown, missing or breaks its rule, or the target cannot be met.
@@ -353,8 +354,9 @@ class PrivacyPlan:
             folder=sizes_folder,
             for_run=True,
         )
-        if settings.get("negatives") == "unprotected":
-            settings["pool_size"] = bounds.unprotected_pool(capped, settings.get("pool_size"))
+        if settings.get("negatives") in ("unprotected", "relations"):
+            size = getattr(bounds, f"{settings['negatives']}_pool")
+            settings["pool_size"] = size(capped, settings.get("pool_size"))
         taken = bounds.delta
         if "delta" not in settings:
             settings["delta"], taken = bounds.default_delta()

@@ -137,3 +137,37 @@ def test_types_follow_their_relations():
         assert batch.types.tolist() == [int(row) % 3 for row in batch.relation_ids]
         assert (batch.entities == plain.sample(step).entities).all()  # types move no draw
         assert plain.sample(step).types is None
+
+
+def matching(size=30):
+    """Entities 2 i and 2 i + 1 are related."""
+    pairs = [(2 * i, 2 * i + 1) for i in range(size)]
+    text = [f"entity {i}" for i in range(2 * size)]
+    graph = EntityGraph.from_lists(list(range(2 * size)), pairs, text=text)
+    return graph.promise_degrees(1)
+
+
+def test_other_relations_bring_both_endpoints_and_are_all_distinct_in_a_batch():
+    made = sampler(matching(), negatives="relations", num_negatives=2)
+    assert made.pool_size == 30
+    drawn = []
+    for step in range(400):
+        batch = made.sample(step)
+        assert batch.negatives.shape == batch.endpoints.shape == (batch.num_tuples, 4)
+        first, second = batch.negatives[:, ::2], batch.negatives[:, 1::2]
+        assert ((second == first + 1) & (first % 2 == 0)).all()
+        assert np.unique(first).size == first.size
+        own = first == batch.positives[:, :1]
+        assert (batch.mask == np.repeat(own, 2, axis=1)).all()
+        drawn.append(first.ravel() // 2)
+    counts = np.bincount(np.concatenate(drawn), minlength=30)
+    assert stats.chisquare(counts).pvalue > ALARM
+    counts[0] *= 2  # a relation that is drawn twice as often
+    assert stats.chisquare(counts).pvalue < ALARM
+
+
+def test_more_other_relations_than_there_are_overflow():
+    made = sampler(matching(), negatives="relations", num_negatives=16, sample_rate=0.5)
+    batch = made.sample(0)
+    assert batch.overflow
+    assert batch.negatives.shape == (0, 32)

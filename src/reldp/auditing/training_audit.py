@@ -163,6 +163,8 @@ def _copy_of(plan: PrivacyPlan, capped: CappedGraph, more_relations: int) -> Pri
     }
     if plan.negatives == "entities":
         sizes["pool_size"] = capped.num_units
+    if plan.negatives == "relations":
+        sizes["pool_size"] = capped.num_relations
     if plan.negatives == "unprotected":
         sizes["pool_size"] = int(np.count_nonzero(~capped.protected_units))
     return PrivacyPlan.from_dict({**plan.to_dict(), **sizes})

@@ -61,6 +61,7 @@ _STATUS_LABELS = {
 _ACCOUNTANT_LABELS = {"pld": "privacy-loss distributions (pld)", "rdp": "Renyi divergences (rdp)"}
 _POOL_LABELS = {
     "entities": "all entities of the graph",
+    "relations": "other relations of the graph, with both of their endpoints",
     "unprotected": "entities that are not protected",
     "public": "a public pool",
 }

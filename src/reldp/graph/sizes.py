@@ -95,6 +95,25 @@ class SizeBounds:
         highest = 2 * self.expected_entities - self.min_entities + 1
         return stated, stated - 0.1 / highest + self.delta
 
+    def relations_pool(self, capped: "CappedGraph", given: int | None) -> int:
+        """Return the size of the pool of relations: a bound that they are at least, or the declared one if it is true.
+
+        A private number of relations has the same margin on both sides: it falls short of neither bound except with
+        probability below d0 / 2 each, which the delta of the release covers (theory.md 2.6).
+        """
+        if self.source == "declared" and given is None:
+            raise PlanError(
+                "`pool_size` must be given when sizes are declared and negatives are relations. "
+                "Give a number that the relations are at least."
+            )
+        at_least = given if self.source == "declared" else self.max_relations
+        if self.expected_relations is not None:
+            at_least = max(2 * self.expected_relations - self.max_relations, 1)
+        assert at_least is not None, "declared sizes have it"
+        if self.source == "declared" and at_least > capped.num_relations:
+            raise PlanError(_outside("pool_size", "at most the number of relations"))
+        return at_least
+
     def unprotected_pool(self, capped: "CappedGraph", given: int | None) -> int:
         """Return the size of the pool of unprotected entities: its bound, or the declared one if that is true."""
         exact = num_unprotected(capped)

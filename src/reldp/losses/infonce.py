@@ -21,10 +21,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reldp._validate import PAIRINGS, SCORES, check_choice, check_number
+from reldp._validate import SCORES, SOFTMAX_PAIRINGS, check_choice, check_number
 from reldp.errors import ConfigError
 from reldp.losses.loss import LossBatch
 from reldp.losses.pairs import Pairs, dot_pairs
+from reldp.losses.relations import relations_loss
 from reldp.losses.settings import LossSettings
 
 __all__ = ["InfoNCELoss", "softmax_loss"]
@@ -39,7 +40,9 @@ class InfoNCELoss:
         temperature: Every score is divided by it.
         pairing: Pairs that the positive is compared with: ``"one"``, every negative with the
             endpoint that was drawn for it, as in the paper; ``"both"``, every negative with both
-            endpoints; ``"all"``, also every two negatives of the tuple with each other.
+            endpoints; ``"all"``, also every two negatives of the tuple with each other; ``"relations"``, where
+            negatives are the endpoints of other relations: each of them is a positive too, and is compared with
+            all pairs of entities from two relations of the tuple. The loss is then the sum over its relations.
     """
 
     score: str = LossSettings.score
@@ -49,10 +52,12 @@ class InfoNCELoss:
     def __post_init__(self) -> None:
         check_choice("score", self.score, SCORES, error=ConfigError)
         check_number("temperature", self.temperature, above=0, error=ConfigError)
-        check_choice("pairing", self.pairing, PAIRINGS, error=ConfigError)
+        check_choice("pairing", self.pairing, SOFTMAX_PAIRINGS, error=ConfigError)
 
     def __call__(self, embeddings: Tensor, batch: LossBatch) -> Tensor:
         """Return the loss of each tuple, (tuples,)."""
+        if self.pairing == "relations":
+            return relations_loss(embeddings, batch, score=self.score, temperature=self.temperature)
         pairs = dot_pairs(embeddings, batch, pairing=self.pairing, score=self.score)
         return softmax_loss(pairs, self.temperature)
 

@@ -13,8 +13,8 @@ from reldp._validate import (
     DISTANCES,
     LOSSES,
     OBJECTIVES,
-    PAIRINGS,
     SCORES,
+    SOFTMAX_PAIRINGS,
     TYPED_LOSSES,
     check,
     check_choice,
@@ -35,7 +35,8 @@ class LossSettings:
         score: ``"cosine"`` or ``"dot"``; of infonce, hinge, logistic and typed losses.
         temperature: Every score is divided by it; of infonce, hinge, logistic and typed losses.
         margin: Margin of hinge, triplet and cosine; None takes the default of the loss.
-        pairing: Pairs of a tuple that are compared: ``"one"``, ``"both"`` or ``"all"``.
+        pairing: Pairs of a tuple that are compared: ``"one"``, ``"both"`` or ``"all"``; of infonce also
+            ``"relations"``.
         matryoshka_dims: Embedding sizes over which the loss is summed; None takes the full size only.
         objective: ``"infonce"``, ``"logistic"`` or ``"hinge"``; of typed losses, None takes infonce.
         distance: ``"l2"`` or ``"l1"``; of transe, None takes l2.
@@ -53,7 +54,10 @@ class LossSettings:
     def __post_init__(self) -> None:
         check_choice("loss", self.loss, (*LOSSES, *TYPED_LOSSES), error=ConfigError)
         check_choice("score", self.score, SCORES, error=ConfigError)
-        check_choice("pairing", self.pairing, PAIRINGS, error=ConfigError)
+        check_choice("pairing", self.pairing, SOFTMAX_PAIRINGS, error=ConfigError)
+        if self.pairing == "relations":
+            rule = "infonce with pairing relations"
+            check(self.loss == "infonce", "loss", rule, self.loss, error=ConfigError)
         check_number("temperature", self.temperature, above=0, error=ConfigError)
         if self.margin is not None:
             check_number("margin", self.margin, above=0, error=ConfigError)

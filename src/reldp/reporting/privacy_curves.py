@@ -137,13 +137,16 @@ class PrivacyCurves:
     def _group_bounds(self) -> tuple[float, TradeOff | None]:
         """Return epsilon and bounds on attacks for all graphs on the way from one with a group to one without.
 
-        With public sizes the last of them has fewer entities than the plan says, which the bounds have to cover.
+        With public sizes the last of them has fewer entities, and relations, than the plan says, which the bounds have
+        to cover.
         """
         if self.plan.sizes != "public" or self.plan.event.num_negatives == 0:
             return self.epsilon, self.attacks
-        fewer = self.plan.num_entities - max(GROUPS) + 1
+        fewer = self.plan.pool_size - max(GROUPS) + 1
+        draws_relations = self.plan.negatives == "relations"
+        bound = {"sizes": "declared"} if draws_relations else {"num_entities": fewer}
         try:
-            plan = replace(self.plan, num_entities=fewer, pool_size=fewer)
+            plan = replace(self.plan, pool_size=fewer, **bound)
             return self._epsilon(plan), self._trade_off(plan)
         except PlanError:  # too few entities for batches of this size
             return math.inf, None

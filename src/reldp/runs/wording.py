@@ -145,6 +145,11 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
         _content_assumption(plan),
         "The key was secret until it was destroyed.",
     ]
+    if plan.negatives == "relations":
+        sentences.append(
+            f"The negatives of a relation are the endpoints of other relations, {plan.num_negatives} for each, drawn "
+            f"without replacement from all of them, of which there are at least {plan.pool_size:,} (theory.md 2.6)."
+        )
     if plan.negatives == "unprotected":
         sentences.append(
             f"Negatives come from the unprotected {_units(plan)}, at least {plan.pool_size:,} of them. "

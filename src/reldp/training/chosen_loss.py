@@ -84,16 +84,20 @@ def default_pairing(loss: str, negatives: str) -> str:
 
     InfoNCE compares all pairs of a tuple, except where negatives are public texts that nobody will
     search; the sums over negatives compare each negative with one endpoint, as in the paper. Typed
-    losses let a negative stand in for both endpoints.
+    losses let a negative stand in for both endpoints. Where negatives are other relations, InfoNCE learns
+    from those too.
     """
     if loss in TYPED_LOSSES:
         return "both"
+    if loss == "infonce" and negatives == "relations":
+        return "relations"
     return "all" if loss == "infonce" and negatives != "public" else "one"
 
 
 def with_defaults(learning: "LearningSettings", negatives: str) -> "LearningSettings":
     """Return the settings with those of the loss that are used: the ledger and a resumed run see them."""
     pairing = learning.pairing or default_pairing(learning.loss, negatives)
+    _check_pairing(pairing, negatives)
     plain = replace(learning, pairing=pairing, matryoshka_dims=None)
     # Defaults depend neither on the types nor on the length of embeddings: any will do that is even.
     loss = relation_loss(plain, negatives=negatives, type_names=("any",), dim=2)
@@ -151,8 +155,18 @@ def resolve_loss(
             "`loss` must be a name or a callable loss(embeddings, batch), such as a "
             f"reldp.losses.InfoNCELoss(), got {got}."
         )
+    _check_pairing(getattr(loss, "pairing", None), plan.negatives)
     _check_types(loss, capped, encoder)
     return loss
+
+
+def _check_pairing(pairing: str | None, negatives: str) -> None:
+    """Refuse pairs of relations where negatives come from no relations."""
+    if pairing == "relations" and negatives != "relations":
+        raise ConfigError(
+            f"`pairing` relations needs a plan whose negatives are relations, got negatives from {negatives}. "
+            "Use pairing all, or negatives='relations' in the plan."
+        )
 
 
 def _check_types(loss: Loss, capped: "CappedGraph", encoder: "Encoder") -> None:

@@ -65,8 +65,9 @@ class LearningSettings:
             divide embeddings by their lengths with ``"cosine"``.
         temperature: Every score is divided by it; of infonce, hinge, logistic and typed losses.
         margin: Margin of hinge, triplet and cosine; None takes 1, and 0.2 for cosine.
-        pairing: Pairs of a tuple that the positive is compared with: ``"one"``, ``"both"`` or ``"all"``. None takes
-            all for InfoNCE on negatives of the graph, both for typed losses, and one otherwise.
+        pairing: Pairs of a tuple that the positive is compared with: ``"one"``, ``"both"``, ``"all"`` or
+            ``"relations"``. None takes relations for InfoNCE on negatives that are relations, all for InfoNCE on
+            other negatives of the graph, both for typed losses, and one otherwise.
         matryoshka_dims: Embedding sizes over which the loss is summed, so that the first numbers of an embedding
             are useful alone; None takes the full size only.
         objective: How typed losses compare scores: ``"infonce"``, ``"logistic"`` or ``"hinge"``; None takes infonce.

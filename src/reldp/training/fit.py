@@ -153,6 +153,8 @@ def _check_exact_sizes(capped: CappedGraph, plan: PrivacyPlan) -> None:
     sizes = {"num_entities": capped.num_units, "num_relations": capped.num_relations}
     if plan.negatives == "entities":
         sizes["pool_size"] = capped.num_units
+    if plan.negatives == "relations":
+        sizes["pool_size"] = capped.num_relations
     if plan.negatives == "unprotected":
         sizes["pool_size"] = _num_unprotected(capped)
     for name, value in sizes.items():
@@ -174,6 +176,8 @@ def _check_bounds(capped: CappedGraph, plan: PrivacyPlan) -> None:
         refused = (
             "`pool_size` of the plan must be a lower bound on unprotected entities, got fewer."
         )
+    elif plan.negatives == "relations" and capped.num_relations < plan.pool_size:
+        refused = "`pool_size` of the plan must be a lower bound on relations, got fewer."
     if refused is not None:
         raise ConfigError(
             f"{refused} Make the plan with PrivacyPlan.for_graph, or declare wider bounds. Show this "

@@ -69,7 +69,7 @@ class Objective:
         """
         self.encoder, self.loss, self.name = encoder, loss, _name(loss)
         self.splits_tuples = plan.clipping.splits_tuples
-        self.num_negatives = 1 if self.splits_tuples else plan.num_negatives
+        self.num_negatives = 1 if self.splits_tuples else plan.negatives_per_tuple
         self.num_types = plan.num_relation_types
         self.loss_parameters: dict[str, nn.Parameter] = {}
         if isinstance(loss, nn.Module):

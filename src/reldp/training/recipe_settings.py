@@ -22,12 +22,12 @@ from reldp._validate import (
     NEGATIVE_POOLS,
     NOISE_GENERATORS,
     OBJECTIVES,
-    PAIRINGS,
     POOLINGS,
     PRECISIONS,
     SCHEDULES,
     SCORES,
     SIZES,
+    SOFTMAX_PAIRINGS,
     TOKENIZE,
     TYPED_LOSSES,
     UNITS,
@@ -239,7 +239,8 @@ _MECHANISM = {
     ),
     "negatives": Setting(
         "text",
-        "Entities that negatives are drawn from. public needs --set data.public_pool=PATH.",
+        "Where negatives are drawn from. relations draws num_negatives other relations, learns from all of them, and "
+        "needs max_degree 1. public needs --set data.public_pool=PATH.",
         choices=NEGATIVE_POOLS,
     ),
     "unit": Setting(
@@ -264,10 +265,10 @@ _LEARNING = {
     "pairing": Setting(
         "text",
         "Pairs that a relation is compared with: one per negative, both endpoints per negative, or all "
-        "pairs of a tuple. The default is both for typed losses, all for infonce, and one for other losses "
-        "and for public negatives.",
+        "pairs of a tuple; relations, for negatives that are relations, learns from those too and is the default "
+        "there. Other defaults: both for typed losses, all for infonce, one for other losses and public negatives.",
         '"all"',
-        PAIRINGS,
+        SOFTMAX_PAIRINGS,
     ),
     "matryoshka_dims": Setting(
         "list",

@@ -30,7 +30,7 @@ def microbatch_shapes(
         processes: Number of processes that share a batch. On a GPU, microbatches are as large as the share of one of
             them; on a CPU, where bits are compared, shapes do not depend on it.
     """
-    k = plan.num_negatives
+    k = plan.negatives_per_tuple
     units_per_tuple = plan.clipping.units_per_tuple(k)
     kind = rows.encoder.device.type
     typical = typical_units(plan.expected_batch_size, units_per_tuple)

@@ -74,7 +74,9 @@ def _with_public_sizes(plan: "PrivacyPlan", bounds: "SizeBounds") -> "PrivacyPla
         plan,
         num_entities=entities,
         num_relations=relations,
-        pool_size=entities if plan.negatives == "entities" else plan.pool_size,
+        pool_size={"entities": entities, "relations": relations}.get(
+            plan.negatives, plan.pool_size
+        ),
         expected_batch_size=plan.expected_batch_size,
         sizes="public",
         sizes_epsilon=0.0,

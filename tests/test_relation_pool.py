@@ -1,0 +1,132 @@
+"""Plans and runs whose negatives are other relations (theory.md 2.6)."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from reldp.errors import ConfigError, PlanError
+from reldp.graph import EntityGraph
+from reldp.losses import InfoNCELoss
+from reldp.plan import PrivacyPlan
+from reldp.reporting import verify
+from reldp.training import Trainer
+from tests.training.small import small_encoder, small_graph, small_plan
+
+NUMBERS = {"num_entities": 5_000, "num_relations": 2_000, "max_degree": 1, "num_negatives": 3}
+STEPS = {"num_steps": 100, "delta": 1e-5, "sample_rate": 0.02, "noise_multiplier": 1.5}
+
+
+def plan_of(**changes):
+    return PrivacyPlan(**{**NUMBERS, **STEPS, "negatives": "relations", **changes})
+
+
+def test_the_pool_is_the_relations_and_costs_what_as_many_entities_would():
+    plan = plan_of()
+    assert plan.pool_size == 2_000
+    assert plan.negatives_per_tuple == 6
+    same = plan_of(negatives="entities", num_entities=2_000)
+    assert same.negatives_per_tuple == 3
+    assert plan.event == same.event
+    assert plan.epsilon() == same.epsilon()
+    assert plan.epsilon() > plan_of(negatives="public", pool_size=10**6).epsilon()
+    assert plan.status == "proven"
+
+
+def test_the_relation_itself_is_in_the_pool_where_it_is_the_unit():
+    plan = plan_of(unit="relation", max_degree=7)
+    assert (plan.event.num_negatives, plan.event.max_degree) == (3, 1)
+    assert plan.epsilon() == plan_of().epsilon()
+    assert plan_of(unit="relation", negatives="entities").event.num_negatives == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"max_degree": 2}, "`max_degree` must be 1 when negatives are other relations, got 2"),
+        ({"clipping": "pair"}, "`clipping` must be tuple when negatives are other relations"),
+        ({"clipping": "frequency"}, "`clipping` must be tuple when negatives are other relations"),
+        ({"pool_size": 1_999}, "`pool_size` must be num_relations, 2000"),
+        ({"sizes": "declared"}, "`pool_size` must be given when negatives are relations"),
+        (
+            {"sizes": "declared", "pool_size": 2_001},
+            "`pool_size` must be at most num_relations when negatives are other relations",
+        ),
+    ],
+)
+def test_what_the_theorem_does_not_cover_is_refused(changes, message):
+    with pytest.raises(PlanError, match=message):
+        plan_of(**changes)
+
+
+def test_a_plan_round_trips_and_has_a_hash_of_its_own():
+    plan = plan_of()
+    assert PrivacyPlan.from_json(plan.to_json()) == plan
+    assert plan.hash != plan_of(negatives="entities").hash
+
+
+@pytest.fixture(scope="module")
+def large():
+    size = 20_000
+    graph = EntityGraph.from_lists(
+        list(range(2 * size)),
+        [(2 * i, 2 * i + 1) for i in range(size)],
+        features=np.zeros((2 * size, 1), dtype=np.float32),
+    )
+    return graph.promise_degrees(1)
+
+
+def test_bounds_of_a_graph_bound_its_relations_on_both_sides(large):
+    """False alarm: the bounds fail with probability below 1e-7."""
+    settings = {"negatives": "relations", "num_negatives": 3, "expected_batch_size": 32}
+    plan = PrivacyPlan.for_graph(large, num_steps=50, target_epsilon=4.0, **settings)
+    assert plan.sizes == "private"
+    assert 18_000 < plan.pool_size < 20_000 < plan.num_relations < 22_000
+    middle = (plan.pool_size + plan.num_relations) / 2
+    assert abs(middle - 20_000) < (plan.num_relations - plan.pool_size) / 2
+    declared = {"sizes": "declared", "min_entities": 30_000, "max_relations": 25_000}
+    plan = PrivacyPlan.for_graph(large, num_steps=50, pool_size=15_000, **declared, **settings)
+    assert plan.pool_size == 15_000
+    for pool, message in (
+        ({"pool_size": 20_001}, "`pool_size` must be at most the number of relations"),
+        ({}, "`pool_size` must be given when sizes are declared and negatives are relations"),
+    ):
+        with pytest.raises(PlanError, match=message):
+            PrivacyPlan.for_graph(large, num_steps=50, **pool, **declared, **settings)
+
+
+@pytest.fixture(scope="module")
+def capped():
+    return small_graph().cap_degrees(1, seed=0)
+
+
+def test_a_run_learns_from_all_relations_of_a_tuple_and_certifies(capped, tmp_path):
+    plan = small_plan(capped, negatives="relations", expected_batch_size=10.0)
+    assert plan.pool_size == capped.num_relations
+    result = Trainer(small_encoder(), capped, plan, progress=False).fit(tmp_path / "run")
+    assert verify(tmp_path / "run")
+    words = (tmp_path / "run" / "certificate.md").read_text()
+    assert "the endpoints of other relations, 3 for each" in words
+    assert "theory.md 2.6" in words
+    assert result.certificate.values["training"]["pairing"] == "relations"
+
+
+def test_a_pool_that_is_not_the_graphs_is_refused(capped):
+    plan = small_plan(capped, negatives="relations", expected_batch_size=2.0)
+    smaller = replace(plan, sizes="declared", pool_size=100)
+    Trainer(small_encoder(), capped, smaller, progress=False)
+    larger = {"num_relations": 400, "pool_size": 400, "expected_batch_size": None}
+    with pytest.raises(ConfigError, match="`pool_size` of the plan must be a lower bound"):
+        Trainer(small_encoder(), capped, replace(smaller, **larger), progress=False)
+    with pytest.raises(ConfigError, match="of the plan must be the graph's"):
+        Trainer(small_encoder(), capped, replace(plan, **larger), progress=False)
+
+
+def test_pairs_of_relations_need_relations(capped):
+    plan = small_plan(capped, num_negatives=2)
+    with pytest.raises(ConfigError, match="`pairing` relations needs a plan whose negatives are"):
+        Trainer(small_encoder(), capped, plan, pairing="relations", progress=False)
+    with pytest.raises(ConfigError, match="`pairing` relations needs a plan whose negatives are"):
+        Trainer(small_encoder(), capped, plan, loss=InfoNCELoss(pairing="relations"))
+    with pytest.raises(ConfigError, match="`loss` must be infonce with pairing relations"):
+        Trainer(small_encoder(), capped, plan, loss="hinge", pairing="relations")
