@@ -111,16 +111,16 @@ COMBINED: dict[str, dict[str, Any]] = {
         "learning_rate": 1.5e-3,
     },
 }
-_OTHERS = {"max_degree": 1, "negatives": "relations", "pairing": "relations"}
+_RELATIONS = {"max_degree": 1, "negatives": "relations", "pairing": "relations"}
 COMBINED |= {
-    "3 other relations": {**_OTHERS, "num_negatives": 3},
-    "3 other relations, clip norm 3": {**_OTHERS, "num_negatives": 3, "clip_norm": 3.0},
-    "3 other relations, batch 512": {**_OTHERS, "num_negatives": 3, "batch": 512},
-    "3 other relations, 250 steps": {**_OTHERS, "num_negatives": 3, "steps": 250},
-    "3 other relations, 1000 steps": {**_OTHERS, "num_negatives": 3, "steps": 1000},
-    "2 other relations": {**_OTHERS, "num_negatives": 2},
-    "5 other relations": {**_OTHERS, "num_negatives": 5},
-    "7 other relations, batch 128": {**_OTHERS, "num_negatives": 7, "batch": 128},
+    "3 other relations": {**_RELATIONS, "num_negatives": 3},
+    "3 other relations, clip norm 3": {**_RELATIONS, "num_negatives": 3, "clip_norm": 3.0},
+    "3 other relations, batch 512": {**_RELATIONS, "num_negatives": 3, "batch": 512},
+    "3 other relations, 250 steps": {**_RELATIONS, "num_negatives": 3, "steps": 250},
+    "3 other relations, 1000 steps": {**_RELATIONS, "num_negatives": 3, "steps": 1000},
+    "2 other relations": {**_RELATIONS, "num_negatives": 2},
+    "5 other relations": {**_RELATIONS, "num_negatives": 5},
+    "7 other relations, batch 128": {**_RELATIONS, "num_negatives": 7, "batch": 128},
 }
 WITHOUT_PRIVACY = {
     "learning rate 1e-3": {"learning_rate": 1e-3},

@@ -80,7 +80,7 @@ def compare(
     **sizes: Any,
 ) -> list[dict[str, Any]]:
     """Return the runs of every setting and epsilon, each on an encoder of its own."""
-    found = []
+    rows = []
     for epsilon in epsilons:
         for name, settings in SETTINGS.items():
             results = [run(train, test, load(), epsilon, **settings, **sizes) for _ in range(runs)]
@@ -91,8 +91,8 @@ def compare(
                 "noise_multiplier": results[0]["noise_multiplier"],
             }
             print(json.dumps(row), flush=True)
-            found.append(row)
-    return found
+            rows.append(row)
+    return rows
 
 
 def main() -> None:

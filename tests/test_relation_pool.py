@@ -1,16 +1,21 @@
 """Plans and runs whose negatives are other relations (theory.md 2.6)."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from reldp.auditing.audit import steps_alone
+from reldp.cli.main import main
 from reldp.errors import ConfigError, PlanError
 from reldp.graph import EntityGraph
 from reldp.losses import InfoNCELoss
 from reldp.plan import PrivacyPlan
 from reldp.reporting import verify
+from reldp.runs import wording
 from reldp.training import Trainer
+from reldp.training.recipe import Recipe
 from tests.training.small import small_encoder, small_graph, small_plan
 
 NUMBERS = {"num_entities": 5_000, "num_relations": 2_000, "max_degree": 1, "num_negatives": 3}
@@ -18,7 +23,8 @@ STEPS = {"num_steps": 100, "delta": 1e-5, "sample_rate": 0.02, "noise_multiplier
 
 
 def plan_of(**changes):
-    return PrivacyPlan(**{**NUMBERS, **STEPS, "negatives": "relations", **changes})
+    pool = {} if changes.get("negatives") == "entities" else {"pool_size": 2_000}
+    return PrivacyPlan(**{**NUMBERS, **STEPS, "negatives": "relations", **pool, **changes})
 
 
 def test_the_pool_is_the_relations_and_costs_what_as_many_entities_would():
@@ -46,10 +52,9 @@ def test_the_relation_itself_is_in_the_pool_where_it_is_the_unit():
         ({"max_degree": 2}, "`max_degree` must be 1 when negatives are other relations, got 2"),
         ({"clipping": "pair"}, "`clipping` must be tuple when negatives are other relations"),
         ({"clipping": "frequency"}, "`clipping` must be tuple when negatives are other relations"),
-        ({"pool_size": 1_999}, "`pool_size` must be num_relations, 2000"),
-        ({"sizes": "declared"}, "`pool_size` must be given when negatives are relations"),
+        ({"pool_size": None}, "`pool_size` must be given when negatives are relations"),
         (
-            {"sizes": "declared", "pool_size": 2_001},
+            {"pool_size": 2_001},
             "`pool_size` must be at most num_relations when negatives are other relations",
         ),
     ],
@@ -130,3 +135,50 @@ def test_pairs_of_relations_need_relations(capped):
         Trainer(small_encoder(), capped, plan, loss=InfoNCELoss(pairing="relations"))
     with pytest.raises(ConfigError, match="`loss` must be infonce with pairing relations"):
         Trainer(small_encoder(), capped, plan, loss="hinge", pairing="relations")
+
+
+def test_an_upper_bound_on_the_relations_is_not_taken_for_the_pool(capsys):
+    """With fewer relations than the bound each is drawn more often: the pool needs a lower bound of its own."""
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in {**NUMBERS, **STEPS}.items()]
+    assert main(["account", "--negatives", "relations", *words]) == 2
+    assert "`pool_size` must be given" in capsys.readouterr().err.replace(
+        "--pool-size", "`pool_size`"
+    )
+    assert main(["account", "--negatives=relations", "--pool-size=1500", "--json", *words]) == 0
+    assert json.loads(capsys.readouterr().out)["epsilon"] >= plan_of(pool_size=1_500).epsilon()
+    assert plan_of(pool_size=1_500).epsilon() > plan_of().epsilon()
+    assert main(["account", "--compare", "--negatives=relations", "--pool-size=1500", *words]) == 0
+
+
+def test_the_bounds_that_neighbors_must_meet_are_stated():
+    plan = replace(plan_of(pool_size=1_500), sizes="declared")
+    assert "from 1,500 to 2,000 relations" in wording.sizes(plan)
+    owned = replace(plan, unit="owner")
+    assert wording._by_owner(owned) == ""
+    assert wording._by_owner(replace(owned, negatives="unprotected")) != ""
+    assert "from 1,500 to 2,000 relations" in wording._within(plan)
+
+
+def test_a_recipe_declares_a_lower_bound_for_the_pool(tmp_path):
+    small_graph().write(tmp_path / "graph")
+    privacy = {
+        "sizes": "declared",
+        "min_entities": 200,
+        "max_relations": 200,
+        "negatives": "relations",
+        "num_negatives": 2,
+        "target_epsilon": 8.0,
+        "num_steps": 2,
+        "expected_batch_size": 2.0,
+    }
+    data = {"graph": str(tmp_path / "graph"), "max_degree": 1}
+    recipe = Recipe.from_values({"data": data, "privacy": {**privacy, "min_relations": 100}})
+    capped = small_graph().cap_degrees(1, seed=0)
+    assert recipe.plan(capped).pool_size == 100
+    with pytest.raises(ConfigError, match="`min_relations` must be given for declared sizes"):
+        Recipe.from_values({"data": data, "privacy": privacy}).plan(capped)
+
+
+def test_audits_keep_the_pool_of_a_plan_with_bounds():
+    plan = plan_of(sizes="private", sizes_epsilon=0.1, sizes_delta=1e-7, pool_size=1_800)
+    assert steps_alone(plan).pool_size == 1_800

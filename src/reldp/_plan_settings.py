@@ -132,11 +132,10 @@ def check_before_release(
         chosen["pool_size"] = _MANY
     batch = chosen.get("expected_batch_size")
     relations = 1 if batch is None else 10**6
-    if settings.get("negatives") == "relations":  # the pool, too, grows with their number
-        relations = 10**6
-        chosen.pop("pool_size", None)
     if isinstance(batch, (int, float)) and relations < batch < _MANY:
         relations = math.ceil(batch)
+    if settings.get("negatives") == "relations":  # the larger the graph, the more there are to draw
+        relations = chosen["pool_size"] = _MANY
     bounds = SizeBounds(min_entities=_MANY, max_relations=relations, source="public")
     make(**graph_fields(capped, bounds, sizes_delta=0.0), **chosen)
 
@@ -236,34 +235,31 @@ def check_target(target: float, sizes_epsilon: float) -> None:
 
 
 def checked_pool_size(plan: "PrivacyPlan") -> int:
-    """Return the size of a plan's pool of negatives: all entities or relations, or the stated number."""
+    """Return the size of a plan's pool of negatives: all entities, or the stated number."""
     negatives = plan.negatives
     size: int | None = plan.pool_size
-    whole = {"entities": plan.num_entities}
     if negatives == "relations":
         _check_relation_pool(plan)
-        if plan.sizes == "public":
-            whole["relations"] = plan.num_relations
     if size is None:
         check(
-            negatives in whole,
+            negatives == "entities",
             "pool_size",
             f"given when negatives are {negatives}",
             None,
             error=PlanError,
-            fix="It is the number of entities they are drawn from."
-            if negatives != "relations"
-            else "It is a number of relations that the graph has at least.",
+            fix="It is a number of relations that the graph has at least."
+            if negatives == "relations"
+            else "It is the number of entities they are drawn from.",
         )
-        size = whole[negatives]
+        size = plan.num_entities
     check_integer("pool_size", size, low=1, high=LARGEST, error=PlanError)
-    if negatives in whole:
-        rule = f"num_{negatives}, {whole[negatives]}, when negatives are {negatives} of the graph"
-        check(size == whole[negatives], "pool_size", rule, size, error=PlanError)
-    elif negatives == "relations":
+    if negatives == "entities":
+        rule = f"num_entities, {plan.num_entities}, when negatives are entities of the graph"
+        check(size == plan.num_entities, "pool_size", rule, size, error=PlanError)
+    if negatives == "relations":
         rule = "at most num_relations when negatives are other relations"
         check(size <= plan.num_relations, "pool_size", rule, size, error=PlanError)
-    elif negatives == "unprotected":
+    if negatives == "unprotected":
         rule = "at most num_entities when negatives are unprotected entities"
         check(size <= plan.num_entities, "pool_size", rule, size, error=PlanError)
     return size

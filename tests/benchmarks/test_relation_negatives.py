@@ -1,5 +1,4 @@
 import pytest
-
 from benchmarks.relation_negatives import SETTINGS, compare
 
 from tests.training.small import small_encoder, small_graph

@@ -78,6 +78,7 @@ def test_settings_and_defaults_are_those_of_the_library():
     of_graph = {"num_entities", "num_relations", "max_degree", "pool_size"}
     of_graph |= {"sizes_epsilon", "sizes_delta", "num_relation_types"}
     asked = {"enabled", "target_epsilon", "min_entities", "max_relations", "min_unprotected"}
+    asked |= {"min_relations"}
     assert set(SECTIONS["privacy"]) - asked == plan - of_graph
     assert SECTIONS["privacy"]["sizes"].default == "private"
 

@@ -124,7 +124,10 @@ def stress_cases(plan: PrivacyPlan) -> list[StepCase]:
 
 
 def _stress_plan(plan: PrivacyPlan, **settings: object) -> PrivacyPlan:
-    """Return a small plan with the rule, negatives and clip norm of the given one."""
+    """Return a small plan with the rule, number of negatives and clip norm of the given one.
+
+    Negatives are entities, whatever the given pool is: so few relations have no others to be drawn.
+    """
     values = {
         "max_degree": 1,
         "sample_rate": 1.0,

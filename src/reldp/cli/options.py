@@ -143,7 +143,7 @@ HINTS = {
     "noise_multiplier": "Values from 0.4 to 2 are typical; reldp calibrate computes the one a target needs.",
     "num_steps": "It is the number of batches in the whole training.",
     "delta": "Take it to be at most 0.1 / entities.",
-    "pool_size": "It is the number of entities that negatives are drawn from.",
+    "pool_size": "It is the number of entities that negatives are drawn from; of relations, a lower bound.",
     "target_epsilon": "Values from 1 to 10 are typical; smaller is more private.",
 }
 
@@ -197,7 +197,8 @@ _FLAGS: tuple[tuple[str, Any, str, str | None, str], ...] = (
         Integer(),
         _MECHANISM,
         "N",
-        "Number of entities in the pool, for unprotected and public negatives.",
+        "Number of entities in the pool, for unprotected and public negatives; lower bound on the number of relations, "
+        "for negatives that are relations.",
     ),
     (
         "unit",
@@ -277,7 +278,7 @@ def _missing(given: Mapping[str, Any], optional: Sequence[str]) -> list[str]:
     needed += ["noise_multiplier"]
     if given.get("unit") != "relation":
         needed.insert(2, "max_degree")
-    if given.get("negatives") in ("unprotected", "public"):
+    if given.get("negatives") in ("relations", "unprotected", "public"):
         needed.append("pool_size")
     return [name for name in needed if name not in given and name not in optional]
 
@@ -301,7 +302,7 @@ def check_given(given: Mapping[str, Any], optional: Sequence[str] = ()) -> None:
     if given.get("negatives", "entities") == "entities" and "pool_size" in given:
         raise PlanError(
             "`pool_size` must not be given when negatives are entities of the graph. Leave it out, "
-            "or use --negatives unprotected or --negatives public."
+            "or use --negatives relations, unprotected or public."
         )
 
 

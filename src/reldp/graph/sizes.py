@@ -84,7 +84,7 @@ class SizeBounds:
 
         If delta is a function of the release r, the guarantee has the mean of delta(r), which a single r does not
         show. So steps are given only delta_steps(r) = 0.1 / n_high - 2 d0, with n_high = n_low + 2 c + 1 and c the
-        margin. Except with probability below 2 d0 (three tails below d0 / 2 each, counting both bounds), n_high is at
+        margin. Except with probability below 2 d0 (at most four tails below d0 / 2 each, with all bounds), n_high is at
         least the number n of entities of the larger neighbor, so the mean of delta_steps plus the failures is at most
         0.1 / n: the run is (epsilon, 0.1 / n)-private, and what is stated, 0.1 / n_low, is no smaller than 0.1 / n
         (theory.md 2.4).
@@ -98,21 +98,21 @@ class SizeBounds:
     def relations_pool(self, capped: "CappedGraph", given: int | None) -> int:
         """Return the size of the pool of relations: a bound that they are at least, or the declared one if it is true.
 
-        A private number of relations has the same margin on both sides: it falls short of neither bound except with
-        probability below d0 / 2 each, which the delta of the release covers (theory.md 2.6).
+        A private number of relations has the same margin on both sides: it misses either bound with probability below
+        d0 / 2, which the delta of the release covers (theory.md 2.6).
         """
-        if self.source == "declared" and given is None:
+        if self.source == "public":
+            return self.max_relations
+        if self.expected_relations is not None:
+            return max(2 * self.expected_relations - self.max_relations, 1)
+        if given is None:
             raise PlanError(
                 "`pool_size` must be given when sizes are declared and negatives are relations. "
                 "Give a number that the relations are at least."
             )
-        at_least = given if self.source == "declared" else self.max_relations
-        if self.expected_relations is not None:
-            at_least = max(2 * self.expected_relations - self.max_relations, 1)
-        assert at_least is not None, "declared sizes have it"
-        if self.source == "declared" and at_least > capped.num_relations:
+        if check_integer("pool_size", given, low=1, error=PlanError) > capped.num_relations:
             raise PlanError(_outside("pool_size", "at most the number of relations"))
-        return at_least
+        return given
 
     def unprotected_pool(self, capped: "CappedGraph", given: int | None) -> int:
         """Return the size of the pool of unprotected entities: its bound, or the declared one if that is true."""

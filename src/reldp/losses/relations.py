@@ -3,7 +3,7 @@
 A tuple then holds several relations: the positive, and those that its negatives come from, two rows each.
 Every one of them is compared with all pairs of entities from two different relations of the tuple, and the
 loss is the sum over them: a function of the tuple alone. A relation with a masked endpoint (the positive itself, drawn
-again) has no term, and its entities are compared with nothing.
+again) has no term, and a masked entity is compared with nothing.
 
 Private to the package: `relations_loss`.
 

@@ -143,10 +143,9 @@ class PrivacyCurves:
         if self.plan.sizes != "public" or self.plan.event.num_negatives == 0:
             return self.epsilon, self.attacks
         fewer = self.plan.pool_size - max(GROUPS) + 1
-        draws_relations = self.plan.negatives == "relations"
-        bound = {"sizes": "declared"} if draws_relations else {"num_entities": fewer}
+        entities = self.plan.num_entities if self.plan.negatives == "relations" else fewer
         try:
-            plan = replace(self.plan, pool_size=fewer, **bound)
+            plan = replace(self.plan, num_entities=entities, pool_size=fewer)
             return self._epsilon(plan), self._trade_off(plan)
         except PlanError:  # too few entities for batches of this size
             return math.inf, None

@@ -71,6 +71,8 @@ def compare_rules(plan: PrivacyPlan) -> list[RuleCost]:
             continue
         if analysis == "anchored" and plan.sample_rate == 1:
             continue
+        if plan.negatives == "relations" and (rule.splits_tuples or not rule.is_local):
+            continue
         noise = noise_multiplier_for(clipping, plan.noise_multiplier)
         way = replace(plan, clipping=clipping, analysis=analysis, noise_multiplier=noise)
         cost = way.privacy_cost(accountant)

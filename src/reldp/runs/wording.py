@@ -100,16 +100,20 @@ def _within(plan: "PrivacyPlan") -> str:
     """Return the condition that declared sizes put on both neighbors."""
     if plan.sizes != "declared":
         return ""
-    return (
-        f"; both have at least {plan.num_entities:,} {_units(plan)} and at most "
-        f"{plan.num_relations:,} relations"
-    )
+    return f"; both have at least {plan.num_entities:,} {_units(plan)} and {_relation_bounds(plan)}"
+
+
+def _relation_bounds(plan: "PrivacyPlan") -> str:
+    """Return the bounds on the number of relations; a pool of relations has one on each side (theory.md 2.6)."""
+    if plan.negatives == "relations":
+        return f"from {plan.pool_size:,} to {plan.num_relations:,} relations"
+    return f"at most {plan.num_relations:,} relations"
 
 
 def sizes(plan: "PrivacyPlan") -> str:
     """Return what is known about the numbers of entities and relations (theory.md 2.4)."""
     who = _units(plan)
-    bounds = f"at least {plan.num_entities:,} {who} and at most {plan.num_relations:,} relations"
+    bounds = f"at least {plan.num_entities:,} {who} and {_relation_bounds(plan)}"
     if plan.sizes == "private":
         return (
             f"The numbers of {who} and relations are not public. Noisy bounds on them "
@@ -148,7 +152,7 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
     if plan.negatives == "relations":
         sentences.append(
             f"The negatives of a relation are the endpoints of other relations, {plan.num_negatives} for each, drawn "
-            f"without replacement from all of them, of which there are at least {plan.pool_size:,} (theory.md 2.6)."
+            f"without replacement from all relations, at least {plan.pool_size:,} of them (theory.md 2.6)."
         )
     if plan.negatives == "unprotected":
         sentences.append(
@@ -214,7 +218,7 @@ def _bounds(plan: "PrivacyPlan", start: _Values) -> str:
 
 def _by_owner(plan: "PrivacyPlan") -> str:
     """Return how negatives are drawn where entities have owners (theory.md 2.3)."""
-    if plan.unit != "owner" or plan.negatives == "public":
+    if plan.unit != "owner" or plan.negatives in ("public", "relations"):
         return ""
     return " among owners, each represented by one of its entities, drawn uniformly"
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["Recipe"]
 
 _SIZES = ("sizes", "min_entities", "max_relations")
+_POOL_BOUNDS = {"unprotected": "min_unprotected", "relations": "min_relations"}
 _FEATURE_SETTINGS = ("hidden", "dim", "activation", "normalize", "seed")
 _TEXT_SETTINGS = (
     "train",
@@ -318,18 +319,20 @@ class Recipe:
             )
 
     def _pool_size(self, pool: Any) -> int | None:
-        """Return the size of a public pool, or a declared bound on the unprotected entities."""
+        """Return the size of a public pool, or a declared bound on the unprotected entities or on the relations."""
         privacy = self.values["privacy"]
-        least: int | None = privacy["min_unprotected"]
-        if pool is not None:
-            return int(pool.num_entities)
-        needed = privacy["negatives"] == "unprotected" and self._sizes()["sizes"] == "declared"
-        if needed == (least is None):
-            raise ConfigError(
-                "`min_unprotected` must be given for declared sizes with negatives = "
-                f"unprotected, and only then, got {least!r}."
-            )
-        return least
+        is_declared = self._sizes()["sizes"] == "declared"
+        size: int | None = None if pool is None else int(pool.num_entities)
+        for negatives, name in _POOL_BOUNDS.items():
+            least: int | None = privacy[name]
+            needed = pool is None and privacy["negatives"] == negatives and is_declared
+            if pool is None and needed == (least is None):
+                raise ConfigError(
+                    f"`{name}` must be given for declared sizes with negatives = "
+                    f"{negatives}, and only then, got {least!r}."
+                )
+            size = least if needed else size
+        return size
 
     def _folder(self) -> Path | None:
         """Return the graph's folder, where private sizes are stored; None for bundled graphs."""
@@ -347,7 +350,8 @@ class Recipe:
         if not self.values["privacy"]["enabled"]:
             given["noise_multiplier"] = 0.0
         pool_size = self._pool_size(pool)
-        given.pop("min_unprotected", None)
+        for name in _POOL_BOUNDS.values():
+            given.pop(name, None)
         if pool_size is not None:
             given["pool_size"] = pool_size
         return PrivacyPlan.for_graph(

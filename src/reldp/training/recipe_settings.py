@@ -213,6 +213,11 @@ _STEPS = {
         "entities.",
         "1000",
     ),
+    "min_relations": Setting(
+        "whole number",
+        "For declared sizes and negatives that are relations: lower bound on the number of relations after capping.",
+        "5000",
+    ),
     "num_steps": Setting(
         "whole number",
         "Number of steps (default: about 2.5 passes over the relations).",
@@ -239,8 +244,8 @@ _MECHANISM = {
     ),
     "negatives": Setting(
         "text",
-        "Where negatives are drawn from. relations draws num_negatives other relations, learns from all of them, and "
-        "needs max_degree 1. public needs --set data.public_pool=PATH.",
+        "Where negatives are drawn from. relations draws num_negatives other relations, which infonce learns from too; "
+        "it needs max_degree 1. public needs --set data.public_pool=PATH.",
         choices=NEGATIVE_POOLS,
     ),
     "unit": Setting(
