@@ -8,7 +8,7 @@ import pytest
 
 from reldp.errors import LedgerError
 from reldp.runs import known_budgets
-from reldp.runs.known_budgets import FILE_NAME, known_head, lost_budget, note
+from reldp.runs.known_budgets import FILE_NAME, known_head, lost_budgets, note
 
 ID, HEAD = "1" * 32, "a" * 64
 
@@ -21,12 +21,12 @@ def state(tmp_path, monkeypatch):
 
 def test_the_newest_head_and_the_folder_are_known(state, tmp_path):
     assert known_head(ID) is None
-    assert not lost_budget(tmp_path)
+    assert not lost_budgets(tmp_path)
     note(ID, tmp_path, 2, "b" * 64)
     note(ID, tmp_path, 3, HEAD)
     assert known_head(ID) == HEAD
     assert known_head("2" * 32) is None
-    assert lost_budget(tmp_path / "x" / "..")
+    assert lost_budgets(tmp_path / "x" / "..")
     assert stat.S_IMODE((state / FILE_NAME).stat().st_mode) == 0o600
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from reldp.errors import ConfigError
 from reldp.graph import EntityGraph
+from reldp.graph.graph_names import graph_names
 from reldp.runs.budget import Budget
 from reldp.runs.budgeted_graphs import note_graph
 from reldp.runs.new_budget import new_budget
@@ -17,7 +18,7 @@ def test_a_copy_of_a_graph_gets_no_second_budget(tmp_path):
     with new_budget(first, limit=2.0, delta=1e-6, adaptive=True) as budget:
         assert budget.limit is not None
         assert budget.is_adaptive
-        note_graph(budget.id, EntityGraph.read(first).fingerprint)
+        note_graph(budget.id, graph_names(EntityGraph.read(first)))
     with pytest.raises(ConfigError, match=r"got none in its folder.* has one in .*first"):
         new_budget(copy)
     assert not (copy / "budget.jsonl").exists()

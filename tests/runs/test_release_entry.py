@@ -7,6 +7,7 @@ import pytest
 
 from reldp.errors import ConfigError, PlanError
 from reldp.graph import EntityGraph, size_release
+from reldp.graph.graph_names import graph_names
 from reldp.graph.size_release import draw_release, largest_cost, release_target
 from reldp.plan import PrivacyPlan
 from reldp.runs.budget import Budget
@@ -151,7 +152,7 @@ def test_releases_of_a_graph_without_a_budget_are_entered_in_a_named_one_at_its_
 ):
     """With and without a further release, of another cap, that is drawn for the budget."""
     place, named = capped.graph.folder, tmp_path / "named"
-    plan, whole = make_plan(capped, place), capped.graph.fingerprint
+    plan = make_plan(capped, place)
     Budget.create(named).close()
     if drawn:
         with named_budget(named):
@@ -159,7 +160,7 @@ def test_releases_of_a_graph_without_a_budget_are_entered_in_a_named_one_at_its_
     use = BudgetUse(
         folder=named,
         fingerprint=capped.fingerprint,
-        graph_fingerprint=whole,
+        names=graph_names(capped.graph),
         graph=place,
     )
     for name in ("one", "two", "one"):

@@ -21,7 +21,8 @@ from reldp._validate import NOISE_GENERATORS, PRECISIONS, check_choice, check_in
 from reldp.auditing.real_step import StepSettings
 from reldp.auditing.training_audit import TrainingAudit, audit_training
 from reldp.errors import ConfigError, LedgerError
-from reldp.runs.budget_place import budget_of_graph, whole_fingerprint
+from reldp.graph.graph_names import graph_names
+from reldp.runs.budget_place import budget_of_graph
 from reldp.runs.run_folder import RunFolder, read_plan
 from reldp.runs.start_entry import as_ledger_error, read_start
 
@@ -103,7 +104,7 @@ def audit_canaries(
 
         def train(with_canaries: Any, copy: Any) -> Any:
             encoder = initial_encoder(start["encoder"], model)
-            budget = budget_of_graph(graph.folder, None, whole_fingerprint(graph))
+            budget = budget_of_graph(graph.folder, None, graph_names(graph))
             trainer = Trainer(
                 encoder, with_canaries, copy, budget=budget, **_training_settings(start)
             )

@@ -70,9 +70,24 @@ def command() -> None:
     group=_MAIN,
     help="Unit of privacy of all runs.",
 )
+@option(
+    "--lost-budget",
+    "lost",
+    multiple=True,
+    group=_MAIN,
+    metavar="ID",
+    help="Id of an earlier budget of the same data that is gone for good, as the refusal of a run shows it. The new "
+    "one records it, and does not count what was spent there; may be repeated.",
+)
 @json_option
 def init(
-    folder: Path, limit: float | None, delta: float | None, adaptive: bool, unit: str, as_json: bool
+    folder: Path,
+    limit: float | None,
+    delta: float | None,
+    adaptive: bool,
+    unit: str,
+    lost: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Make a budget in FOLDER: that of a graph, or any other."""
     from reldp.runs.new_budget import new_budget
@@ -80,7 +95,9 @@ def init(
     _check_pair(limit, delta)
     if not folder.is_dir():
         raise ConfigError(f"FOLDER must be a folder, got {str(folder)!r}.")
-    with new_budget(folder, unit=unit, limit=limit, delta=delta, adaptive=adaptive) as budget:
+    with new_budget(
+        folder, unit=unit, limit=limit, delta=delta, adaptive=adaptive, lost=lost
+    ) as budget:
         _show(budget, delta, as_json)
 
 
@@ -217,6 +234,7 @@ def _show(budget: "Budget", delta: float | None, as_json: bool) -> None:
                 "limit_delta": None if limit is None else limit["delta"],
                 "adaptive": budget.is_adaptive,
                 "holds_if": _CONDITIONS[budget.is_adaptive],
+                "lost": list(budget.lost),
                 "entries": [_values(entry) for entry in entries],
             }
         )
@@ -236,6 +254,7 @@ def _show(budget: "Budget", delta: float | None, as_json: bool) -> None:
         )
     if limit is not None:
         lines.append(f"Limit: epsilon {limit['epsilon']:g} at delta {limit['delta']:g}.")
+    lines += [_lost_line(lost, budget.entries[0]["date"]) for lost in budget.lost]
     print_table(table if entries else None, *lines)
 
 
@@ -261,6 +280,16 @@ def _values(entry: Any) -> dict[str, Any]:
         "noise_multiplier": plan["noise_multiplier"],
         **runs,
     }
+
+
+def _lost_line(lost: Any, date: str) -> str:
+    """Return a sentence about an earlier budget that was declared lost."""
+    place = f", last in {lost['folder']}" if "folder" in lost else ""
+    count = f", with {lost['entries']:,} lines" if "entries" in lost else ""
+    return (
+        f"An earlier budget of this data ({lost['id']}{place}{count}) was declared lost on {date}. What was spent "
+        "there is not counted here, except for runs that were entered again with reldp budget enter."
+    )
 
 
 def _row(entry: Any) -> list[str]:

@@ -28,10 +28,11 @@ def show_dry_run(recipe: "Recipe", *, show_ids: bool, as_json: bool) -> None:
     """
     import torch
 
+    from reldp.graph.graph_names import graph_names
     from reldp.graph.sizes import has_release
     from reldp.runs.budget import Budget
     from reldp.runs.budget_entry import release_of
-    from reldp.runs.budget_place import budget_of_graph, whole_fingerprint
+    from reldp.runs.budget_place import budget_of_graph
     from reldp.training.advice import advice
     from reldp.training.estimate import estimate_step
     from reldp.training.repeatability import no_random_numbers, repeatable
@@ -46,7 +47,7 @@ def show_dry_run(recipe: "Recipe", *, show_ids: bool, as_json: bool) -> None:
     trainer = recipe.trainer(show_ids=show_ids, resumed=True)
     plan, performance = trainer.plan, trainer.config.performance
     cost = plan.privacy_cost()
-    place = budget_of_graph(capped.graph.folder, trainer._budget, whole_fingerprint(capped.graph))
+    place = budget_of_graph(capped.graph.folder, trainer._budget, graph_names(capped.graph))
     if place is not None:
         with Budget.open(place, read_only=True) as budget:
             budget.refuse_run(plan, release=release_of(budget, plan, capped.fingerprint))

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from reldp._validate import check_integer, check_number
 from reldp.errors import ConfigError
+from reldp.graph.graph_names import relations_name
 
 if TYPE_CHECKING:
     from reldp.graph.entity_graph import EntityGraph
@@ -85,6 +86,7 @@ class Holdout:
                 "held-out entities included. Use graph.with_types(names), or relation_types in record.json."
             )
         parts = split_entities(graph, _shares(float(share)), _key(seed))
+        relations_name(graph)  # copies are compared by it when the whole graph is out of memory
         object.__setattr__(parts["train"], "whole", graph.whole or graph.fingerprint)
         made = cls(
             share=float(share),

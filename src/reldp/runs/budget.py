@@ -5,7 +5,7 @@ because their entities overlap. Its lines are chained by hashes like those of a 
 
 | kind | meaning |
 |---|---|
-| ``budget`` | the unit of privacy, and a random id of this budget |
+| ``budget`` | the unit of privacy, a random id, and earlier budgets of the same data that were declared lost |
 | ``limit`` | the largest epsilon at a delta, and whether plans may be chosen by results |
 | ``run`` | a run that may start: its token, its plan and its purpose |
 | ``search`` | a search that may start: its token, the plan of its runs, and their number or its distribution |
@@ -27,7 +27,7 @@ reldp.errors.ConfigError: The budget must exist, got no budget.jsonl in 'nowhere
 import math
 import os
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,8 @@ from reldp.errors import ConfigError, LedgerError, PlanError, ResumeError
 from reldp.plan import PrivacyPlan
 from reldp.runs import schema
 from reldp.runs.budget_cost import Charge, composed_epsilon
-from reldp.runs.budget_file import LINK, NAME, BudgetFile
-from reldp.runs.known_budgets import lost_budget
+from reldp.runs.budget_file import LINK, NAME, BudgetFile, restore
+from reldp.runs.known_budgets import lost_budgets, lost_record
 from reldp.runs.ledger import _today
 
 __all__ = ["NAME", "Budget"]
@@ -47,9 +47,10 @@ _ID_BYTES = 16
 _Entry = Mapping[str, Any]
 
 _TOKEN = schema.Rule("32 hexadecimal digits", lambda v: type(v) is str and len(v) == 32)
+_LOST = {"id": _TOKEN, "folder?": schema.TEXT, "entries?": schema.SIZE}
 _SCHEMAS: dict[str, Any] = {
     "budget": {"kind": schema.TEXT, "format": schema.SIZE, "id": _TOKEN, "unit": schema.TEXT}
-    | {"date": schema.DATE},
+    | {"date": schema.DATE, "lost?": schema.OBJECTS},
     "limit": {"kind": schema.TEXT, "epsilon": schema.POSITIVE, "delta": schema.PROBABILITY}
     | {"adaptive": schema.TRUTH, "date": schema.DATE},
     "run": {"kind": schema.TEXT, "token": _TOKEN, "purpose": schema.TEXT, "plan": schema.OBJECT}
@@ -77,8 +78,15 @@ class Budget:
             raise LedgerError(f"{NAME} must start with its unit, once, got something else.")
 
     @classmethod
-    def create(cls, folder: str | Path, *, unit: str = "entity") -> "Budget":
+    def create(
+        cls, folder: str | Path, *, unit: str = "entity", lost: Sequence[str] = ()
+    ) -> "Budget":
         """Make a budget in a folder.
+
+        Args:
+            folder: The folder.
+            unit: Unit of privacy of all runs.
+            lost: Ids of earlier budgets of the same data that are gone; the new one names them.
 
         Raises:
             ConfigError: There is one, or there was one that is gone.
@@ -89,12 +97,14 @@ class Budget:
             raise ConfigError(
                 f"FOLDER must not share a budget already, got {LINK} in {str(folder)!r}."
             )
-        if not (place / NAME).exists() and lost_budget(place):
+        gone = [] if (place / NAME).exists() else lost_budgets(place)
+        if not set(gone) <= set(lost):
             raise ConfigError(
-                f"FOLDER must not have lost its budget, got {str(folder)!r}, whose {NAME} is gone. Restore it: what "
-                "is spent stays spent. For other data, use another folder."
+                f"FOLDER must not have lost its budget, got {str(folder)!r}, whose {NAME} is gone. {restore(gone)}"
             )
-        entry = {"kind": "budget", "format": 1, "id": secrets.token_hex(_ID_BYTES)}
+        entry: dict[str, Any] = {"kind": "budget", "format": 1, "id": secrets.token_hex(_ID_BYTES)}
+        if lost:
+            entry["lost"] = [lost_record(budget) for budget in lost]
         BudgetFile.create(place, entry | {"unit": unit, "date": _today()})
         return cls.open(folder)
 
@@ -132,6 +142,11 @@ class Budget:
     def entries(self) -> tuple[_Entry, ...]:
         """All entries in order."""
         return tuple(self._file.entries)
+
+    @property
+    def lost(self) -> tuple[_Entry, ...]:
+        """Earlier budgets of the same data that were declared lost: id, and last known folder and number of entries."""
+        return tuple(self.entries[0].get("lost", ()))
 
     @property
     def limit(self) -> _Entry | None:
@@ -363,6 +378,8 @@ def _check(entry: _Entry, number: int) -> None:
     """Refuse an entry that no budget holds."""
     try:
         schema.check(entry, _SCHEMAS[str(entry.get("kind"))])
+        for lost in entry.get("lost", ()):
+            schema.check(lost, _LOST)
         if "plan" in entry:
             _charge(entry)
     except (KeyError, TypeError, schema.SchemaError, PlanError) as error:

@@ -15,12 +15,14 @@ Public inside the package: `BudgetUse`, `enter`, `enter_past_run`, `note_end`, `
 import hashlib
 import json
 import secrets
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reldp.accounting.search import SearchSize
 from reldp.errors import ConfigError, LedgerError, ResumeError
+from reldp.graph.graph_names import GraphNames
 from reldp.runs import schema
 from reldp.runs.budget import _TOKEN, NAME, Budget
 from reldp.runs.budgeted_graphs import note_graph
@@ -61,7 +63,7 @@ class BudgetUse:
         fingerprint: Of the capped graph; sensitive.
         purpose: What the run is for.
         search: Token of the search that the run belongs to, which was entered instead of it.
-        graph_fingerprint: Of the graph before capping; sensitive.
+        names: Of the graph before capping; sensitive.
         graph: Folder of the graph, if it has one.
     """
 
@@ -69,7 +71,7 @@ class BudgetUse:
     fingerprint: str
     purpose: str = "train"
     search: str | None = None
-    graph_fingerprint: str | None = None
+    names: GraphNames | None = None
     graph: Path | None = None
 
 
@@ -87,17 +89,17 @@ def enter(run: RunFolder, plan: "PrivacyPlan", use: BudgetUse | None) -> None:
             )
         return
     with Budget.open(use.folder) as budget:
-        if use.graph_fingerprint is not None:
+        if use.names is not None:
             if not (run.path / BUDGET_TOKEN).exists():
-                enter_at_first_use(use.graph, use.graph_fingerprint, budget, use.folder)
-            note_graph(budget.id, use.graph_fingerprint)
+                enter_at_first_use(use.graph, use.names.exact, budget, use.folder)
+            note_graph(budget.id, use.names)
         if use.search is not None:
             _require_search(budget, use.search, plan)
             return
         release = release_of(budget, plan, use.fingerprint)
         if not (run.path / BUDGET_TOKEN).exists():
             budget.refuse_run(plan, release=release)  # before anything is written
-        token = run_token(run, budget.id, use.folder)
+        token = run_token(run, budget.id, use.folder, lost=_lost(budget))
         if not run.has_run and budget.has_session(token):
             token = run_token(run, budget.id, use.folder, renew=True)
         budget.enter_run(token, plan, purpose=use.purpose, release=release)
@@ -113,7 +115,8 @@ def note_session(run: RunFolder, ledger: "Ledger", use: BudgetUse | None) -> Non
         return
     with Budget.open(use.folder) as budget:
         hashes = ledger.hashes
-        budget.note_session(run_token(run, budget.id), hashes, hashes[-1])
+        token = run_token(run, budget.id, use.folder, lost=_lost(budget))
+        budget.note_session(token, hashes, hashes[-1])
 
 
 def note_end(run: RunFolder, ledger: "Ledger") -> None:
@@ -155,7 +158,7 @@ def enter_past_run(folder: str | Path, budget: Budget) -> bool:
     run = RunFolder(folder)
     run.require_run()
     search = read_ledger(run.ledger).start.get("search")
-    token, plan = run_token(run, budget.id), read_plan(run)
+    token, plan = run_token(run, budget.id, lost=_lost(budget)), read_plan(run)
     release = None
     if run.sensitive.exists():
         release = release_of(budget, plan, SensitiveRecord.read(run.sensitive).fingerprint)
@@ -166,7 +169,12 @@ def enter_past_run(folder: str | Path, budget: Budget) -> bool:
 
 
 def run_token(
-    run: RunFolder, budget: str, folder: Path | None = None, *, renew: bool = False
+    run: RunFolder,
+    budget: str,
+    folder: Path | None = None,
+    *,
+    renew: bool = False,
+    lost: Collection[str] = (),
 ) -> str:
     """Return the token by which a budget knows a run folder; made, and written to the disk, by the first call.
 
@@ -175,6 +183,7 @@ def run_token(
         budget: The id of the budget.
         folder: Its folder.
         renew: Whether to make a new one.
+        lost: Ids of budgets that this one takes the place of: their runs keep their tokens and change over to it.
 
     Raises:
         ConfigError: The run is in another budget.
@@ -188,11 +197,20 @@ def run_token(
             values |= {} if folder is None else {"folder": str(folder.resolve())}
             write_durably(place, (json.dumps(values) + "\n").encode(), mode=0o600)
     values = _read_token(run)
+    if values["budget"] in lost:
+        values = {"token": values["token"], "budget": budget}
+        values |= {} if folder is None else {"folder": str(folder.resolve())}
+        with disk_errors(place):
+            write_durably(place, (json.dumps(values) + "\n").encode(), mode=0o600)
     if values["budget"] != budget:
         raise ConfigError(
             "The run must stay in the budget that it was entered in, got another one for this graph."
         )
     return values["token"]
+
+
+def _lost(budget: Budget) -> list[str]:
+    return [str(one["id"]) for one in budget.lost]
 
 
 def _read_token(run: RunFolder) -> dict[str, str]:

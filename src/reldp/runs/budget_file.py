@@ -3,9 +3,9 @@
 Opening waits for other processes. The file is read through the descriptor that holds the lock, and a file that was
 replaced in the meantime is opened again. A last line without its end is kept if it is whole, because its
 entry may have been seen, and cut off if it is not. A file that lacks a line that this machine knows
-(`reldp.runs.known_budgets`) is refused.
+(`reldp.runs.known_budgets`) is refused. Opening a budget that was moved makes its new place known.
 
-Public inside the package: `BudgetFile`, `NAME`, `LINK`.
+Public inside the package: `BudgetFile`, `NAME`, `LINK`, `holds_budget`, `restore`.
 
 >>> BudgetFile.open(Path("nowhere"))
 Traceback (most recent call last):
@@ -21,11 +21,11 @@ from typing import Any
 
 from reldp.errors import ConfigError, LedgerError, RunError
 from reldp.runs.durable import disk_errors
-from reldp.runs.known_budgets import known_head, note
+from reldp.runs.known_budgets import known_folder, known_head, note, note_place
 from reldp.runs.ledger import _FIRST_LINK, _line, _parse
 from reldp.runs.run_folder import LEDGER_LIMIT
 
-__all__ = ["LINK", "NAME", "BudgetFile"]
+__all__ = ["LINK", "NAME", "BudgetFile", "holds_budget", "restore"]
 
 NAME = "budget.jsonl"
 LINK = "budget-folder.json"
@@ -102,6 +102,7 @@ class BudgetFile:
             data = b"".join(iter(lambda: os.read(descriptor, 1 << 20), b""))
             entries, head = _whole(data, descriptor, read_only)
             _refuse_older_copy(entries, data)
+            _note_move(entries, folder)
             return cls(folder, descriptor, entries, head)
         except LedgerError as error:
             os.close(descriptor)
@@ -139,6 +140,28 @@ class BudgetFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def holds_budget(folder: Path, budget: str) -> bool:
+    """Return whether a folder has the budget of an id; one that cannot be read is not there."""
+    try:
+        place = folder / NAME
+        if not place.is_file():
+            return False
+        with open(place, "rb") as file:
+            return f'"id":"{budget}"'.encode() in file.readline(1 << 16)
+    except (OSError, ValueError):
+        return False
+
+
+def restore(lost: list[str]) -> str:
+    """Return what to do about budgets that are gone from a folder, for messages."""
+    options = " ".join(f"--lost-budget {budget}" for budget in lost)
+    return (
+        "Restore it: what is spent stays spent. If it was moved, show its new place: reldp budget show FOLDER. "
+        "For other data, use another folder. If it is gone for good, make a new one that says so: reldp budget init "
+        f"GRAPH {options}"
+    )
 
 
 def _put(partial: Path, place: Path) -> None:
@@ -223,3 +246,11 @@ def _refuse_older_copy(entries: list[_Entry], data: bytes) -> None:
             f"{NAME} must hold every entry that was made, got an older copy of it, or one of two that were "
             "continued. Restore the newest one."
         )
+
+
+def _note_move(entries: list[_Entry], folder: Path) -> None:
+    """Make the place of a budget known that is not where this machine saw it last."""
+    budget = entries[0].get("id") if entries else None
+    last = known_folder(budget) if isinstance(budget, str) else None
+    if last is not None and last != folder.resolve() and not holds_budget(last, str(budget)):
+        note_place(str(budget), folder)

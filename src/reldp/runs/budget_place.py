@@ -4,8 +4,7 @@ Graphs whose entities overlap, such as two versions of the same data, must share
 is exposed by the runs on both. A small file in the graph's folder, budget-folder.json, names the folder of the
 shared budget and its id. reldp cannot know that graphs overlap; the owner declares it.
 
-Public inside the package: `budget_for`, `budget_of_graph`, `find_budget`, `share_budget`,
-`whole_fingerprint`.
+Public inside the package: `budget_for`, `budget_of_graph`, `find_budget`, `share_budget`.
 
 >>> find_budget("nowhere") is None
 True
@@ -14,22 +13,19 @@ True
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from reldp.errors import ConfigError
+from reldp.graph.graph_names import GraphNames
 from reldp.runs.budget import Budget
-from reldp.runs.budget_file import LINK, NAME
-from reldp.runs.budgeted_graphs import refuse_copied_graph
+from reldp.runs.budget_file import LINK, NAME, restore
+from reldp.runs.budgeted_graphs import note_lost, refuse_copied_graph
 from reldp.runs.durable import write_durably
-from reldp.runs.known_budgets import lost_budget
+from reldp.runs.known_budgets import lost_budgets
 from reldp.runs.past_releases import enter_releases_of
 from reldp.runs.plain_files import read_plain
 from reldp.runs.strict_json import parse_json
 
-if TYPE_CHECKING:
-    from reldp.graph import EntityGraph
-
-__all__ = ["budget_for", "budget_of_graph", "find_budget", "share_budget", "whole_fingerprint"]
+__all__ = ["budget_for", "budget_of_graph", "find_budget", "share_budget"]
 
 _LIMIT = 2**16
 
@@ -44,7 +40,7 @@ def find_budget(graph: str | Path | None) -> Path | None:
     if folder is None:
         return None
     if not folder.is_dir():
-        if lost_budget(folder):
+        if lost_budgets(folder):
             raise ConfigError(
                 f"The folder of the graph must be there, since it has a budget, got none: {folder.name!r}."
             )
@@ -54,10 +50,10 @@ def find_budget(graph: str | Path | None) -> Path | None:
         if has_own:
             raise ConfigError(f"{LINK} must be in a graph without a budget of its own, got both.")
         return _linked(folder)
-    if not has_own and lost_budget(folder):
+    if not has_own and (lost := lost_budgets(folder)):
         raise ConfigError(
-            f"The graph in {folder.name!r} must have its budget, got none: {NAME} was there and is gone. Restore it: "
-            "what is spent stays spent. For other data, use another folder."
+            f"The graph in {folder.name!r} must have its budget, got none: {NAME} was there and is gone. "
+            f"{restore(lost)}"
         )
     return folder if has_own else None
 
@@ -79,26 +75,27 @@ def budget_for(graph: str | Path | None, named: str | Path | None) -> Path | Non
     return current
 
 
-def whole_fingerprint(graph: "EntityGraph") -> str:
-    """Return the fingerprint of the graph that a budget belongs to: the whole one of a holdout's part; sensitive."""
-    return graph.whole or graph.fingerprint
-
-
 def budget_of_graph(
-    graph: str | Path | None, named: str | Path | None, fingerprint: str
+    graph: str | Path | None, named: str | Path | None, names: GraphNames
 ) -> Path | None:
     """Return what `budget_for` does, if this machine knows no other budget of the same graph.
 
     Args:
         graph: The folder of the graph, if it has one.
         named: The folder of a budget that was named, if any.
-        fingerprint: Of the graph, before capping; sensitive.
+        names: Of the graph, before capping; sensitive.
 
     Raises:
         ConfigError: The graph has a budget, and another one is used, or none.
     """
     place = budget_for(graph, named)
-    refuse_copied_graph(fingerprint, None if place is None else _id(place))
+    if place is None:
+        refuse_copied_graph(names)
+        return None
+    with Budget.open(place, read_only=True) as budget:
+        used, lost = budget.id, [str(one["id"]) for one in budget.lost]
+    refuse_copied_graph(names, used, lost)
+    note_lost(lost, used)
     return place
 
 

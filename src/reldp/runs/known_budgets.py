@@ -5,8 +5,8 @@ state folder (`reldp.graph.size_store.state_folder`) therefore keeps, for every 
 folder, its number of lines and the hash of its last line. A budget whose lines lack that hash is refused. Copies
 on other machines are not known here.
 
-Public inside the package: `note`, `known_head`, `known_folder`, `lost_budget`, and for other files of the state folder
-`locked_state` and `read_known`.
+Public inside the package: `note`, `note_place`, `known_head`, `known_folder`, `lost_budgets`, `lost_record`, and for
+other files of the state folder `locked_state` and `read_known`.
 
 >>> known_head("0" * 32) is None
 True
@@ -26,7 +26,16 @@ from reldp.runs.durable import write_durably
 from reldp.runs.plain_files import read_plain
 from reldp.runs.strict_json import parse_json
 
-__all__ = ["known_folder", "known_head", "locked_state", "lost_budget", "note", "read_known"]
+__all__ = [
+    "known_folder",
+    "known_head",
+    "locked_state",
+    "lost_budgets",
+    "lost_record",
+    "note",
+    "note_place",
+    "read_known",
+]
 
 FILE_NAME = "budgets.private.json"
 _LARGEST = 10**8  # bytes
@@ -44,17 +53,12 @@ _ENTRY = {"folder": schema.TEXT, "lines": schema.SIZE, "head": schema.HASH}
 
 def note(budget: str, folder: Path, lines: int, head: str) -> None:
     """Remember the newest entry of a budget; a state folder that cannot be written remembers nothing."""
-    state = state_folder()
-    if state is None:
-        return
-    with suppress(OSError, RunError):
-        state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with locked_state(state):
-            known = _pruned(_read(state))
-            known[budget] = {"folder": str(folder.resolve()), "lines": lines, "head": head}
-            content = {"format": 1, "budgets": known}
-            text = json.dumps(content, indent=2, sort_keys=True) + "\n"
-            write_durably(state / FILE_NAME, text.encode(), mode=0o600)
+    _update(budget, lambda _: {"folder": str(folder.resolve()), "lines": lines, "head": head})
+
+
+def note_place(budget: str, folder: Path) -> None:
+    """Remember the new place of a budget that was moved; one that this machine does not know stays unknown."""
+    _update(budget, lambda entry: entry and entry | {"folder": str(folder.resolve())})
 
 
 def known_head(budget: str) -> str | None:
@@ -64,15 +68,41 @@ def known_head(budget: str) -> str | None:
 
 
 def known_folder(budget: str) -> Path | None:
-    """Return the folder that a budget was in when it was changed here."""
+    """Return the folder that a budget was in when it was used here."""
     entry = _read(state_folder()).get(budget)
     return None if entry is None else Path(entry["folder"])
 
 
-def lost_budget(folder: Path) -> bool:
-    """Return whether this machine knows a budget that was in a folder."""
+def lost_budgets(folder: Path) -> list[str]:
+    """Return the ids of budgets that were in a folder when they were used here."""
     place = str(folder.resolve())
-    return any(entry["folder"] == place for entry in _read(state_folder()).values())
+    known = _read(state_folder())
+    return sorted(name for name, entry in known.items() if entry["folder"] == place)
+
+
+def lost_record(budget: str) -> dict[str, Any]:
+    """Return what this machine knows about a budget that is gone."""
+    entry = _read(state_folder()).get(budget)
+    if entry is None:
+        return {"id": budget}
+    return {"id": budget, "folder": entry["folder"], "entries": entry["lines"]}
+
+
+def _update(budget: str, change: Callable[[Any], Any]) -> None:
+    """Change what is known of a budget; None leaves it."""
+    state = state_folder()
+    if state is None:
+        return
+    with suppress(OSError, RunError):
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked_state(state):
+            known = _pruned(_read(state))
+            entry = change(known.get(budget))
+            if entry is None:
+                return
+            content = {"format": 1, "budgets": known | {budget: entry}}
+            text = json.dumps(content, indent=2, sort_keys=True) + "\n"
+            write_durably(state / FILE_NAME, text.encode(), mode=0o600)
 
 
 def _pruned(known: dict[str, Any]) -> dict[str, Any]:

@@ -18,8 +18,16 @@ from pathlib import Path
 from reldp._validate import UNITS, check_choice
 from reldp.errors import ConfigError, GraphError, PlanError
 from reldp.graph import EntityGraph
+from reldp.graph.graph_names import graph_names
 from reldp.runs.budget import NAME, Budget
-from reldp.runs.budgeted_graphs import has_known_graphs, refuse_copied_graph
+from reldp.runs.budget_file import holds_budget
+from reldp.runs.budgeted_graphs import (
+    has_known_graphs,
+    is_known_budget,
+    note_lost,
+    refuse_copied_graph,
+)
+from reldp.runs.known_budgets import known_folder
 from reldp.runs.past_releases import PastRelease, enter_past_releases, past_releases
 
 __all__ = ["new_budget"]
@@ -32,6 +40,7 @@ def new_budget(
     limit: float | None = None,
     delta: float | None = None,
     adaptive: bool = False,
+    lost: Sequence[str] = (),
 ) -> Budget:
     """Make a budget in the folder of a graph, or any other.
 
@@ -41,21 +50,25 @@ def new_budget(
         limit: Largest epsilon of all runs, if any.
         delta: Delta of the limit.
         adaptive: Whether plans may be chosen by results of earlier runs.
+        lost: Ids of earlier budgets of the same data that are gone for good; the new one names them.
 
     Raises:
-        ConfigError: There is a budget, there was one that is gone, or the same graph has one elsewhere.
+        ConfigError: There is a budget, there was one that is gone, or the same graph has one elsewhere; or a lost
+            budget is not known, or not lost.
         PlanError: The limit is out of range, or less than what releases of sizes have spent.
         GraphError: The releases that are stored in the folder are damaged.
     """
     place = Path(folder)
     if has_known_graphs() and not (place / NAME).exists():
-        _refuse_copy(place)
+        _refuse_copy(place, lost)
+    _check_lost(lost)
     check_choice("unit", unit, UNITS, error=ConfigError)
     past = past_releases(place, unit)
     if limit is not None and delta is not None and past:
         _refuse_limit(past, limit, delta)
-    budget = Budget.create(place, unit=unit)
+    budget = Budget.create(place, unit=unit, lost=lost)
     try:
+        note_lost(lost, budget.id)
         enter_past_releases(budget, past)
         if limit is not None and delta is not None:
             budget.set_limit(limit, delta, adaptive=adaptive)
@@ -75,10 +88,26 @@ def _refuse_limit(past: Sequence[PastRelease], limit: float, delta: float) -> No
         )
 
 
-def _refuse_copy(folder: Path) -> None:
-    """Refuse a folder with a graph whose budget this machine knows."""
+def _check_lost(lost: Sequence[str]) -> None:
+    """Refuse budgets as lost that this machine does not know, or that are where they were."""
+    for budget in lost:
+        if not is_known_budget(budget):
+            raise ConfigError(
+                f"`lost_budget` must be the id of a budget that this machine knows, got {budget[:80]!r}. The message "
+                "that refuses the graph shows it."
+            )
+        place = known_folder(budget)
+        if place is not None and holds_budget(place, budget):
+            raise ConfigError(
+                f"`lost_budget` must be gone, got one that is in {str(place)!r}. Use it: reldp budget share GRAPH "
+                f"--with {place}"
+            )
+
+
+def _refuse_copy(folder: Path, lost: Sequence[str]) -> None:
+    """Refuse a folder with a graph whose budget this machine knows, unless it is lost."""
     try:
-        fingerprint = EntityGraph.read(folder).fingerprint
+        names = graph_names(EntityGraph.read(folder))
     except GraphError:  # no graph, or none that can be read without further options
         return
-    refuse_copied_graph(fingerprint)
+    refuse_copied_graph(names, lost=lost)

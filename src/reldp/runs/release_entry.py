@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reldp.errors import PlanError
+from reldp.graph.graph_names import GraphNames, graph_names
 from reldp.runs.budget import Budget
 from reldp.runs.budget_cost import composed_epsilon
-from reldp.runs.budget_place import budget_of_graph, whole_fingerprint
+from reldp.runs.budget_place import budget_of_graph
 from reldp.runs.budgeted_graphs import note_graph
 from reldp.runs.past_releases import enter_at_first_use, stated_bounds
 from reldp.runs.release_name import release_id
@@ -54,13 +55,13 @@ class ReleaseEntry:
     Attributes:
         folder: Folder of the budget.
         fingerprint: Of the capped graph; sensitive.
-        graph_fingerprint: Of the graph before capping; sensitive.
+        names: Of the graph before capping; sensitive.
         graph: Folder of the graph, if it has one.
     """
 
     folder: Path
     fingerprint: str
-    graph_fingerprint: str
+    names: GraphNames
     graph: Path | None = None
 
     @classmethod
@@ -70,7 +71,7 @@ class ReleaseEntry:
         Raises:
             ConfigError: The same graph has another budget.
         """
-        whole = whole_fingerprint(capped.graph)
+        whole = graph_names(capped.graph)
         folder = budget_of_graph(graph, _NAMED.get(), whole)
         if folder is None:
             return None
@@ -97,7 +98,7 @@ class ReleaseEntry:
         """
         if self.graph is not None:
             with Budget.open(self.folder) as budget:
-                enter_at_first_use(self.graph, self.graph_fingerprint, budget, self.folder)
+                enter_at_first_use(self.graph, self.names.exact, budget, self.folder)
         with Budget.open(self.folder, read_only=True) as budget:
             budget.refuse_release(unit, epsilon, delta)
             if run is not None:
@@ -107,7 +108,7 @@ class ReleaseEntry:
         """Enter a release that was drawn."""
         bounds = stated_bounds(release)
         with Budget.open(self.folder) as budget:
-            note_graph(budget.id, self.graph_fingerprint)
+            note_graph(budget.id, self.names)
             name = release_id(budget.id, self.fingerprint, *bounds)
             budget.enter_release(release.epsilon(budget.unit), release.delta, name)
 

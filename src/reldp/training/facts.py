@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reldp.encoders.folders import state_hash
+from reldp.graph.graph_names import graph_names
 from reldp.plan import PrivacyPlan
 from reldp.runs.budget_entry import BudgetUse
-from reldp.runs.budget_place import budget_of_graph, whole_fingerprint
+from reldp.runs.budget_place import budget_of_graph
 from reldp.runs.sensitive_file import SensitiveRecord
 from reldp.training.config import PerformanceSettings
 from reldp.training.identity import (
@@ -126,7 +127,7 @@ class TrainingFacts:
     def budget(self) -> BudgetUse | None:
         """The budget that the run is entered in, if the graph has one or one was named."""
         graph = self.capped.graph
-        folder = budget_of_graph(graph.folder, self.budget_folder, whole_fingerprint(graph))
+        folder = budget_of_graph(graph.folder, self.budget_folder, graph_names(graph))
         if folder is None:
             return None
         token = None if self.search is None else str(self.search["token"])
@@ -135,7 +136,7 @@ class TrainingFacts:
             fingerprint=self.fingerprint,
             purpose=self.purpose,
             search=token,
-            graph_fingerprint=whole_fingerprint(graph),
+            names=graph_names(graph),
             graph=graph.folder,
         )
 

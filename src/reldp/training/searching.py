@@ -36,10 +36,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reldp.errors import ConfigError, ResumeError
+from reldp.graph.graph_names import graph_names
 from reldp.runs import schema
 from reldp.runs.budget import Budget
 from reldp.runs.budget_entry import release_of, run_token
-from reldp.runs.budget_place import budget_of_graph, whole_fingerprint
+from reldp.runs.budget_place import budget_of_graph
 from reldp.runs.certificate_files import write_certificate
 from reldp.runs.durable import TEMPORARY, disk_errors, write_durably
 from reldp.runs.folder_lock import locked_folder
@@ -109,7 +110,7 @@ def required_budget(capped: "CappedGraph", named: str | Path | None) -> Path:
     Raises:
         ConfigError: There is none.
     """
-    place = budget_of_graph(capped.graph.folder, named, whole_fingerprint(capped.graph))
+    place = budget_of_graph(capped.graph.folder, named, graph_names(capped.graph))
     if place is None:
         raise ConfigError(
             "The graph must have a budget for a search, got none. Make one with reldp budget init."
@@ -197,7 +198,7 @@ class Search:
         with Budget.open(place) as budget:
             release = release_of(budget, plan, graph.fingerprint)
             if not (self.folder / BUDGET_TOKEN).exists():
-                whole = whole_fingerprint(graph.graph)
+                whole = graph_names(graph.graph).exact
                 enter_at_first_use(graph.graph.folder, whole, budget, place)
                 budget.refuse_run(
                     plan, release=release, search=self._size

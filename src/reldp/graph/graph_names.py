@@ -1,0 +1,137 @@
+"""Two names of a graph, by which a copy of it is recognized: one of its exact content, one of its relations.
+
+The fingerprint covers every column and the order of all rows. A graph that is saved in another format, or by another
+tool, may come back with ids as texts, rows in another order or the endpoints of relations swapped: the same relations
+under another fingerprint. The second name is the same for all of these. It covers the set of related pairs, each
+entity by its id as text and by its text (its features, if it has no text). Types and directions of relations, further
+columns and entities without a relation do not count. It is a sum of hashes over the relations, and needs 16
+bytes of memory for each entity. Both names are sensitive, like every hash of private data.
+
+Public inside the package: `GraphNames`, `graph_names`, `relations_name`.
+
+>>> from reldp.graph import EntityGraph
+>>> one = EntityGraph.from_lists([7, 8, 9], [(7, 8), (8, 9)], text=["a", "b", "c"])
+>>> other = EntityGraph.from_lists(["9", "8", "7"], [("8", "7"), ("9", "8")], text=["c", "b", "a"])
+>>> one.fingerprint == other.fingerprint, relations_name(one) == relations_name(other)
+(False, True)
+"""
+
+import hashlib
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reldp.errors import GraphError
+from reldp.graph.keyed_hash import relation_hashes
+
+if TYPE_CHECKING:
+    from reldp.graph.entity_graph import EntityGraph
+
+__all__ = ["GraphNames", "graph_names", "relations_name"]
+
+_SLICE = 1 << 16  # rows hashed at a time
+_DIGEST = 16  # bytes
+_MANY = 1000
+_KNOWN: dict[
+    str, str
+] = {}  # by fingerprint: a holdout's part outlives the graph that it was taken from
+
+
+@dataclass(frozen=True)
+class GraphNames:
+    """The names of a graph; the second one is computed when it is asked for.
+
+    Attributes:
+        exact: Its fingerprint; sensitive.
+        graph: The graph, if it is at hand.
+    """
+
+    exact: str
+    graph: "EntityGraph | None" = None
+
+    @property
+    def relations(self) -> str | None:
+        """The name of its relations; None if the graph is not at hand and was not named in this process; sensitive."""
+        return _KNOWN.get(self.exact) if self.graph is None else relations_name(self.graph)
+
+
+def graph_names(graph: "EntityGraph") -> GraphNames:
+    """Return the names of the graph that a budget belongs to: of the whole one, for a holdout's part."""
+    return GraphNames(graph.fingerprint, graph) if graph.whole is None else GraphNames(graph.whole)
+
+
+def relations_name(graph: "EntityGraph") -> str:
+    """Return a hash of the related pairs, the same for every order, direction and kind of ids; sensitive."""
+    if graph.fingerprint not in _KNOWN:
+        if len(_KNOWN) >= _MANY:
+            _KNOWN.clear()
+        _KNOWN[graph.fingerprint] = _stored_name(graph)
+    return _KNOWN[graph.fingerprint]
+
+
+def _stored_name(graph: "EntityGraph") -> str:
+    """Return the name, which a store keeps beside it."""
+    build_hash = getattr(graph, "build_hash", None)
+    if build_hash is not None and graph.folder is not None:
+        from reldp.graph.store.derived import derived
+
+        with suppress(GraphError):  # a disk that is full
+            depends_on = {"build_hash": build_hash, "name": "relations 1"}
+            made = derived(graph.folder, "names", depends_on, partial(_values, graph))
+            if isinstance(name := made.values.get("relations"), str):
+                return name
+    return _computed(graph.entities, graph.relations)
+
+
+def _values(graph: "EntityGraph", _: Path) -> dict[str, Any]:
+    return {"relations": _computed(graph.entities, graph.relations)}
+
+
+def _computed(entities: Any, relations: npt.NDArray[np.int64]) -> str:
+    digests = _digests(entities)
+    if not len(relations):
+        relations = np.repeat(np.arange(entities.num_rows), 2).reshape(-1, 2)
+    sums = np.zeros(2, dtype=np.uint64)
+    for start in range(0, len(relations), _SLICE):
+        hashes = relation_hashes(digests, relations[start : start + _SLICE])
+        sums += np.array([hashes.sum(), (hashes * hashes).sum()], dtype=np.uint64)
+    text = f"reldp relations 1 {len(relations)} {sums[0]} {sums[1]}"
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _digests(entities: Any) -> npt.NDArray[np.uint64]:
+    """Return 128 bits for each entity, (2, n), from its id and its text or features."""
+    digests = bytearray(_DIGEST * entities.num_rows)
+    content = "text" if "text" in entities.column_names else "features"
+    for start in range(0, entities.num_rows, _SLICE):
+        ids = _binary(entities.column("id").slice(start, _SLICE))
+        chunk = entities.column(content).slice(start, _SLICE)
+        contents = _binary(chunk) if content == "text" else _vectors(chunk)
+        for offset, (name, value) in enumerate(zip(ids, contents, strict=True), start):
+            framed = b"%d:%b%b" % (len(name), name, value)
+            digest = hashlib.blake2b(
+                framed, digest_size=_DIGEST, person=b"reldp relations"
+            ).digest()
+            digests[_DIGEST * offset : _DIGEST * (offset + 1)] = digest
+    words = np.frombuffer(digests, dtype="<u8").reshape(-1, 2)
+    return np.ascontiguousarray(words.T, dtype=np.uint64)
+
+
+def _binary(column: Any) -> list[bytes]:
+    texts: list[bytes] = (
+        pc.fill_null(column.cast(pa.large_string()), "").cast(pa.large_binary()).to_pylist()
+    )
+    return texts
+
+
+def _vectors(column: Any) -> list[bytes]:
+    chunk = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    rows = chunk.flatten().to_numpy(zero_copy_only=False).astype("<f4").reshape(len(chunk), -1)
+    return [row.tobytes() for row in rows]
