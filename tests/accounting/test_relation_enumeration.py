@@ -13,7 +13,8 @@ import pytest
 
 from reldp.accounting.dominating import dominating_pair
 from reldp.accounting.events import CoupledStep
-from tests.accounting.test_exact_enumeration import EPSILONS, Listing, Tiny, search
+from tests.accounting.test_exact_enumeration import EPSILONS, Listing, Tiny
+from tests.accounting.test_owner_enumeration import truths
 
 U = 0  # the entity that the neighbors differ in
 
@@ -85,16 +86,6 @@ class RelationListing(Listing):
             return [((),) * size]
         dealt = itertools.permutations(relations, k * size)
         return [tuple(draw[i * k : (i + 1) * k] for i in range(size)) for draw in dealt]
-
-
-def truths(listing, seed):
-    """True divergences for gradients worth trying; (adversaries, 2, EPSILONS)."""
-    values = [
-        listing.divergences(listing.by_class(*gradients))
-        for gradients in ((1, 1, -1), (1, 1, 0), (1, 1, -0.5), ([1, 0], [0.5, 0.5], [0, 1]))
-    ]
-    rng = np.random.default_rng(seed)
-    return np.array([*values, search(listing, listing.by_class(1, 1, -1), rng)])
 
 
 @pytest.fixture(scope="module")
