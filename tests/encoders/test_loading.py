@@ -8,6 +8,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, T5Config, T5Model
 
 from reldp.encoders.loading import load_pretrained, quiet_transformers
+from reldp.encoders.model_files import check_model_files
 from reldp.encoders.text import TextEncoder
 from reldp.errors import EncoderError
 from tests.encoders.tiny import TEXTS
@@ -208,6 +209,27 @@ def test_a_gguf_file_loads_plain_or_packed_as_nearly_the_same_model(folders):
     # Blocks of 8 bits keep about two digits.
     np.testing.assert_allclose(second, first, atol=0.1)
     assert np.abs(first).mean() > 0.3
+
+
+def test_a_checkpoint_in_several_files_is_the_same_model(folders, tmp_path):
+    whole = folders["bert"]
+    parts = shutil.copytree(whole, tmp_path / "parts")
+    state = load_file(parts / "model.safetensors")
+    (parts / "model.safetensors").unlink()
+    places = {
+        name: f"model-0000{1 + number % 2}-of-00002.safetensors"
+        for number, name in enumerate(sorted(state))
+    }
+    for place in set(places.values()):
+        part = {name: value for name, value in state.items() if places[name] == place}
+        save_file(part, parts / place, metadata={"format": "pt"})
+    index = {"metadata": {}, "weight_map": places}
+    (parts / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert check_model_files(parts) == check_model_files(whole)
+    one, other = (TextEncoder.load(place, train="none") for place in (whole, parts))
+    np.testing.assert_array_equal(one.encode(TEXTS), other.encode(TEXTS))
+    described = [encoder.describe()["base_weights_sha256"] for encoder in (one, other)]
+    assert described[0] == described[1]
 
 
 @pytest.mark.parametrize("dtype", ["int8", "8bit", "4-bit", "nf4", "float8_e4m3fn"])

@@ -76,6 +76,20 @@ def shards(folder: Path) -> None:
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
 
 
+def renamed(name: str) -> Damage:
+    return lambda folder: (folder / "model.safetensors").rename(folder / name)
+
+
+def index(name: str) -> Damage:
+    def damage(folder: Path) -> None:
+        (folder / "model.safetensors").rename(folder / name)
+        (folder / "model.safetensors.index.json").write_text(
+            json.dumps({"weight_map": {QUERY: name}})
+        )
+
+    return damage
+
+
 # Each: what is done to a good folder, and what the one line must say.
 DAMAGE: dict[str, tuple[Damage, str]] = {
     "weights cut short": (cut("model.safetensors", -100), r"model\.safetensors with [\d,]+ of"),
@@ -101,6 +115,35 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
     "a weight of another size": (
         weights(lambda s: s.update({QUERY: torch.zeros(3, 3)})),
         r"weights of the sizes in its config\.json.*layer\.1\.attention\.self\.query",
+    ),
+    "weights of another name": (config(transformers_weights="x.bin"), "transformers_weights in co"),
+    "a part with other weights": (
+        config(parts=[{"x": {"transformers_weights": "x.safetensors"}}]),
+        "files of the usual names, got transformers_weights",
+    ),
+    "a config of another name": (config(configuration_files=["config.4.0.0.json"]), "usual names"),
+    "a tokenizer of another name": (
+        tokenizer_config(fast_tokenizer_files=["tokenizer.4.0.0.json"]),
+        r"usual names, got fast_tokenizer_files in tokenizer_config\.json",
+    ),
+    "weights that are a pickle": (renamed("pytorch_model.bin"), "or in files that .* without eith"),
+    "weights without a known name": (
+        renamed("x.safetensors"),
+        "or in files that .* without either",
+    ),
+    "a distributed checkpoint": (
+        write("shard-00001-model-00001-of-00001.safetensors", ""),
+        "of a distributed checkpoint",
+    ),
+    "a shard that is no safetensors": (index("model.bin"), "safetensors files of its own"),
+    "a shard elsewhere": (index("../x.safetensors"), r"safetensors files of its own .* '\.\./x"),
+    "attention from the hub": (
+        config(attn_implementation="kernels-community/flash-attn2"),
+        "eager, sdpa or flex_attention as attn_implementation .* Remove the entry",
+    ),
+    "attention of a part from the hub": (
+        config(text_config={"_attn_implementation": {"": "sdpa", "x": {"y": "a/b"}}}),
+        "as _attn_implementation .* got 'a/b'",
     ),
     "a NaN": (weights(lambda s: s[QUERY][0].fill_(float("nan"))), "NaN or infinity in 'encoder.l"),
     "an infinity": (weights(lambda s: s[QUERY][0].fill_(float("inf"))), "NaN or infinity in"),
@@ -143,7 +186,7 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
         r"the files of its tokenizer, got .* without tokenizer\.json or vocab\.txt",
     ),
     "half a tokenizer": (without("tokenizer.json"), "okenizer"),
-    "a damaged tokenizer": (write("tokenizer.json", "{"), "transformers can load"),
+    "a damaged tokenizer": (write("tokenizer.json", "{"), r"damaged tokenizer\.json"),
     "a tokenizer of something else": (write("tokenizer.json", '{"a": 1}'), "transformers can load"),
     "a tokenizer that is a pointer": (
         write("tokenizer.json", POINTER),
@@ -220,6 +263,10 @@ def test_a_gguf_file_that_is_a_pointer_or_cut_is_one_line(
     path.write_text(POINTER)
     with pytest.raises(EncoderError, match="LFS pointer"):
         TextEncoder.load(path)
+    (tmp_path / "adapter_config.json").write_text("{}")
+    with pytest.raises(EncoderError, match="got adapters"):
+        TextEncoder.load(path)
+    (tmp_path / "adapter_config.json").unlink()
     for size in (0, 3, 200, len(whole) // 2, len(whole) - 50):
         path.write_bytes(whole[:size])
         with pytest.raises(EncoderError):

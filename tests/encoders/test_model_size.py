@@ -54,6 +54,13 @@ def test_a_configuration_larger_than_its_weights_is_refused_first(copy, values):
         load_pretrained(copy)
 
 
+def test_weights_of_another_name_are_no_way_around_the_check(copy):
+    (copy / "model.safetensors").rename(copy / "x.safetensors")
+    edit(copy / "config.json", transformers_weights="x.safetensors", intermediate_size=2**24)
+    with pytest.raises(EncoderError, match=r"got transformers_weights in config\.json"):
+        load_pretrained(copy)
+
+
 @pytest.mark.parametrize(
     "values",
     [
@@ -66,6 +73,29 @@ def test_counts_that_cost_time_on_their_own_are_refused(copy, values):
     edit(copy / "config.json", **values)
     with pytest.raises(EncoderError, match=r"must have at most \d+ as .* got 1000000000\."):
         load_pretrained(copy)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        (
+            "embedding_length",
+            2**15,
+            r"sizes in its header, got 'plain\.gguf' with [\d,]+ numbers for",
+        ),
+        ("feed_forward_length", 2**27, r"sizes in its header.* for a model of"),
+        ("block_count", 10**9, r"at most 2048 as num_hidden_layers in plain\.gguf, got 1000000000"),
+    ],
+)
+def test_a_gguf_file_that_asks_for_more_than_it_holds_is_refused_first(
+    folders, tmp_path, name, value, message
+):
+    path = tmp_path / "plain.gguf"
+    content = folders["gguf"].read_bytes()
+    place = content.index(f"llama.{name}".encode()) + len(f"llama.{name}") + 4  # after its type
+    path.write_bytes(content[:place] + value.to_bytes(4, "little") + content[place + 4 :])
+    with pytest.raises(EncoderError, match=message):
+        load_pretrained(path)
 
 
 def test_shared_weights_and_small_models_pass(folders):
@@ -92,7 +122,8 @@ def test_wide_layers_that_are_not_stored_are_refused_first(tmp_path, values, mes
         FeatureEncoder.load(tmp_path / "model")
 
 
-def test_a_dense_layer_that_is_not_stored_is_refused_first(copy):
+@pytest.mark.parametrize("stored", ["linear.weight", "linear.bias"])
+def test_a_dense_layer_that_is_not_stored_is_refused_first(copy, stored):
     parts = [("", "Transformer"), ("1", "Pooling"), ("2", "Dense")]
     listed = [{"path": path, "type": kind} for path, kind in parts]
     (copy / "modules.json").write_text(json.dumps(listed))
@@ -102,7 +133,7 @@ def test_a_dense_layer_that_is_not_stored_is_refused_first(copy):
     ):
         (copy / path).mkdir()
         (copy / path / "config.json").write_text(json.dumps(config))
-    save_file({"linear.weight": torch.ones(5, 32)}, copy / "2" / "model.safetensors")
+    save_file({stored: torch.ones(5, 32)}, copy / "2" / "model.safetensors")
     with pytest.raises(EncoderError, match="size mismatch"):
         load_pretrained(copy)
 

@@ -39,7 +39,7 @@ def test_ids_become_strings_or_integers(given: pa.Array, expected: pa.Array) -> 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (pa.array([1.5]), "got double. An empty cell turned integers into floats"),
+        (pa.array([1.5]), "got double. A program turned integers into floats"),
         (pa.array([True]), "got bool"),
         (pa.array([[1]]), "got list"),
         (pa.array([2**64 - 1], pa.uint64()), "below 2..63"),

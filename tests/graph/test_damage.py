@@ -189,7 +189,7 @@ DAMAGE: dict[str, tuple[dict[str, str | bytes], str]] = {
     ),
     "ids that became floats": (
         {"entities_parquet": parquet(id=[1.0, 2.0, None], text=["x", "y", "z"])},
-        "strings or integers in column 'id', got double. An empty cell turned integers into floats",
+        "strings or integers in column 'id', got double. A program turned integers into floats",
     ),
     "ids beyond 64 bits": (
         {"entities_parquet": parquet(id=pa.array([2**63, 1], pa.uint64()), text=["x", "y"])},

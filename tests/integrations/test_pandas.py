@@ -21,7 +21,7 @@ def test_pandas_and_back() -> None:
 
 def test_a_frame_with_holes_or_mixed_types_is_refused() -> None:
     endpoints = pd.DataFrame({"source": [1], "target": [2]})
-    with pytest.raises(GraphError, match="An empty cell turned integers into floats"):
+    with pytest.raises(GraphError, match="A program turned integers into floats"):
         from_pandas(pd.DataFrame({"id": [1, None], "text": ["x", "y"]}), endpoints)
     with pytest.raises(GraphError, match="entities must hold one type of value in column"):
         from_pandas(pd.DataFrame({"id": [1, "b"], "text": ["x", "y"]}), endpoints)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reldp.errors import RunError
+from reldp.runs import strict_json
 from reldp.runs.strict_json import parse_json
 
 PLAIN = st.recursive(
@@ -74,3 +75,21 @@ def test_what_can_be_read_in_two_ways_is_refused(data, words):
 
 def test_thirty_two_levels_are_allowed():
     assert parse_json(b"[" * 32 + b"]" * 32, "x")
+
+
+def test_a_repeated_name_is_found_in_one_pass():
+    compared = 0
+
+    class Name(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+    pairs = [(Name(f"k{i}"), 0) for i in range(300)] + [(Name("k299"), 1)]
+    with pytest.raises(strict_json._Refused, match="'k299' twice"):
+        strict_json._object(pairs)
+    assert compared < 2 * len(pairs)  # every pair of names would be 45,000

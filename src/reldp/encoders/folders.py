@@ -59,14 +59,20 @@ def write_json(path: Path, values: Any) -> None:
     path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
 
 
-def read_json(path: Path, argument: str = "folder") -> Any:
-    """Return the JSON in the file; a missing or damaged file is refused by name."""
+def read_json(path: Path, argument: str = "folder", limit: int = _MAX_JSON) -> Any:
+    """Return the JSON in the file; a missing, damaged or too large file is refused by name.
+
+    Args:
+        path: The file.
+        argument: The argument that names its folder, for the message.
+        limit: Maximum number of bytes.
+    """
     if path.exists() and not path.is_file():  # a named pipe would block, a device never end
         raise EncoderError(
             f"`{argument}` must hold {path.name}, got {path.parent.name!r} without such a file."
         )
     try:
-        check_size(path, argument)
+        check_size(path, argument, limit)
         return json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise EncoderError(

@@ -44,6 +44,7 @@ from reldp.encoders.soundness import (
     refuse_other_layers,
     refuse_unknown_words,
 )
+from reldp.encoders.tokenizer_growth import check_tokenizer_file, refuse_growing_tokenizer
 from reldp.errors import EncoderError, MissingDependency
 
 __all__ = ["Pretrained", "load_pretrained", "quiet_transformers"]
@@ -173,7 +174,7 @@ def _load_model(
     dtype: torch.dtype,
     attention: str | None,
     options: dict[str, Any],
-    num_stored: int | None,
+    num_stored: int,
 ) -> nn.Module:
     """Return the model without a task head, every weight really read."""
     try:
@@ -189,8 +190,8 @@ def _load_model(
     else:
         options = {**options, "use_safetensors": True}
     with quiet_transformers(), as_encoder_error(place), torch.random.fork_rng(devices=[]):
-        if num_stored is not None:
-            refuse_oversized(place, num_stored, attention_options(attention))
+        gguf_file = options.get("gguf_file")
+        refuse_oversized(place, num_stored, attention_options(attention), gguf_file=gguf_file)
         # A head that the checkpoint lacks (a pooler) is never used, but must not differ each time.
         torch.manual_seed(0)
         model, info = AutoModel.from_pretrained(
@@ -259,9 +260,12 @@ def _load_tokenizer(place: str, model: nn.Module, options: dict[str, Any]) -> An
     from transformers import AutoTokenizer
 
     with quiet_transformers(), as_encoder_error(place):
+        if "gguf_file" not in options:
+            check_tokenizer_file(Path(place))
         tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False, **options)
         if "gguf_file" not in options:
             check_vocabulary_files(Path(place), tokenizer)
+        refuse_growing_tokenizer(tokenizer)
         refuse_unknown_words(tokenizer, _num_token_rows(model))
     tokenizer.padding_side = "right"
     if tokenizer.pad_token is None:
@@ -360,10 +364,11 @@ def _read_dense(folder: Path) -> DenseLayer:
     values = {name.removeprefix("linear."): value for name, value in load_file(weights).items()}
     refuse_non_finite(values)
     sides = (config["out_features"], config["in_features"])
-    if "weight" in values and all(map(is_integer, sides)) and values["weight"].shape != sides:
+    stored = tuple(values["weight"].shape) if "weight" in values else None
+    if all(map(is_integer, sides)) and stored != sides:
         raise EncoderError(
             f"`source` must have dense layers of the size in their config.json, {sides}, got "
-            f"{tuple(values['weight'].shape)} in {folder.name!r}: size mismatch."
+            f"{stored} in {folder.name!r}: size mismatch."
         )
     linear = nn.Linear(config["in_features"], config["out_features"], bias="bias" in values)
     linear.load_state_dict(values)

@@ -1,12 +1,13 @@
 """Checks of the files of a model folder, before any library opens them.
 
 A Git LFS pointer, a file that was cut short and a configuration of the wrong shape are refused in
-one line that names the file. What a library raises all the same becomes one line too.
+one line that names the file. What a library raises all the same becomes one line too. Settings that
+would make a library read other files than those that are checked here are refused.
 
 Headers of weights are read within limits and must describe the bytes that follow them, so that shapes
 can be compared before memory is used for them.
 
-Private to the package: `check_model_files`, `check_weights_file`, `check_vocabulary_files`,
+Private to the package: `check_model_files`, `check_counts`, `check_weights_file`, `check_vocabulary_files`,
 `as_encoder_error`.
 
 >>> import tempfile
@@ -33,6 +34,7 @@ from reldp.errors import EncoderError, ReldpError
 
 __all__ = [
     "as_encoder_error",
+    "check_counts",
     "check_model_files",
     "check_vocabulary_files",
     "check_weights_file",
@@ -40,6 +42,13 @@ __all__ = [
 
 _POINTER = b"version https://git-lfs"
 _INDEX = "model.safetensors.index.json"
+_OTHER_FILES = {  # settings by which transformers reads files of other names
+    "config.json": ("configuration_files", "transformers_weights"),
+    "tokenizer_config.json": ("fast_tokenizer_files", "gguf_file"),
+}
+_DISTRIBUTED = re.compile(r"shard-\d{5}-model-\d{5}-of-\d{5}\.safetensors")
+_ATTENTION = ("attn_implementation", "_attn_implementation")
+_KNOWN_ATTENTION = (None, "eager", "sdpa", "flex_attention")  # others may fetch code from the hub
 _SIZES = (
     "hidden_size",
     "num_hidden_layers",
@@ -52,12 +61,13 @@ _SIZES = (
 _MAX_LAYERS = 2048  # an empty model is built before its weights are looked at, layer by layer
 _MAX_LABELS = 2**20  # transformers names each of them
 _COUNTED = re.compile(r"(?:^|_)(?:layers?|experts?|blocks|depth|(labels))(?:_|$)")
+_FEWEST_BITS = 1.5  # of a number in a GGUF file, whose smallest type has 1.56 on average
 _MAX_TEXT = 2**26  # bytes of a tokenizer's file
 _MAX_HEADER = 2**24  # bytes that name and describe the tensors of one file
 _LONGEST_REASON = 200
 
 
-def check_model_files(folder: Path, *, gguf_file: str | None = None) -> int | None:
+def check_model_files(folder: Path, *, gguf_file: str | None = None) -> int:
     """Refuse a model folder whose files are pointers, cut short, or no configuration.
 
     Args:
@@ -65,24 +75,28 @@ def check_model_files(folder: Path, *, gguf_file: str | None = None) -> int | No
         gguf_file: The one file that holds everything, in place of the others.
 
     Returns:
-        How many numbers the safetensors files hold; None without such files.
+        How many numbers the safetensors files hold, or a GGUF file at most holds.
     """
-    if gguf_file is not None:
-        _refuse_pointer(folder / gguf_file)
-        return None
     if (folder / "adapter_config.json").exists():
         raise EncoderError(
             f"`source` must be a whole model, got adapters for another one in {folder.name!r} "
             "(adapter_config.json). Merge them into their model first."
         )
+    if gguf_file is not None:
+        _refuse_pointer(folder / gguf_file)
+        return int((folder / gguf_file).stat().st_size * 8 / _FEWEST_BITS)
     for path in sorted(folder.iterdir()):
         if path.suffix in (".json", ".txt", ".model") and path.is_file():
             _refuse_pointer(path)
             check_size(path, "source", _MAX_TEXT)
     _check_config(folder / "config.json")
+    if (folder / "tokenizer_config.json").is_file():
+        _refuse_other_files(
+            read_json(folder / "tokenizer_config.json", "source"), "tokenizer_config.json"
+        )
     files = _weight_files(folder)
     shapes = [shape for path in files for shape in check_weights_file(path).values()]
-    return sum(map(math.prod, shapes)) if files else None
+    return sum(map(math.prod, shapes))
 
 
 def check_weights_file(path: Path) -> dict[str, tuple[int, ...]]:
@@ -209,31 +223,96 @@ def _check_config(path: Path) -> None:
             raise EncoderError(
                 f"`source` must have a whole number above 0 as {name} in {path.name}, got {value!r}."
             )
-    parts = [config]
-    while parts:
-        part = parts.pop()
-        parts += [value for value in part.values() if isinstance(value, dict)]
-        for name, value in part.items():
-            counted = _COUNTED.search(name)
+    _refuse_other_files(config, path.name)
+    _refuse_foreign_attention(config, path.name)
+    check_counts(config, path.name)
+
+
+def _parts(settings: Any) -> Iterator[dict[str, Any]]:
+    """Yield every JSON object in the settings, at any depth, the whole first."""
+    waiting = [settings]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            yield part
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+
+
+def _refuse_other_files(settings: Any, name: str) -> None:
+    """Refuse settings that name files which transformers would read in place of the checked ones."""
+    for part in _parts(settings):
+        for key in _OTHER_FILES[name]:
+            if part.get(key) is not None:
+                raise EncoderError(
+                    f"`source` must have files of the usual names, got {key} in {name}. "
+                    "Rename the files and remove the entry."
+                )
+
+
+def _refuse_foreign_attention(config: dict[str, Any], name: str) -> None:
+    """Refuse an attention implementation that transformers would look for on the hub, as code to run."""
+    for part in _parts(config):
+        for key in _ATTENTION:
+            stated = part.get(key)
+            values = list(_leaves(stated)) if isinstance(stated, dict) else [stated]
+            for value in values:
+                if value not in _KNOWN_ATTENTION:
+                    raise EncoderError(
+                        f"`source` must have eager, sdpa or flex_attention as {key} in {name}, got "
+                        f"{str(value)[:80]!r}. Remove the entry, and choose with `attention`."
+                    )
+
+
+def _leaves(settings: dict[str, Any]) -> Iterator[Any]:
+    """Yield the values of nested JSON objects that are no objects themselves."""
+    for part in _parts(settings):
+        yield from (value for value in part.values() if not isinstance(value, dict))
+
+
+def check_counts(config: dict[str, Any], name: str) -> None:
+    """Refuse a configuration with more layers, experts or labels than any model has, each of which costs time.
+
+    Args:
+        config: The configuration, with its parts.
+        name: The file that states it.
+    """
+    for part in _parts(config):
+        for setting, value in part.items():
+            counted = _COUNTED.search(str(setting))
             largest = _MAX_LABELS if counted and counted[1] else _MAX_LAYERS
             if counted and is_integer(value) and value > largest:
                 raise EncoderError(
-                    f"`source` must have at most {largest} as {name[:80]} in {path.name}, got {value}."
+                    f"`source` must have at most {largest} as {str(setting)[:80]} in {name}, got {value}."
                 )
 
 
 def _weight_files(folder: Path) -> list[Path]:
     """Return the safetensors files that transformers would read, each of them there."""
+    distributed = sorted(path.name for path in folder.iterdir() if _DISTRIBUTED.match(path.name))
+    if distributed:
+        raise EncoderError(
+            "`source` must hold its weights in model.safetensors or in the files of its index, got "
+            f"{distributed[0]} of a distributed checkpoint. Save the model whole."
+        )
     if (folder / "model.safetensors").is_file():
         return [folder / "model.safetensors"]
     if not (folder / _INDEX).is_file():
-        return []
+        raise EncoderError(
+            f"`source` must hold its weights in model.safetensors, or in files that {_INDEX} names, got "
+            f"{folder.name!r} without either. Save the model as safetensors."
+        )
     index = read_json(folder / _INDEX, "source")
     shards = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
         raise EncoderError(f"`source` must hold a weight_map in {_INDEX}, got none.")
     names = sorted(set(shards.values()))
     for name in names:
+        if Path(name).name != name or not name.endswith(".safetensors"):
+            raise EncoderError(
+                f"`source` must have safetensors files of its own in {_INDEX}, got {name[:80]!r}."
+            )
         if not (folder / name).is_file():
             raise EncoderError(f"`source` must hold every file that {_INDEX} names, got no {name}.")
     return [folder / name for name in names]

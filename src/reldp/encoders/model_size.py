@@ -1,7 +1,8 @@
 """Size of the model that a configuration asks for, against the weights that are stored.
 
-A configuration of a few bytes can ask for any number of weights, and transformers uses memory for all of them
-before it compares them with a file. So the model is first made without memory, on torch's meta device.
+A configuration of a few bytes, in config.json or in the header of a GGUF file, can ask for any number of weights, and
+transformers uses memory for all of them before it compares them with a file. So the model is first made without memory,
+on torch's meta device.
 
 Private to the package: `refuse_oversized`.
 
@@ -16,6 +17,7 @@ from typing import Any
 
 import torch
 
+from reldp.encoders.model_files import check_counts
 from reldp.errors import EncoderError
 
 __all__ = ["refuse_oversized", "refuse_too_many"]
@@ -24,27 +26,38 @@ __all__ = ["refuse_oversized", "refuse_too_many"]
 _FREE = 2**24
 
 
-def refuse_oversized(place: str, num_stored: int, options: dict[str, Any]) -> None:
+def refuse_oversized(
+    place: str, num_stored: int, options: dict[str, Any], *, gguf_file: str | None = None
+) -> None:
     """Refuse a configuration whose model is far larger than the stored weights, before it is made.
 
     Args:
         place: The folder of the model.
-        num_stored: How many numbers its files hold.
+        num_stored: How many numbers its files hold, or at most hold.
         options: Of the attention implementation.
+        gguf_file: The one file with configuration and weights, in place of the others.
     """
     from transformers import AutoConfig, AutoModel
 
-    config = AutoConfig.from_pretrained(place, trust_remote_code=False)
+    source = {} if gguf_file is None else {"gguf_file": gguf_file}
+    config = AutoConfig.from_pretrained(place, trust_remote_code=False, **source)
+    if gguf_file is not None:
+        check_counts(config.to_dict(), gguf_file)
     with torch.device("meta"):
         model = AutoModel.from_config(config, trust_remote_code=False, **options)
     wanted = sum(value.numel() for value in (*model.parameters(), *model.buffers()))
-    refuse_too_many(wanted, num_stored, os.path.basename(place))
+    name = os.path.basename(place) if gguf_file is None else gguf_file
+    refuse_too_many(
+        wanted, num_stored, name, "its config.json" if gguf_file is None else "its header"
+    )
 
 
-def refuse_too_many(num_wanted: int, num_stored: int, name: str) -> None:
+def refuse_too_many(
+    num_wanted: int, num_stored: int, name: str, stated: str = "its config.json"
+) -> None:
     """Refuse a model of more than twice the stored numbers: weights that are shared are stored once."""
     if num_wanted > 2 * num_stored + _FREE:
         raise EncoderError(
-            f"`source` must have weights of the sizes in its config.json, got {name!r} with {num_stored:,} numbers "
+            f"`source` must have weights of the sizes in {stated}, got {name!r} with {num_stored:,} numbers "
             f"for a model of {num_wanted:,}. Copy both from the original model."
         )

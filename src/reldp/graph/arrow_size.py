@@ -26,6 +26,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from reldp.graph.column_count import refuse_columns
 from reldp.graph.decoded_size import WIDTH, DecodedSize, text_bytes
 
 __all__ = ["refuse_arrow_flood"]
@@ -64,6 +65,7 @@ def _add_repeated(path: Path, size: DecodedSize) -> None:
     """Add what the columns take that dictionaries and views abbreviate."""
     with pa.memory_map(str(path)) as mapped:
         file = pa.ipc.open_file(mapped)
+        refuse_columns(path.name, len(file.schema))
         if not any(_repeats(item.type) for item in file.schema):
             return
         for number in range(file.num_record_batches):

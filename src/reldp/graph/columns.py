@@ -103,7 +103,9 @@ def id_chunks(column: Any, table: str, name: str) -> Any:
     if pa.types.is_null(column.type):
         return column.cast(pa.string())
     hint = (
-        " An empty cell turned integers into floats." if pa.types.is_floating(column.type) else ""
+        " A program turned integers into floats, as pandas does where a cell is empty. Write integers."
+        if pa.types.is_floating(column.type)
+        else ""
     )
     raise GraphError(
         f"{table} must hold strings or integers in column {name!r}, got "

@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from reldp.errors import GraphError
 from reldp.graph.arrow_size import refuse_arrow_flood
+from reldp.graph.column_count import refuse_columns, refuse_keys
 from reldp.graph.compression import COMPRESSED, open_unpacked
 from reldp.graph.diagnosis import (
     explain_delimited,
@@ -225,7 +226,13 @@ def delimited_options(delimiter: str, names: list[str], skip: int) -> dict[str, 
 
 
 def header(path: Path, delimiter: str) -> tuple[list[str], int]:
-    """Return the column names, and how many lines there are up to and with them."""
+    """Return the column names, not too many, and how many lines there are up to and with them."""
+    names, line = _header(path, delimiter)
+    refuse_columns(path.name, len(names))
+    return names, line
+
+
+def _header(path: Path, delimiter: str) -> tuple[list[str], int]:
     with open_bytes(path) as stream:
         line, first = next(records(stream, quoted=delimiter == ","), (1, b""))
     try:
@@ -282,7 +289,7 @@ def _jsonl(path: Path, show_ids: bool) -> SourceTable:
 
 
 def json_schema(path: Path, show_ids: bool) -> Any:
-    """Types from the first record, so that a text that looks like a date stays a text."""
+    """Types from the first record, so that a text that looks like a date stays a text; refuses too many keys."""
     with open_bytes(path) as stream:
         first = next(records(stream, quoted=False), (1, b""))[1]
     record = json_object(first)
@@ -294,6 +301,7 @@ def json_schema(path: Path, show_ids: bool) -> Any:
         raise GraphError(
             f"{path.name} must have names of columns that are text, got half of a surrogate pair. Write it again."
         )
+    refuse_keys(path, show_ids=show_ids)
     strings = {key for key, value in record.items() if isinstance(value, str)} | {"text"}
     return pa.schema([(key, pa.string()) for key in sorted(strings & set(record))])
 

@@ -26,6 +26,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from reldp.graph.column_count import refuse_columns
 from reldp.graph.decoded_size import WIDTH, DecodedSize, text_bytes, text_lengths
 from reldp.graph.thrift import read_struct
 
@@ -86,6 +87,7 @@ def refuse_parquet_flood(path: Path, *, num_files: int = 1) -> None:
     size = DecodedSize(path, num_files)
     try:
         with pq.ParquetFile(path, memory_map=True, pre_buffer=False) as file:
+            refuse_columns(path.name, file.metadata.num_columns)
             columns = list(_abbreviated(path, file, size))
             if not size.fits(sum(texts.bound for texts in columns)):
                 _count_longest(file, path, columns, size)

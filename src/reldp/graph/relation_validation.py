@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 from reldp.errors import GraphError
 from reldp.graph.columns import id_chunks, is_text
 from reldp.graph.disclosure import column_words, type_words
+from reldp.graph.float_ids import FLOAT_FIX, are_float_ids
 from reldp.graph.relation_types import coded_types, type_column
 from reldp.graph.sources import Checklist, SourceTable
 from reldp.graph.validation import Entities, blank_rows, check_plain, require_columns, shown
@@ -50,6 +51,7 @@ __all__ = [
 
 _COLUMNS = ("source", "target", "type")
 _CHUNK = 1 << 18  # rows compared at a time
+_COMPARED = 100  # unknown ids that are looked at for their reason
 _SLICE = 1 << 24  # relations looked up at a time: each time costs a hash table of all ids
 
 
@@ -107,6 +109,7 @@ def checked_relations(
         codes,
         columns,
         [_blank_among(*pair) for pair in zip(columns.values(), codes, strict=True)],
+        entities.names,
     )
     # Rows with an unknown endpoint are dropped or a problem by now: their -1 is never looked at.
     if not entities.whole:
@@ -169,6 +172,7 @@ def check_endpoints(
     codes: Sequence[npt.NDArray[np.int64]],
     columns: Mapping[str, Any],
     blank: Sequence[npt.NDArray[np.integer[Any]]],
+    names: Any | None = None,
 ) -> None:
     """Check that both ids of every row are there and known.
 
@@ -177,18 +181,22 @@ def check_endpoints(
         codes: (rows,) for source and target: the entity of each id, -1 where it is unknown.
         columns: The ids, by name.
         blank: Rows whose id is null or blank, among the unknown ones: no entity has such an id.
+        names: All ids of entities, if they are at hand; they say why others are unknown.
     """
     for name, rows in zip(columns, blank, strict=True):
         checks.check(
             "missing_ids", rows, "must name two entities", f"missing {name} ids", "Fill them in"
         )
     for (name, column), code in zip(columns.items(), codes, strict=True):
+        rows = np.flatnonzero((code < 0) & checks.alive)
+        some = [] if "unknown_ids" in checks.drop else [column[int(r)] for r in rows[:_COMPARED]]
+        unknown = pa.array([scalar.as_py() for scalar in some])
         checks.check(
             "unknown_ids",
-            np.flatnonzero(code < 0),
+            rows,
             "must name entities that are there",
             f"unknown {name} ids",
-            "Add these entities",
+            FLOAT_FIX if are_float_ids(unknown, names) else "Add these entities",
             partial(shown, column),
         )
 

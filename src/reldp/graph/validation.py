@@ -12,6 +12,7 @@ Public: `checked_entities`, `Entities`. Inside the package: `require_columns`, `
 ['id', 'text']
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -22,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reldp.errors import GraphError
+from reldp.graph.column_count import refuse_columns
 from reldp.graph.columns import (
     extra_column,
     features_column,
@@ -149,8 +151,9 @@ def require_columns(
 ) -> None:
     """Refuse a table without some columns, or with one column twice."""
     names = source.table.column_names
+    refuse_columns(source.name, len(names))
     there = columns_words(names, show_ids=source.show_ids)
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
         label = column_words(repeated[0], names, show_ids=source.show_ids)
         raise GraphError(f"{source.name} must not repeat a column, got {label} twice.")
@@ -247,11 +250,11 @@ def _features(
 
 def _extras(source: SourceTable, checks: Checklist) -> dict[str, Any]:
     """Further columns, kept as they are where their type allows it."""
-    columns = {}
-    for name in source.table.column_names:
+    columns, names = {}, source.table.column_names
+    for name in names:
         if name in _KNOWN:
             continue
-        label = column_words(name, source.table.column_names, show_ids=source.show_ids)
+        label = column_words(name, names, show_ids=source.show_ids)
         extra = extra_column(source.table.column(name), source.name, label)
         if extra is not None:
             check_plain(checks, extra, label)

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from reldp.errors import GraphError
+from reldp.graph.column_count import refuse_columns
 from reldp.graph.entity_graph import EntityGraph
 from reldp.graph.record import GraphRecord
 from reldp.integrations.tables import from_columns, require
@@ -34,6 +35,7 @@ def from_networkx(
         raise GraphError(f"`network` must be a networkx graph, got {type(network).__name__}.")
     nodes = dict(network.nodes(data=True))
     names = {str(name): name for attributes in nodes.values() for name in attributes}
+    refuse_columns("entities", len(names))
     columns = {"id": list(nodes)}
     for word in sorted(names):
         columns[word] = [attributes.get(names[word]) for attributes in nodes.values()]
@@ -43,6 +45,7 @@ def from_networkx(
         "target": [e[1] for e in edges],
     }
     names = {str(name): name for edge in edges for name in edge[2]}
+    refuse_columns("relations", len(names))
     if "type" in names and not network.is_directed():
         raise GraphError(
             "`network` must be directed if its edges have types, got an undirected one. Make a "

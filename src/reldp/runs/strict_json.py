@@ -14,6 +14,7 @@ reldp.errors.RunError: plan.json must have each name once, got 'steps' twice.
 
 import json
 import math
+from collections import Counter
 from typing import Any, Never
 
 from reldp.errors import RunError
@@ -62,8 +63,8 @@ def parse_json(data: bytes, name: str) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
         raise _Refused(f"have each name once, got {twice[:40]!r} twice")
     return values
 
