@@ -66,6 +66,13 @@ def test_runs_are_entered_before_they_start_and_the_limit_refuses(tmp_path, caps
     assert code == 2
     assert "The budget must stay within epsilon" in said
     assert not (tmp_path / "more").exists()
+    # Without noise no limit holds, and the default delta, 0.1 / 300 entities, shows their exact number.
+    bare = ["train", str(graph), "--no-privacy", "--num-steps", "2", "-o", str(tmp_path / "bare")]
+    assert main(bare) == 2
+    said = capsys.readouterr().err
+    assert "got infinite with this run, which adds no noise" in said
+    assert "0.0003" not in said
+    assert "with an infinite epsilon" in said
     assert main(["budget", "show", str(graph), "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["epsilon"] <= shown["limit"]

@@ -52,6 +52,18 @@ def test_every_form_of_the_same_relations_has_one_name(tmp_path):
     assert relations_name(EntityGraph.from_networkx(first.to_networkx())) == relations_name(first)
 
 
+def test_a_pair_of_several_types_counts_once(monkeypatch):
+    pairs = [*PAIRS, *PAIRS[:7], *((b, a) for a, b in PAIRS[:9])]
+    types = [*["likes"] * len(PAIRS), *["knows"] * 7, *["likes"] * 9]
+    assert relations_name(graph(pairs=pairs, types=types)) == relations_name(graph())
+    module._KNOWN.clear()
+    monkeypatch.setattr(module, "_COMPARED", 100)
+    assert relations_name(graph(pairs=pairs, types=types)) == relations_name(graph())
+    fewer = graph(pairs=pairs[1:-9], types=types[1:-9])  # the first pair is still there
+    assert relations_name(fewer) == relations_name(graph())
+    assert relations_name(graph(pairs=pairs[8:-9], types=types[8:-9])) != relations_name(graph())
+
+
 def test_other_relations_and_other_entities_have_other_names():
     features = np.arange(400, dtype=np.float32).reshape(200, 2)
     others = [

@@ -75,8 +75,11 @@ def test_units_and_claims_do_not_mix(folder):
         with pytest.raises(PlanError, match="plans with a proof, got one whose epsilon is claimed"):
             budget.enter_run(tokens("a")[0], claimed)
         budget.set_limit(99.0, 1e-6)
-        with pytest.raises(PlanError, match="got infinite with this run"):
+        with pytest.raises(
+            PlanError, match="got infinite with this run, which adds no noise"
+        ) as said:
             budget.enter_run(tokens("a")[0], replace(PLAN, noise_multiplier=0.0))
+        assert "delta is not below" not in str(said.value)  # which would not help
         assert budget.charges == []
 
 

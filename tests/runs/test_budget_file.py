@@ -7,7 +7,7 @@ import pytest
 
 from reldp.errors import ConfigError, LedgerError, RunError
 from reldp.runs import budget_file
-from reldp.runs.budget_file import NAME, BudgetFile
+from reldp.runs.budget_file import NAME, BudgetFile, holds_budget
 
 FIRST = {"kind": "budget", "format": 1, "id": "0" * 32, "unit": "entity", "date": "2026-01-01"}
 
@@ -31,6 +31,18 @@ def numbers(folder):
     file = BudgetFile.open(folder, read_only=True)
     file.close()
     return [entry["number"] for entry in file.entries[1:]]
+
+
+def test_a_folder_holds_the_budget_of_its_first_line_and_none_that_it_names_as_lost(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "state"))
+    BudgetFile.create(tmp_path, {**FIRST, "lost": [{"id": "1" * 32}]})
+    assert holds_budget(tmp_path, "0" * 32)
+    assert not holds_budget(tmp_path, "1" * 32)
+    for damage in (b'{"id": "0', b"[]", b"\xff"):
+        (tmp_path / NAME).write_bytes(damage)
+        assert not holds_budget(tmp_path, "0" * 32)
 
 
 def test_a_whole_last_line_without_its_end_is_kept(folder):

@@ -32,6 +32,12 @@ def test_a_graph_finds_its_own_and_a_shared_budget(folders, tmp_path):
     share_budget(three, two)  # by way of another graph that shares it
     assert find_budget(two) == find_budget(three) == one
     (one / "budget.jsonl").rename(tmp_path / "budget.jsonl")
+    with pytest.raises(ConfigError, match=r"which has none.*reldp budget show FOLDER"):
+        find_budget(two)
+    # Once it was opened in its new place, graphs that share it find it there.
+    Budget.open(tmp_path, read_only=True).close()
+    assert find_budget(two) == tmp_path
+    (tmp_path / "budget.jsonl").write_text('{"id":"another"}')
     with pytest.raises(ConfigError, match="which has none"):
         find_budget(two)
 
@@ -108,3 +114,28 @@ def test_damage_is_one_clear_line(folders, tmp_path):
     (one / "budget.jsonl").write_text("damage\n")
     with pytest.raises(LedgerError, match=r"budget\.jsonl"):
         share_budget(two, one)
+
+
+def test_graphs_that_shared_a_lost_budget_go_on_with_the_one_that_took_its_place(folders, tmp_path):
+    one, two, three = folders
+    with Budget.create(one) as budget:
+        budget.set_limit(9.0, 1e-6)
+        lost = budget.id
+    share_budget(two, one)
+    share_budget(three, one)
+    (one / "budget.jsonl").unlink()
+    # Made somewhere else, it is declared anew; another budget is still refused.
+    new, other = tmp_path / "new", tmp_path / "other"
+    Budget.create(new, lost=[lost]).close()
+    Budget.create(other).close()
+    with pytest.raises(
+        ConfigError, match=r"If it was declared lost, declare .* budget share GRAPH"
+    ):
+        find_budget(two)
+    with pytest.raises(ConfigError, match="which has none"):
+        share_budget(two, other)
+    share_budget(two, new)
+    assert find_budget(two) == new
+    # Made in the same folder, it is found there.
+    Budget.create(one, lost=[lost]).close()
+    assert find_budget(three) == one

@@ -151,10 +151,10 @@ def test_a_copy_is_refused_after_the_graph_was_renamed(tmp_path, capsys):
     capsys.readouterr()
     assert main(["budget", "show", str(copy), "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
-    assert shown["lost"] == [{"id": name, "folder": str(renamed), "entries": 5}]
+    assert shown["lost"] == [{"id": name, "folder": str(renamed), "entries": 6}]
     assert len(shown["entries"]) == 2
     assert main(["budget", "show", str(copy)]) == 0
-    words = f"({name}, last in {renamed}, with 5 lines) was declared lost on"
+    words = f"({name}, last in {renamed}, with 6 lines) was declared lost on"
     assert "".join(words.split()) in "".join(capsys.readouterr().out.split())
     # Found again, it is refused: two limits are none.
     (tmp_path / "kept").rename(renamed / "budget.jsonl")

@@ -86,3 +86,28 @@ def test_a_refused_entry_leaves_the_state_as_it_was():
         state.apply([{**CHECKPOINT, "step": 7}])
     assert state.apply([CHECKPOINT]).checkpoint == 4
     assert state.checkpoint == 0
+
+
+def test_many_branches_are_counted_once_each(monkeypatch):
+    from reldp.runs.ledger_state import Branch
+
+    counted = 0
+
+    def length(branch):
+        nonlocal counted
+        counted += 1
+        return branch.stop - branch.first
+
+    monkeypatch.setattr(Branch, "__len__", length)
+    entries = [START | {"num_steps": 1000}]
+    for branch in range(100):
+        entries += [
+            {"kind": "resume", "branch": branch + 1, "step": 0},
+            {"kind": "reserve", "branch": branch + 1, "first": 0, "stop": 2},
+        ]
+    state = LedgerState().apply(entries)
+    assert counted <= 300  # of every branch at every entry would be 5,000
+    assert state.record(tuple(entries), "").num_counted == 200
+    state.apply([{"kind": "complete", "num_counted": 200}])
+    with pytest.raises(LedgerError, match="number of steps that it counted"):
+        state.apply([{"kind": "complete", "num_counted": 199}])

@@ -1,14 +1,18 @@
 """A budget is made with its limit, and not for a copy of a graph that has one."""
 
+import pyarrow.csv
 import pytest
 
 from reldp.errors import ConfigError
 from reldp.graph import EntityGraph
 from reldp.graph.graph_names import graph_names
-from reldp.runs.budget import Budget
-from reldp.runs.budgeted_graphs import note_graph
+from reldp.runs.budget import NAME, Budget
+from reldp.runs.budget_place import budget_of_graph, share_budget
 from reldp.runs.new_budget import new_budget
 from tests.training.small import small_graph
+
+IDS, TEXTS = [1, 2, 3, 4], ["a", "b", "c", "d"]
+PAIRS = [(1, 2), (2, 3), (3, 4)]
 
 
 def test_a_copy_of_a_graph_gets_no_second_budget(tmp_path):
@@ -18,7 +22,6 @@ def test_a_copy_of_a_graph_gets_no_second_budget(tmp_path):
     with new_budget(first, limit=2.0, delta=1e-6, adaptive=True) as budget:
         assert budget.limit is not None
         assert budget.is_adaptive
-        note_graph(budget.id, graph_names(EntityGraph.read(first)))
     with pytest.raises(ConfigError, match=r"got none in its folder.* has one in .*first"):
         new_budget(copy)
     assert not (copy / "budget.jsonl").exists()
@@ -28,3 +31,93 @@ def test_a_copy_of_a_graph_gets_no_second_budget(tmp_path):
     for place in (tmp_path / "empty", tmp_path / "other"):
         new_budget(place).close()
         assert Budget.open(place).limit is None
+
+
+def text_graph(ids=IDS, pairs=PAIRS, texts=TEXTS, **columns):
+    return EntityGraph.from_lists(ids, pairs, text=texts, **columns)
+
+
+def refuse(folder, **settings):
+    """Start a run on a graph, as far as its budget."""
+    graph = EntityGraph.read(folder, **settings)
+    return budget_of_graph(graph.folder, None, graph_names(graph))
+
+
+def write_csv(folder, graph):
+    """Write a graph as another program would, with its rows in the opposite order."""
+    folder.mkdir()
+    for name, table in zip(("entities", "relations"), graph.to_arrow(), strict=True):
+        turned = table.take(list(range(table.num_rows))[::-1])
+        pyarrow.csv.write_csv(turned, folder / f"{name}.csv")
+
+
+def test_a_copy_from_before_the_budget_is_known_in_every_form_and_the_first_use_is_too_late(
+    tmp_path,
+):
+    graph, table, typed = tmp_path / "graph", tmp_path / "table", tmp_path / "typed"
+    text_graph().write(graph)
+    write_csv(table, text_graph())
+    text_graph(pairs=[*PAIRS, (2, 1)], types=["x", "y", "x", "x"]).write(typed)
+    text_graph(texts=[*TEXTS[:3], "e"]).write(tmp_path / "other")
+    assert refuse(table) is None
+    new_budget(graph).close()
+    for copy in (table, typed):
+        with pytest.raises(ConfigError, match=f"has one in '{graph}'"):
+            refuse(copy)
+        with pytest.raises(ConfigError, match=f"has one in '{graph}'"):
+            new_budget(copy)
+    assert refuse(graph) == graph
+    graph.rename(tmp_path / "renamed")
+    with pytest.raises(ConfigError, match=f"last in '{graph}'"):
+        refuse(table)
+    assert refuse(tmp_path / "renamed") == tmp_path / "renamed"
+    with pytest.raises(ConfigError, match=r"has one in '.*renamed'"):
+        refuse(table)
+    assert refuse(tmp_path / "other") is None  # the control
+
+
+def test_a_graph_that_is_read_with_drops_is_known_too(tmp_path):
+    for name in ("graph", "copy"):
+        write_csv(tmp_path / name, text_graph())
+        with open(tmp_path / name / "relations.csv", "a") as file:
+            file.write("1,2\n3,3\n")
+    new_budget(tmp_path / "graph").close()
+    with pytest.raises(ConfigError, match=r"has one in '.*graph'"):
+        refuse(tmp_path / "copy", drop=["duplicate_relations", "self_relations"])
+
+
+def test_a_copy_from_before_its_graph_shared_a_budget_is_known(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in ("graph", "copy", "other"):
+        text_graph().write(tmp_path / name)
+    new_budget(home).close()
+    share_budget(tmp_path / "graph", home)
+    with pytest.raises(ConfigError, match=f"has one in '{home}'"):
+        refuse(tmp_path / "copy")
+    share_budget(tmp_path / "copy", home)
+    assert refuse(tmp_path / "copy") == home
+    # A second budget is not shared: two limits are none.
+    (tmp_path / "second").mkdir()
+    new_budget(tmp_path / "second").close()
+    with pytest.raises(
+        ConfigError, match=f"got another one, and the same graph has one in '{home}'"
+    ):
+        share_budget(tmp_path / "other", tmp_path / "second")
+    assert [place.name for place in (tmp_path / "other").glob("budget*")] == []
+
+
+def test_a_budget_that_was_never_used_may_be_made_again(tmp_path):
+    graph = tmp_path / "graph"
+    text_graph().write(graph)
+    new_budget(graph, unit="relation").close()
+    (graph / NAME).unlink()
+    with new_budget(graph) as budget:
+        assert not budget.lost
+    assert refuse(graph) == graph
+    # With a limit, it is lost.
+    (graph / NAME).unlink()
+    new_budget(graph, limit=3.0, delta=1e-6).close()
+    (graph / NAME).unlink()
+    with pytest.raises(ConfigError, match="--lost-budget"):
+        new_budget(graph)

@@ -7,13 +7,16 @@ import torch
 
 from reldp.cli.main import main
 from reldp.errors import ResumeError, RunError
+from reldp.reporting import verify
 from reldp.runs import session as session_module
+from reldp.runs.budget import Budget
 from reldp.runs.durable import write_durably
 from reldp.runs.ledger import Ledger
 from reldp.runs.run_folder import RunFolder
 from reldp.runs.session import Session, threads_of
+from reldp.training import Trainer
 from reldp.training.state import TrainingState
-from tests.training.small import small_graph
+from tests.training.small import small_graph, small_parts
 from tests.training.test_facts import facts
 
 torch.set_num_threads(1)
@@ -186,3 +189,13 @@ def test_a_wrong_folder_is_refused_before_sizes_are_released(tmp_path, capsys):
     # The control: sizes are released for a folder that may hold a run, and are too noisy for so small a graph.
     assert main([*command, str(tmp_path / "new" / "run")]) == 2
     assert (graph / "sizes.private.json").exists()
+
+
+def test_a_start_that_was_killed_while_its_budget_entry_was_written_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "state"))
+    Budget.create(tmp_path / "budget").close()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "budget.json.partial").write_bytes(b'{"bud')
+    result = Trainer(*small_parts(), budget=tmp_path / "budget").fit(tmp_path / "run")
+    assert verify(result.folder)
+    assert not list((tmp_path / "run").glob("*.partial"))

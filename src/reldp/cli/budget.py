@@ -197,6 +197,8 @@ def run_note(place: Path, plan: "PrivacyPlan") -> str:
     """
     from reldp.runs.budget import Budget
 
+    if plan.noise_multiplier == 0:  # its delta follows from exact sizes, which are sensitive
+        return f"the run will be entered in the budget in {place}, with an infinite epsilon."
     with Budget.open(place, read_only=True) as budget:
         spent = budget.epsilon(plan.delta)
     return (

@@ -24,4 +24,4 @@ def carry_budget(source: Path | None, target: Path) -> None:
         return
     place = import_module("reldp.runs.budget_place")
     if place.find_budget(source) is not None:
-        place.share_budget(target, source)
+        place.share_budget(target, source, is_written=True)

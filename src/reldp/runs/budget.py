@@ -35,8 +35,8 @@ from reldp._validate import UNITS, check_choice, check_number
 from reldp.accounting.search import SearchSize
 from reldp.errors import ConfigError, LedgerError, PlanError, ResumeError
 from reldp.plan import PrivacyPlan
-from reldp.runs import schema
 from reldp.runs.budget_cost import Charge, composed_epsilon
+from reldp.runs.budget_entries import charge_of, check_entry
 from reldp.runs.budget_file import LINK, NAME, BudgetFile, restore
 from reldp.runs.known_budgets import lost_budgets, lost_record
 from reldp.runs.ledger import _today
@@ -46,23 +46,6 @@ __all__ = ["NAME", "Budget"]
 _ID_BYTES = 16
 _Entry = Mapping[str, Any]
 
-_TOKEN = schema.Rule("32 hexadecimal digits", lambda v: type(v) is str and len(v) == 32)
-_LOST = {"id": _TOKEN, "folder?": schema.TEXT, "entries?": schema.SIZE}
-_SCHEMAS: dict[str, Any] = {
-    "budget": {"kind": schema.TEXT, "format": schema.SIZE, "id": _TOKEN, "unit": schema.TEXT}
-    | {"date": schema.DATE, "lost?": schema.OBJECTS},
-    "limit": {"kind": schema.TEXT, "epsilon": schema.POSITIVE, "delta": schema.PROBABILITY}
-    | {"adaptive": schema.TRUTH, "date": schema.DATE},
-    "run": {"kind": schema.TEXT, "token": _TOKEN, "purpose": schema.TEXT, "plan": schema.OBJECT}
-    | {"release?": _TOKEN, "date": schema.DATE},
-    "search": {"kind": schema.TEXT, "token": _TOKEN, "plan": schema.OBJECT, "size": schema.OBJECT}
-    | {"release?": _TOKEN, "date": schema.DATE},
-    "sizes": {"kind": schema.TEXT, "release": _TOKEN, "epsilon": schema.NOT_NEGATIVE}
-    | {"salt?": schema.HASH}
-    | {"delta": schema.PROBABILITY, "date": schema.DATE},
-    "session": {"kind": schema.TEXT, "token": _TOKEN, "head": schema.HASH, "date": schema.DATE},
-}
-
 
 class Budget:
     """An open budget; closed by ``with``. Other processes wait until it is closed."""
@@ -71,7 +54,7 @@ class Budget:
         """Take over an open file; use `create` or `open`."""
         self._file = file
         for number, entry in enumerate(file.entries, 1):
-            _check(entry, number)
+            check_entry(entry, number)
         if not file.entries or any(
             (e["kind"] == "budget") != (i == 0) for i, e in enumerate(file.entries)
         ):
@@ -149,6 +132,11 @@ class Budget:
         return tuple(self.entries[0].get("lost", ()))
 
     @property
+    def lost_ids(self) -> list[str]:
+        """Ids of these budgets."""
+        return [str(one["id"]) for one in self.lost]
+
+    @property
     def limit(self) -> _Entry | None:
         """The limit that holds: the last one that was set."""
         return next((e for e in reversed(self.entries) if e["kind"] == "limit"), None)
@@ -157,7 +145,9 @@ class Budget:
     def charges(self) -> list[Charge]:
         """Everything that was entered."""
         return [
-            _charge(entry) for entry in self.entries if entry["kind"] in ("run", "search", "sizes")
+            charge_of(entry)
+            for entry in self.entries
+            if entry["kind"] in ("run", "search", "sizes")
         ]
 
     @property
@@ -257,7 +247,7 @@ class Budget:
         if release is not None:
             entry["release"] = release
         if within_limit:
-            self._refuse_excess(_charge(entry))
+            self._refuse_excess(charge_of(entry))
         self._file.append(entry | {"date": _today()})
         return True
 
@@ -287,7 +277,11 @@ class Budget:
             PlanError: The limit could be exceeded.
         """
         self._refuse_unit(unit)
-        self._refuse_excess(Charge(epsilon=epsilon, delta=delta))
+        self._refuse_excess(
+            Charge(epsilon=epsilon, delta=delta),
+            "up to {} with a release of private sizes alone, to which the steps of a run would add",
+            "Use a smaller target epsilon or declared sizes",
+        )
 
     def _refuse_claim(self, plan: PrivacyPlan) -> None:
         if plan.status == "claimed":
@@ -335,8 +329,13 @@ class Budget:
         noted = (e for e in reversed(self.entries) if e["kind"] == "session")
         return next((str(e["head"]) for e in noted if e["token"] == token), None)
 
-    def _refuse_excess(self, charge: Charge) -> None:
-        """Refuse a charge beyond the limit."""
+    def _refuse_excess(
+        self,
+        charge: Charge,
+        spent: str = "{} with this run",
+        remedy: str = "Use more noise or fewer steps",
+    ) -> None:
+        """Refuse a charge beyond the limit; the words say what brings the budget to which epsilon, and what to do."""
         if self.limit is None:
             return
         delta, max_epsilon = float(self.limit["delta"]), float(self.limit["epsilon"])
@@ -347,11 +346,16 @@ class Budget:
                 if self.is_adaptive
                 else ""
             )
+            if charge.plan is not None and charge.plan.noise_multiplier == 0:
+                raise PlanError(
+                    f"The budget must stay within epsilon {max_epsilon:g} at delta {delta:g}, got infinite with this "
+                    "run, which adds no noise. Train without privacy on public data only: no limit admits it here."
+                )
             if total == math.inf:
                 how += " An infinite epsilon mostly means that a run's delta is not below the budget's: use --delta."
             raise PlanError(
-                f"The budget must stay within epsilon {max_epsilon:g} at delta {delta:g}, got {_shown(total)} with "
-                f"this run. Use more noise or fewer steps, or raise the limit.{how}"
+                f"The budget must stay within epsilon {max_epsilon:g} at delta {delta:g}, got "
+                f"{spent.format(_shown(total))}. {remedy}, or raise the limit.{how}"
             )
 
     def close(self) -> None:
@@ -363,30 +367,6 @@ class Budget:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-def _charge(entry: _Entry) -> Charge:
-    release = entry.get("release")
-    if entry["kind"] == "sizes":
-        return Charge(epsilon=entry["epsilon"], delta=entry["delta"], release=release)
-    plan = PrivacyPlan.from_dict(dict(entry["plan"]))
-    search = SearchSize.from_dict(entry["size"]) if entry["kind"] == "search" else None
-    return Charge(plan=plan, search=search, release=release)
-
-
-def _check(entry: _Entry, number: int) -> None:
-    """Refuse an entry that no budget holds."""
-    try:
-        schema.check(entry, _SCHEMAS[str(entry.get("kind"))])
-        for lost in entry.get("lost", ()):
-            schema.check(lost, _LOST)
-        if "plan" in entry:
-            _charge(entry)
-    except (KeyError, TypeError, schema.SchemaError, PlanError) as error:
-        reason = "of no known kind" if isinstance(error, KeyError) else str(error)
-        raise LedgerError(
-            f"{NAME} line {number} must be an entry of a budget, got one {reason}."
-        ) from None
 
 
 def _shown(epsilon: float) -> str:

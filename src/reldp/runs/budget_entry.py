@@ -24,7 +24,8 @@ from reldp.accounting.search import SearchSize
 from reldp.errors import ConfigError, LedgerError, ResumeError
 from reldp.graph.graph_names import GraphNames
 from reldp.runs import schema
-from reldp.runs.budget import _TOKEN, NAME, Budget
+from reldp.runs.budget import NAME, Budget
+from reldp.runs.budget_entries import TOKEN
 from reldp.runs.budgeted_graphs import note_graph
 from reldp.runs.durable import disk_errors, write_durably
 from reldp.runs.known_budgets import known_folder
@@ -99,7 +100,7 @@ def enter(run: RunFolder, plan: "PrivacyPlan", use: BudgetUse | None) -> None:
         release = release_of(budget, plan, use.fingerprint)
         if not (run.path / BUDGET_TOKEN).exists():
             budget.refuse_run(plan, release=release)  # before anything is written
-        token = run_token(run, budget.id, use.folder, lost=_lost(budget))
+        token = run_token(run, budget.id, use.folder, lost=budget.lost_ids)
         if not run.has_run and budget.has_session(token):
             token = run_token(run, budget.id, use.folder, renew=True)
         budget.enter_run(token, plan, purpose=use.purpose, release=release)
@@ -115,12 +116,19 @@ def note_session(run: RunFolder, ledger: "Ledger", use: BudgetUse | None) -> Non
         return
     with Budget.open(use.folder) as budget:
         hashes = ledger.hashes
-        token = run_token(run, budget.id, use.folder, lost=_lost(budget))
+        token = run_token(run, budget.id, use.folder, lost=budget.lost_ids)
         budget.note_session(token, hashes, hashes[-1])
 
 
-def note_end(run: RunFolder, ledger: "Ledger") -> None:
-    """Note in the budget of a run, if this machine knows where it is, that the run ends.
+def note_end(run: RunFolder, ledger: "Ledger", *, is_released: bool = True) -> None:
+    """Note in the budget of a run, if this machine knows where it is, that the run ends or has ended.
+
+    A copy of the folder from before lacks the line that was noted last, and cannot go on.
+
+    Args:
+        run: The folder.
+        ledger: Its ledger.
+        is_released: Whether the run has a model; else another continuation of it is left alone.
 
     Raises:
         ResumeError: The budget knows another continuation of the run.
@@ -141,6 +149,8 @@ def note_end(run: RunFolder, ledger: "Ledger") -> None:
         try:
             budget.note_session(values["token"], hashes, hashes[-1])
         except ResumeError:
+            if not is_released:
+                return
             # Its steps were taken, and its checkpoint can be read: they are spent a second time.
             text = f"{values['token']} {hashes[-1]}"
             token = hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -158,7 +168,7 @@ def enter_past_run(folder: str | Path, budget: Budget) -> bool:
     run = RunFolder(folder)
     run.require_run()
     search = read_ledger(run.ledger).start.get("search")
-    token, plan = run_token(run, budget.id, lost=_lost(budget)), read_plan(run)
+    token, plan = run_token(run, budget.id, lost=budget.lost_ids), read_plan(run)
     release = None
     if run.sensitive.exists():
         release = release_of(budget, plan, SensitiveRecord.read(run.sensitive).fingerprint)
@@ -209,14 +219,10 @@ def run_token(
     return values["token"]
 
 
-def _lost(budget: Budget) -> list[str]:
-    return [str(one["id"]) for one in budget.lost]
-
-
 def _read_token(run: RunFolder) -> dict[str, str]:
     try:
         values = parse_json(read_plain(run.path / BUDGET_TOKEN, limit=2**16), BUDGET_TOKEN)
-        schema.check(values, {"token": _TOKEN, "budget": _TOKEN, "folder?": schema.TEXT})
+        schema.check(values, {"token": TOKEN, "budget": TOKEN, "folder?": schema.TEXT})
     except schema.SchemaError:
         raise LedgerError(f"{BUDGET_TOKEN} must hold the token of a run, got damage.") from None
     return dict(values)

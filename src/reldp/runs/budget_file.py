@@ -24,6 +24,7 @@ from reldp.runs.durable import disk_errors
 from reldp.runs.known_budgets import known_folder, known_head, note, note_place
 from reldp.runs.ledger import _FIRST_LINK, _line, _parse
 from reldp.runs.run_folder import LEDGER_LIMIT
+from reldp.runs.strict_json import parse_json
 
 __all__ = ["LINK", "NAME", "BudgetFile", "holds_budget", "restore"]
 
@@ -62,11 +63,12 @@ class BudgetFile:
             # Written aside and linked: it appears whole, and never in place of another one.
             partial = folder / f".{NAME}.{os.getpid()}"
             partial.unlink(missing_ok=True)
+            line, head = _line(entry, _FIRST_LINK)
             try:
                 with open(
                     os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY), "wb"
                 ) as file:
-                    file.write(_line(entry, _FIRST_LINK)[0])
+                    file.write(line)
                     file.flush()
                     os.fsync(file.fileno())
                 _put(partial, place)
@@ -76,6 +78,7 @@ class BudgetFile:
                 ) from None
             finally:
                 partial.unlink(missing_ok=True)
+        note(str(entry["id"]), folder, 1, head)
 
     @classmethod
     def open(cls, folder: Path, *, read_only: bool = False) -> "BudgetFile":
@@ -149,9 +152,10 @@ def holds_budget(folder: Path, budget: str) -> bool:
         if not place.is_file():
             return False
         with open(place, "rb") as file:
-            return f'"id":"{budget}"'.encode() in file.readline(1 << 16)
-    except (OSError, ValueError):
+            entry = parse_json(file.readline(LEDGER_LIMIT), NAME)
+    except (OSError, RunError, ValueError):
         return False
+    return isinstance(entry, dict) and entry.get("id") == budget
 
 
 def restore(lost: list[str]) -> str:

@@ -17,10 +17,10 @@ from pathlib import Path
 from reldp.errors import ConfigError
 from reldp.graph.graph_names import GraphNames
 from reldp.runs.budget import Budget
-from reldp.runs.budget_file import LINK, NAME, restore
-from reldp.runs.budgeted_graphs import note_lost, refuse_copied_graph
+from reldp.runs.budget_file import LINK, NAME, holds_budget, restore
+from reldp.runs.budgeted_graphs import names_in, note_graph, note_lost, refuse_copied_graph
 from reldp.runs.durable import write_durably
-from reldp.runs.known_budgets import lost_budgets
+from reldp.runs.known_budgets import known_folder, lost_budgets
 from reldp.runs.past_releases import enter_releases_of
 from reldp.runs.plain_files import read_plain
 from reldp.runs.strict_json import parse_json
@@ -93,17 +93,23 @@ def budget_of_graph(
         refuse_copied_graph(names)
         return None
     with Budget.open(place, read_only=True) as budget:
-        used, lost = budget.id, [str(one["id"]) for one in budget.lost]
+        used, lost = budget.id, budget.lost_ids
     refuse_copied_graph(names, used, lost)
     note_lost(lost, used)
     return place
 
 
-def share_budget(graph: str | Path, budget: str | Path) -> None:
+def share_budget(graph: str | Path, budget: str | Path, *, is_written: bool = False) -> None:
     """Declare that runs on a graph are entered in the budget of another folder, with releases of its sizes so far.
 
+    Args:
+        graph: The folder of the graph.
+        budget: The folder of the budget, or one that shares it.
+        is_written: Whether reldp has just written the graph from one with this budget. There are no copies of it that
+            a machine would have to know.
+
     Raises:
-        ConfigError: There is no such folder or budget, or the graph has a budget.
+        ConfigError: There is no such folder or budget, or the graph has another budget.
     """
     folder = Path(graph)
     if not folder.is_dir():
@@ -111,35 +117,65 @@ def share_budget(graph: str | Path, budget: str | Path) -> None:
     place = find_budget(budget)
     if place is None:
         raise ConfigError(f"`with` must be a folder with {NAME}, got {str(budget)!r}.")
-    if (current := find_budget(graph)) is not None:
+    if not _is_replaced(folder, place) and (current := find_budget(graph)) is not None:
         if _id(current) == _id(place):
             return
         raise ConfigError(
             "GRAPH must have no budget, got one: what was entered there would be forgotten."
         )
+    names = None if is_written else names_in(folder)
     with Budget.open(place) as opened:
+        if names is not None:
+            refuse_copied_graph(names, opened.id, opened.lost_ids)
         enter_releases_of(folder, opened, place)
         text = json.dumps({"folder": str(place.resolve()), "id": opened.id}) + "\n"
     write_durably(folder / LINK, text.encode(), mode=0o600)
+    if names is not None:
+        note_graph(opened.id, names)
+
+
+def _is_replaced(folder: Path, place: Path) -> bool:
+    """Return whether the budget in a place took the place of a lost one that a graph's link names."""
+    if not os.path.lexists(folder / LINK):
+        return False
+    _, linked = _link(folder)
+    with Budget.open(place, read_only=True) as budget:
+        return linked in budget.lost_ids
+
+
+def _link(folder: Path) -> tuple[str, str]:
+    """Return the folder and the id that a link names."""
+    values = parse_json(read_plain(folder / LINK, limit=_LIMIT), LINK)
+    parts = (values.get("folder"), values.get("id")) if isinstance(values, dict) else (None, None)
+    if not isinstance(parts[0], str) or not isinstance(parts[1], str):
+        raise ConfigError(f"{LINK} must name the folder and the id of a budget, got damage.")
+    return parts[0], parts[1]
 
 
 def _linked(folder: Path) -> Path:
-    """Return the folder that a link names, if the budget there is the one that was declared."""
-    values = parse_json(read_plain(folder / LINK, limit=_LIMIT), LINK)
-    named = values.get("folder") if isinstance(values, dict) else None
-    if not isinstance(named, str) or not isinstance(values.get("id"), str):
-        raise ConfigError(f"{LINK} must name the folder and the id of a budget, got damage.")
+    """Return the folder that a link names, or that its budget was moved to.
+
+    Raises:
+        ConfigError: The budget there is neither the declared one nor one that took its place when it was lost.
+    """
+    named, declared = _link(folder)
     place = folder / named
     try:
         is_there = os.path.lexists(place / NAME)
     except (OSError, ValueError):  # a name that no file can have
         is_there = False
+    moved = None if is_there else known_folder(declared)
+    if moved is not None and holds_budget(moved, declared):
+        return moved
     if not is_there:
         raise ConfigError(
-            f"{LINK} must name a folder with {NAME}, got {named[:80]!r}, which has none. Move it back, or change "
-            f"the folder in {LINK} to its new place."
+            f"{LINK} must name a folder with {NAME}, got {named[:80]!r}, which has none. If it was moved, show its "
+            f"new place: reldp budget show FOLDER. If it was declared lost, declare the one that took its place: reldp "
+            "budget share GRAPH --with FOLDER"
         )
-    if _id(place) != values["id"]:
+    with Budget.open(place, read_only=True) as budget:
+        is_declared = declared in (budget.id, *budget.lost_ids)
+    if not is_declared:
         raise ConfigError(
             f"{LINK} must name the budget that was declared, got another one in {named[:80]!r}. Restore "
             f"{NAME} there."

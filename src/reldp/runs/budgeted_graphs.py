@@ -1,38 +1,38 @@
 """Which graphs this machine knows to belong to a budget, so that a copy of a graph without its budget is noticed.
 
 A graph folder that is copied by hand without budget.jsonl has no budget, and its runs would be counted nowhere.
-Whenever a run or a release of sizes is entered, the user's state folder keeps keyed hashes of the graph's names
-(`reldp.graph.graph_names`) beside the id of the budget. A run on the same graph (the same entities and relations, in
-whatever folder, format, order or degree bound) without a budget, or with another one, is then refused. It is also
-refused if the budget is not where it was: it may have been moved, or be on a disk that is not mounted. Where it is gone
-for good, a new budget that names it as lost takes its place, and the lost one is refused if it is found again. Other
-machines know nothing of this, and neither does anybody of a graph that was changed: graphs with common entities share a
-budget by declaration (`reldp.runs.budget_place`).
+When a graph gets a budget, and whenever a run or a release of sizes is entered, the user's state folder keeps keyed
+hashes of the graph's names (`reldp.graph.graph_names`) beside the id of the budget. A run on the same graph (the same
+entities and relations, in whatever folder, format, order or degree bound) without a budget, or with another one, is
+then refused. It is also refused if the budget is not where it was: it may have been moved, or be on a disk that is not
+mounted. Where it is gone for good, a new budget that names it as lost takes its place, and the lost one is refused if
+it is found again. Other machines know nothing of this, and neither does anybody of a graph that was changed: graphs
+with common entities share a budget by declaration (`reldp.runs.budget_place`).
 
-Public inside the package: `has_known_graphs`, `is_known_budget`, `is_noted`, `note_graph`, `note_lost`,
+Public inside the package: `is_known_budget`, `is_noted`, `names_in`, `note_graph`, `note_lost`,
 `refuse_copied_graph`.
 
 >>> refuse_copied_graph(GraphNames("0" * 64))
 """
 
 import hashlib
-import json
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from reldp.errors import ConfigError, RunError
-from reldp.graph.graph_names import GraphNames
+from reldp.errors import ConfigError, GraphError, RunError
+from reldp.graph import EntityGraph
+from reldp.graph.graph_names import GraphNames, graph_names
 from reldp.graph.size_store import state_folder
+from reldp.graph.sources import DROPPABLE
 from reldp.runs import schema
 from reldp.runs.budget_file import holds_budget
-from reldp.runs.durable import write_durably
-from reldp.runs.known_budgets import known_folder, locked_state, read_known
+from reldp.runs.known_budgets import known_folder, read_known, write_known
 
 __all__ = [
-    "has_known_graphs",
     "is_known_budget",
     "is_noted",
+    "names_in",
     "note_graph",
     "note_lost",
     "refuse_copied_graph",
@@ -40,6 +40,17 @@ __all__ = [
 
 FILE_NAME = "budget_graphs.private.json"
 _MANY = 20_000
+
+
+def names_in(folder: Path) -> GraphNames | None:
+    """Return the names of the graph in a folder; None if there is no graph that any command could read.
+
+    What needs ``--drop`` is dropped: every command that reads the graph drops the same, or refuses it.
+    """
+    try:
+        return graph_names(EntityGraph.read(folder, drop=DROPPABLE))
+    except GraphError:
+        return None
 
 
 def note_graph(budget: str, names: GraphNames) -> None:
@@ -63,11 +74,6 @@ def note_lost(lost: Collection[str], budget: str) -> None:
 def is_noted(budget: str, fingerprint: str) -> bool:
     """Return whether this machine knows that a graph belongs to a budget."""
     return _hashed(budget, fingerprint) in _read(state_folder())
-
-
-def has_known_graphs() -> bool:
-    """Return whether this machine knows a graph with a budget, so that comparing with them is worth reading one."""
-    return bool(_read(state_folder()))
 
 
 def is_known_budget(budget: str) -> bool:
@@ -174,15 +180,9 @@ def _hashed(budget: str, name: str) -> str:
 
 
 def _note(names: dict[str, str]) -> None:
-    state = state_folder()
-    if state is None:
-        return
-    with suppress(OSError, RunError):
-        state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with locked_state(state):
-            known = dict(list(_read(state).items())[-_MANY:]) | names
-            text = json.dumps({"format": 1, "graphs": known}, indent=1) + "\n"
-            write_durably(state / FILE_NAME, text.encode(), mode=0o600)
+    write_known(
+        FILE_NAME, "graphs", lambda state: dict(list(_read(state).items())[-_MANY:]) | names
+    )
 
 
 def _read(state: Path | None) -> Mapping[str, str]:

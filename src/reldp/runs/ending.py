@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from reldp.errors import RunError
+from reldp.runs.budget_entry import note_end
 from reldp.runs.key import destroy_key
 from reldp.runs.ledger import Ledger, LedgerRecord
 from reldp.runs.run_folder import RunFolder
@@ -40,6 +41,7 @@ def abandon(folder: str | Path) -> LedgerRecord:
         _refuse_complete(run, ledger)
         destroy_key(run.key)
         ledger.abandon()
+        note_end(run, ledger, is_released=False)  # a copy from before cannot go on
         return ledger.record
 
 

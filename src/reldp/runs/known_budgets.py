@@ -5,8 +5,8 @@ state folder (`reldp.graph.size_store.state_folder`) therefore keeps, for every 
 folder, its number of lines and the hash of its last line. A budget whose lines lack that hash is refused. Copies
 on other machines are not known here.
 
-Public inside the package: `note`, `note_place`, `known_head`, `known_folder`, `lost_budgets`, `lost_record`, and for
-other files of the state folder `locked_state` and `read_known`.
+Public inside the package: `note`, `note_place`, `known_head`, `known_folder`, `lost_budgets`, `empty_budgets`,
+`lost_record`, and for other files of the state folder `read_known` and `write_known`.
 
 >>> known_head("0" * 32) is None
 True
@@ -27,14 +27,15 @@ from reldp.runs.plain_files import read_plain
 from reldp.runs.strict_json import parse_json
 
 __all__ = [
+    "empty_budgets",
     "known_folder",
     "known_head",
-    "locked_state",
     "lost_budgets",
     "lost_record",
     "note",
     "note_place",
     "read_known",
+    "write_known",
 ]
 
 FILE_NAME = "budgets.private.json"
@@ -75,9 +76,17 @@ def known_folder(budget: str) -> Path | None:
 
 def lost_budgets(folder: Path) -> list[str]:
     """Return the ids of budgets that were in a folder when they were used here."""
+    return sorted(name for name, entry in _in_folder(folder).items() if entry["lines"] > 1)
+
+
+def empty_budgets(folder: Path) -> list[str]:
+    """Return the ids of budgets that were made in a folder here and never used: with them, nothing is lost."""
+    return sorted(name for name, entry in _in_folder(folder).items() if entry["lines"] <= 1)
+
+
+def _in_folder(folder: Path) -> dict[str, Any]:
     place = str(folder.resolve())
-    known = _read(state_folder())
-    return sorted(name for name, entry in known.items() if entry["folder"] == place)
+    return {n: entry for n, entry in _read(state_folder()).items() if entry["folder"] == place}
 
 
 def lost_record(budget: str) -> dict[str, Any]:
@@ -90,19 +99,13 @@ def lost_record(budget: str) -> dict[str, Any]:
 
 def _update(budget: str, change: Callable[[Any], Any]) -> None:
     """Change what is known of a budget; None leaves it."""
-    state = state_folder()
-    if state is None:
-        return
-    with suppress(OSError, RunError):
-        state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with locked_state(state):
-            known = _pruned(_read(state))
-            entry = change(known.get(budget))
-            if entry is None:
-                return
-            content = {"format": 1, "budgets": known | {budget: entry}}
-            text = json.dumps(content, indent=2, sort_keys=True) + "\n"
-            write_durably(state / FILE_NAME, text.encode(), mode=0o600)
+
+    def changed(state: Path) -> dict[str, Any] | None:
+        known = _pruned(_read(state))
+        entry = change(known.get(budget))
+        return None if entry is None else dict(sorted((known | {budget: entry}).items()))
+
+    write_known(FILE_NAME, "budgets", changed)
 
 
 def _pruned(known: dict[str, Any]) -> dict[str, Any]:
@@ -148,9 +151,29 @@ def read_known(
     return dict(content[kind])
 
 
+def write_known(name: str, kind: str, change: Callable[[Path], dict[str, Any] | None]) -> None:
+    """Change a file in the state folder, one process at a time; a folder that cannot be written stays as it is.
+
+    Args:
+        name: Name of the file.
+        kind: The key of its entries.
+        change: Returns the entries that the file will have, given the state folder; None leaves the file.
+    """
+    state = state_folder()
+    if state is None:
+        return
+    with suppress(OSError, RunError):
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _locked(state):
+            entries = change(state)
+            if entries is not None:
+                text = json.dumps({"format": 1, kind: entries}, indent=1) + "\n"
+                write_durably(state / name, text.encode(), mode=0o600)
+
+
 @contextmanager
-def locked_state(state: Path) -> Iterator[None]:
-    """Let one process at a time change the file."""
+def _locked(state: Path) -> Iterator[None]:
+    """Let one process at a time change files of the state folder."""
     descriptor = os.open(state / "budgets.private.lock", _LOCK_FLAGS, 0o600)
     try:
         with suppress(ImportError):  # a system without such locks

@@ -132,6 +132,7 @@ class LedgerState:
         self.overflows: list[tuple[int, int]] = []
         self.checkpoint = 0
         self._limit = 0
+        self._counted = 0  # steps of all branches
         self._length = 0
         self._complete = False
         self._abandoned = False
@@ -191,6 +192,7 @@ class LedgerState:
         self._require_newest(entry)
         _require(here.first <= first <= here.stop and first < stop, "leave no step out")
         self.branches[-1] = Branch(first=here.first, stop=max(here.stop, stop))
+        self._counted += len(self.branches[-1]) - len(here)
         _require(self._counted <= self._limit, "keep to the planned steps")
 
     def _overflow(self, entry: _Entry) -> None:
@@ -236,10 +238,6 @@ class LedgerState:
         hashed = hashlib.sha256(bytes.fromhex(entry["number"])).hexdigest()
         _require(hashed == self._release_sha256, "be released once, by the search of the run")
         self._release_sha256 = None
-
-    @property
-    def _counted(self) -> int:
-        return sum(map(len, self.branches))
 
     def _require_newest(self, entry: _Entry) -> None:
         newest = _count(entry["branch"]) == len(self.branches) - 1

@@ -1,7 +1,7 @@
 """Making the budget of a graph: refused for a copy of a graph that has one; with releases that were made before.
 
-The graph in the folder is read only on a machine that knows graphs with a budget (`reldp.runs.budgeted_graphs`). One
-that cannot be read as it is, because it needs ``--drop`` for instance, is compared when a run or a release starts.
+The graph in the folder is read, and known from then on (`reldp.runs.budgeted_graphs`): a copy that was made before
+belongs to the same budget. A graph that comes into the folder later is known when its first run or release is entered.
 
 Public inside the package: `new_budget`.
 
@@ -16,18 +16,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reldp._validate import UNITS, check_choice
-from reldp.errors import ConfigError, GraphError, PlanError
-from reldp.graph import EntityGraph
-from reldp.graph.graph_names import graph_names
+from reldp.errors import ConfigError, PlanError
 from reldp.runs.budget import NAME, Budget
 from reldp.runs.budget_file import holds_budget
 from reldp.runs.budgeted_graphs import (
-    has_known_graphs,
     is_known_budget,
+    names_in,
+    note_graph,
     note_lost,
     refuse_copied_graph,
 )
-from reldp.runs.known_budgets import known_folder
+from reldp.runs.known_budgets import empty_budgets, known_folder
 from reldp.runs.past_releases import PastRelease, enter_past_releases, past_releases
 
 __all__ = ["new_budget"]
@@ -59,16 +58,20 @@ def new_budget(
         GraphError: The releases that are stored in the folder are damaged.
     """
     place = Path(folder)
-    if has_known_graphs() and not (place / NAME).exists():
-        _refuse_copy(place, lost)
-    _check_lost(lost)
     check_choice("unit", unit, UNITS, error=ConfigError)
+    is_new = not (place / NAME).exists()
+    names, replaced = (names_in(place), empty_budgets(place)) if is_new else (None, [])
+    if names is not None:
+        refuse_copied_graph(names, lost=[*lost, *replaced])
+    _check_lost(lost)
     past = past_releases(place, unit)
     if limit is not None and delta is not None and past:
         _refuse_limit(past, limit, delta)
     budget = Budget.create(place, unit=unit, lost=lost)
     try:
-        note_lost(lost, budget.id)
+        note_lost([*lost, *replaced], budget.id)
+        if names is not None:
+            note_graph(budget.id, names)
         enter_past_releases(budget, past)
         if limit is not None and delta is not None:
             budget.set_limit(limit, delta, adaptive=adaptive)
@@ -102,12 +105,3 @@ def _check_lost(lost: Sequence[str]) -> None:
                 f"`lost_budget` must be gone, got one that is in {str(place)!r}. Use it: reldp budget share GRAPH "
                 f"--with {place}"
             )
-
-
-def _refuse_copy(folder: Path, lost: Sequence[str]) -> None:
-    """Refuse a folder with a graph whose budget this machine knows, unless it is lost."""
-    try:
-        names = graph_names(EntityGraph.read(folder))
-    except GraphError:  # no graph, or none that can be read without further options
-        return
-    refuse_copied_graph(names, lost=lost)

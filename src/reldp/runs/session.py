@@ -319,6 +319,7 @@ def complete_run(
             **(facts or {}),
         }
     )
+    note_end(run, ledger)  # a copy from before the end cannot go on
 
 
 def threads_of(run: RunFolder) -> int:
@@ -342,7 +343,7 @@ def refuse_other_folder(run: RunFolder) -> None:
         )
     known = {
         *_FILES_OF_A_START,
-        *(name + TEMPORARY for name in _FILES_OF_A_START),
+        *(name + TEMPORARY for name in (*_FILES_OF_A_START, BUDGET_TOKEN)),
         BUDGET_TOKEN,
         LOCK,
     }
