@@ -85,6 +85,18 @@ def test_the_result_does_not_depend_on_the_order_of_rows_or_of_entities(
     assert np.array_equal(again, kept[rows])
 
 
+@given(graph=graphs(), seed=st.integers(0, 3))
+@settings(max_examples=100, deadline=None)
+def test_a_bound_on_degrees_bounds_what_a_cap_of_one_keeps(
+    graph: tuple[int, np.ndarray, np.ndarray], seed: int
+) -> None:
+    """What docs/public-negatives.md tells owners to declare."""
+    num, relations, protected = graph
+    largest = degrees(relations, num)[protected].max(initial=1)
+    kept = kept_relations(names(num), relations, protected, 1, seed)
+    assert kept.sum() * (2 * largest - 1) >= len(relations)
+
+
 def test_an_entity_that_comes_or_goes_moves_only_what_it_must() -> None:
     """A relation keeps its priority: far away from the newcomer nothing changes."""
     rng = np.random.default_rng(0)

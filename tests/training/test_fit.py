@@ -17,6 +17,12 @@ BOUNDS = {"sizes": "declared", "min_entities": 250, "max_relations": 700}
 MARKED = small_graph(protected=[i % 2 == 0 for i in range(300)]).promise_degrees(4)
 
 
+@pytest.fixture(autouse=True)
+def _no_releases(tmp_path, monkeypatch):
+    """Private plans of these tests are made by hand, and other tests may have released sizes of the same graph."""
+    monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "state"))
+
+
 def refusal(capped, plan, **settings):
     with pytest.raises(ConfigError) as caught:
         check_fit(capped, plan, **settings)

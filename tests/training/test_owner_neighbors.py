@@ -55,7 +55,7 @@ def movement(plan, step, capped, batch):
         clip_norm=plan.clip_norm,
         types=batch.types,
     )
-    u = capped.owners[COUNT - 1]
+    u = capped.owners[-1]
     touching = (capped.owners[batch.positives] == u).any(axis=1)
     negative = (capped.owners[batch.negatives] == u).any(axis=1) & ~touching
     holds = touching | negative

@@ -9,8 +9,8 @@ A lock is held from the first look to the last write, so two processes get one r
 different releases of one graph (drawn by two users, say), the graph's own folder decides, and each certificate counts
 the release that it used. A damaged file is refused and never replaced: without it the sizes would be released again.
 
-Public: `remembered`, `is_remembered`, `kept_releases`, `name_of_release`, `state_folder`, `stored_releases`,
-`FILE_NAME`.
+Public: `remembered`, `is_remembered`, `known_values`, `kept_releases`, `name_of_release`, `state_folder`,
+`stored_releases`, `FILE_NAME`.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as home:
@@ -37,6 +37,7 @@ __all__ = [
     "FILE_NAME",
     "is_remembered",
     "kept_releases",
+    "known_values",
     "name_of_release",
     "remembered",
     "state_folder",
@@ -108,7 +109,13 @@ def remembered(
 
 def is_remembered(fingerprint: str, folders: Sequence[Path]) -> bool:
     """Return whether a folder holds a release of a graph; nothing is drawn, written or created."""
-    return any(_Store(folder / FILE_NAME).find(fingerprint) is not None for folder in folders)
+    return bool(known_values(fingerprint, folders))
+
+
+def known_values(fingerprint: str, folders: Sequence[Path]) -> list[dict[str, Any]]:
+    """Return the values of all stored releases of a graph, the one that decides last; nothing is written."""
+    entries = [_Store(folder / FILE_NAME).find(fingerprint) for folder in folders]
+    return [values for values in entries if values is not None]
 
 
 @contextmanager

@@ -16,7 +16,7 @@ shown to others.
 `size_release` draws them and states their cost. Where entities have owners, n counts owners: neighbors differ in
 one owner, and the number of entities is never used.
 
-Public: `SizeBounds`, `bounds_for`, `drawn_epsilon`, `has_release`.
+Public: `SizeBounds`, `bounds_for`, `drawn_epsilon`, `has_release`, `stored_bounds`.
 
 >>> bounds = SizeBounds(min_entities=900, max_relations=2000, source="declared")
 >>> bounds.default_delta()[0]
@@ -43,14 +43,16 @@ from reldp.graph.size_release import (
     num_unprotected,
     release_target,
 )
-from reldp.graph.size_store import is_remembered, remembered, state_folder
+from reldp.graph.size_store import is_remembered, known_values, remembered, state_folder
 
 if TYPE_CHECKING:
     from reldp.graph.capped import CappedGraph
 
-__all__ = ["SizeBounds", "bounds_for", "drawn_epsilon", "has_release"]
+__all__ = ["SizeBounds", "bounds_for", "drawn_epsilon", "has_release", "stored_bounds"]
 
 _DRAWN: ContextVar[float] = ContextVar("drawn_epsilon", default=0.0)
+# Folders that releases of this process were looked up in; a graph made in memory does not know its own.
+_GIVEN_FOLDERS: set[Path] = set()
 # Seconds that another process waits for the release of the first.
 _PATIENCE = 120.0
 
@@ -203,6 +205,31 @@ def has_release(capped: "CappedGraph", folder: str | PathLike[str] | None = None
     return is_remembered(capped.fingerprint, _folders(folder))
 
 
+def stored_bounds(capped: "CappedGraph", unit: str) -> list[SizeBounds | None] | None:
+    """Return the bounds of each release that is known for a capped graph, the one that decides last.
+
+    A release that is too noisy for bounds gives None. All of it is None where there is nothing to compare with: no
+    release is stored here, or this process is not the first of several, and the first has compared.
+
+    Args:
+        capped: The training graph.
+        unit: The unit of privacy, which the cost of a release depends on.
+    """
+    if _is_follower():
+        return None
+    folder = capped.graph.folder
+    places = dict.fromkeys([*_folders(None), *sorted(_GIVEN_FOLDERS), *_folders(folder)])
+    stored = known_values(capped.fingerprint, list(places))
+    return [_bounds_of(Release.parsed(values), capped, unit) for values in stored] or None
+
+
+def _bounds_of(release: Release, capped: "CappedGraph", unit: str) -> SizeBounds | None:
+    try:
+        return _released(release, capped, unit)
+    except PlanError:
+        return None
+
+
 def _is_follower() -> bool:
     """Return whether this process is not the first of several: of a process group, or as torchrun says."""
     distributed = sys.modules.get("torch.distributed")  # whoever has made a group has imported it
@@ -277,12 +304,19 @@ def _private(
             "seconds. Let all machines share the graph's folder or RELDP_STATE_DIR, or use reldp train, whose first "
             "process sends the plan to the others."
         )
+    if folder is not None:
+        _GIVEN_FOLDERS.add(Path(folder))
     release = remembered(
         capped.fingerprint,
         _folders(folder),
         Release.parsed,
         lambda: _drawn(capped, target, delta, unit, folder, run).values(),
     )
+    return _released(release, capped, unit)
+
+
+def _released(release: Release, capped: "CappedGraph", unit: str) -> SizeBounds:
+    """Return the bounds that follow from a release; one that is too noisy for them is refused."""
     min_entities, max_relations, unprotected = release.bounds(num_unprotected(capped))
     return SizeBounds(
         min_entities=min_entities,

@@ -2,7 +2,8 @@
 
 Where sizes are private or declared, the plan holds bounds (theory.md 2.4): the graph must lie within
 them. A refusal is for the owner's eyes only, since accepting and refusing would bisect the sizes,
-and its message never prints an exact size. Where sizes are public, the plan's are the graph's.
+and its message never prints an exact size. Private sizes must be those of a stored release, where one is
+stored here. Where sizes are public, the plan's are the graph's.
 
 Public inside the package: `check_batch`, `check_fit`, `check_parts`, `check_table`, `check_device`, `make_table`,
 `refuse_compiled`.
@@ -22,9 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from reldp._plan_settings import graph_fields
 from reldp.clipping import RULES, is_builtin
 from reldp.errors import ConfigError, RunError
 from reldp.graph import CappedGraph
+from reldp.graph.sizes import SizeBounds, stored_bounds
 from reldp.noise.gaussian import MIN_DEVIATION
 from reldp.plan import PrivacyPlan
 from reldp.training.margins import MAX_SUM
@@ -98,6 +101,7 @@ def check_fit(capped: CappedGraph, plan: PrivacyPlan, *, clip: bool = True) -> N
     if plan.sizes == "public":
         _check_exact_sizes(capped, plan)
     else:
+        _check_release(capped, plan)
         _check_bounds(capped, plan)
     _check_noise(plan, clip)
 
@@ -163,6 +167,36 @@ def _check_exact_sizes(capped: CappedGraph, plan: PrivacyPlan) -> None:
                 f"`{name}` of the plan must be the graph's {value}, got {getattr(plan, name)}. "
                 "Make the plan with PrivacyPlan.for_graph."
             )
+
+
+def _check_release(capped: CappedGraph, plan: PrivacyPlan) -> None:
+    """Refuse private sizes that are not those of a release that is stored for this graph, where there is one.
+
+    Where none is stored, as on another machine, the plan cannot be compared.
+    """
+    stored = stored_bounds(capped, plan.unit) if plan.sizes == "private" else None
+    if stored is None:
+        return
+    differing = [_differing(capped, plan, bounds) for bounds in stored]
+    if all(differing):
+        raise ConfigError(
+            f"`{differing[-1]}` of the plan must be that of the private sizes that were released for this graph, got "
+            "another. Make the plan with PrivacyPlan.for_graph."
+        )
+
+
+def _differing(capped: CappedGraph, plan: PrivacyPlan, bounds: SizeBounds | None) -> str | None:
+    """Return the first field of a plan that does not follow from a release; None if all do."""
+    if bounds is None:
+        return "sizes"
+    expected: dict[str, Any] = graph_fields(capped, bounds, sizes_delta=bounds.delta)
+    if plan.negatives == "relations":
+        expected["pool_size"] = bounds.relations_pool(capped, None)
+    if plan.negatives == "unprotected":
+        expected["pool_size"] = bounds.min_unprotected
+    if plan.sizes_delta == bounds.default_delta()[1]:  # a part of the default delta is set aside
+        del expected["sizes_delta"]
+    return next((name for name in expected if getattr(plan, name) != expected[name]), None)
 
 
 def _check_bounds(capped: CappedGraph, plan: PrivacyPlan) -> None:

@@ -14,6 +14,8 @@ Public inside the package: `noise_increase`, `size_cost`.
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from reldp.runs.wording import relation_bounds
+
 if TYPE_CHECKING:
     from reldp.graph.sizes import SizeBounds
     from reldp.plan import PrivacyPlan
@@ -51,8 +53,7 @@ def size_cost(
     sentence = (
         f"sizes are private: the plan knows that there are at least {plan.num_entities:,} "
         f"{'owners' if plan.unit == 'owner' else 'entities'} "
-        f"and at most {plan.num_relations:,} relations, released once for epsilon "
-        f"{plan.sizes_epsilon:.2g}, which is included"
+        f"and {relation_bounds(plan)}, released once for epsilon {plan.sizes_epsilon:.2g}, which is included"
     )
     if target_epsilon is not None:
         increase = noise_increase(plan, bounds, target_epsilon)
