@@ -89,6 +89,15 @@ def test_plans_alike_count_alone_where_there_are_some():
     assert made.advice(2.0, max_degree=5, num_negatives=4).high == pytest.approx(0.8)
 
 
+def test_noise_of_tuples_of_relations_is_compared_with_such_tuples():
+    entities, relations = curve([0.8, 0.4, 0.0]), {**FEW, "negatives": "relations"}
+    made = table(entities, curve([0.9, 0.7, 0.3], choice=relations))
+    shares = [made.advice(0.01, negatives=pool).low for pool in ("entities", "relations")]
+    assert shares == pytest.approx([0.3, 0.6])
+    alone = table(entities).advice(0.01, negatives="relations")
+    assert alone.low == pytest.approx(0.3)  # nothing else was measured
+
+
 def test_beyond_the_measured_noise_nothing_is_extrapolated():
     made = table(curve([0.8, 0.4, 0.2]))
     beyond = made.advice(0.5)

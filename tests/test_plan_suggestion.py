@@ -173,3 +173,17 @@ def test_a_graph_that_is_not_capped_is_one_clear_line() -> None:
         PlanError, match=r"must be a CappedGraph, got EntityGraph. Bound the degrees"
     ):
         PrivacyPlan.for_graph(graph, target_epsilon=4)  # type: ignore[arg-type]
+
+
+def test_other_relations_have_a_configuration_of_their_own() -> None:
+    matched = EntityGraph.from_lists(
+        list(range(40_000)), [(i, i + 1) for i in range(0, 40_000, 2)], text=["matched"] * 40_000
+    ).promise_degrees(1)
+    plan = PrivacyPlan.for_graph(matched, target_epsilon=4, sizes="public", negatives="relations")
+    assert (plan.num_negatives, plan.expected_batch_size) == (7, 128.0)
+    assert plan.num_steps == 690  # 4.4 passes
+    suggestion = suggested(matched, PUBLIC, negatives="relations")
+    assert suggestion.settings.negatives == "relations"
+    (row,) = suggestion.plans
+    assert (row["negatives"], row["num_negatives"]) == ("relations", 7)
+    assert row["noise_multiplier"] == plan.noise_multiplier

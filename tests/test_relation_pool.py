@@ -7,19 +7,29 @@ import numpy as np
 import pytest
 
 from reldp.auditing.audit import steps_alone
+from reldp.cli import output
 from reldp.cli.main import main
+from reldp.clipping import TupleClipping
 from reldp.errors import ConfigError, PlanError
 from reldp.graph import EntityGraph
+from reldp.graph.sizes import SizeBounds
 from reldp.losses import InfoNCELoss
+from reldp.losses.matryoshka import MatryoshkaLoss
 from reldp.plan import PrivacyPlan
 from reldp.reporting import verify
 from reldp.runs import wording
+from reldp.runs.certificate_text import size_rows
 from reldp.training import Trainer
 from reldp.training.recipe import Recipe
+from reldp.training.size_cost import size_cost
 from tests.training.small import small_encoder, small_graph, small_plan
 
 NUMBERS = {"num_entities": 5_000, "num_relations": 2_000, "max_degree": 1, "num_negatives": 3}
 STEPS = {"num_steps": 100, "delta": 1e-5, "sample_rate": 0.02, "noise_multiplier": 1.5}
+
+
+class OfOthers(TupleClipping):
+    """A rule from outside, whose sensitivity is not proven."""
 
 
 def plan_of(**changes):
@@ -50,6 +60,11 @@ def test_the_relation_itself_is_in_the_pool_where_it_is_the_unit():
     ("changes", "message"),
     [
         ({"max_degree": 2}, "`max_degree` must be 1 when negatives are other relations, got 2"),
+        (
+            {"max_degree": 2, "unit": "owner"},
+            "`max_degree` must be 1 when negatives are other relations",
+        ),
+        ({"clipping": OfOthers()}, "`clipping` must be tuple when negatives are other relations"),
         ({"clipping": "pair"}, "`clipping` must be tuple when negatives are other relations"),
         ({"clipping": "frequency"}, "`clipping` must be tuple when negatives are other relations"),
         ({"pool_size": None}, "`pool_size` must be given when negatives are relations"),
@@ -100,6 +115,14 @@ def test_bounds_of_a_graph_bound_its_relations_on_both_sides(large):
             PrivacyPlan.for_graph(large, num_steps=50, **pool, **declared, **settings)
 
 
+@pytest.mark.parametrize("sizes", ["public", "private"])
+def test_a_pool_that_follows_from_the_graph_is_not_given(large, sizes):
+    with pytest.raises(PlanError, match=f"`pool_size` must not be given for {sizes} sizes"):
+        PrivacyPlan.for_graph(
+            large, sizes=sizes, negatives="relations", pool_size=15_000, target_epsilon=4.0
+        )
+
+
 @pytest.fixture(scope="module")
 def capped():
     return small_graph().cap_degrees(1, seed=0)
@@ -111,7 +134,11 @@ def test_a_run_learns_from_all_relations_of_a_tuple_and_certifies(capped, tmp_pa
     result = Trainer(small_encoder(), capped, plan, progress=False).fit(tmp_path / "run")
     assert verify(tmp_path / "run")
     words = (tmp_path / "run" / "certificate.md").read_text()
-    assert "the endpoints of other relations, 3 for each" in words
+    assert (
+        "Each tuple has one relation of the batch and 3 other relations; every endpoint of these"
+        in words
+    )
+    assert "for any one entity with its at most one relation, in the" in result.certificate.summary
     assert "theory.md 2.6" in words
     assert result.certificate.values["training"]["pairing"] == "relations"
 
@@ -123,8 +150,9 @@ def test_a_pool_that_is_not_the_graphs_is_refused(capped):
     larger = {"num_relations": 400, "pool_size": 400, "expected_batch_size": None}
     with pytest.raises(ConfigError, match="`pool_size` of the plan must be a lower bound"):
         Trainer(small_encoder(), capped, replace(smaller, **larger), progress=False)
-    with pytest.raises(ConfigError, match="of the plan must be the graph's"):
-        Trainer(small_encoder(), capped, replace(plan, **larger), progress=False)
+    for changes in (larger, {"pool_size": plan.pool_size - 1}):
+        with pytest.raises(ConfigError, match="of the plan must be the graph's"):
+            Trainer(small_encoder(), capped, replace(plan, **changes), progress=False)
 
 
 def test_pairs_of_relations_need_relations(capped):
@@ -133,6 +161,12 @@ def test_pairs_of_relations_need_relations(capped):
         Trainer(small_encoder(), capped, plan, pairing="relations", progress=False)
     with pytest.raises(ConfigError, match="`pairing` relations needs a plan whose negatives are"):
         Trainer(small_encoder(), capped, plan, loss=InfoNCELoss(pairing="relations"))
+    for inner in (
+        InfoNCELoss(pairing="relations"),
+        MatryoshkaLoss(InfoNCELoss(pairing="relations"), [3]),
+    ):
+        with pytest.raises(ConfigError, match="`pairing` relations needs a plan whose negatives"):
+            Trainer(small_encoder(), capped, plan, loss=MatryoshkaLoss(inner, [4, 2]))
     with pytest.raises(ConfigError, match="`loss` must be infonce with pairing relations"):
         Trainer(small_encoder(), capped, plan, loss="hinge", pairing="relations")
 
@@ -153,6 +187,20 @@ def test_an_upper_bound_on_the_relations_is_not_taken_for_the_pool(capsys):
 def test_the_bounds_that_neighbors_must_meet_are_stated():
     plan = replace(plan_of(pool_size=1_500), sizes="declared")
     assert "from 1,500 to 2,000 relations" in wording.sizes(plan)
+    rows = dict(size_rows(plan.to_dict(), {"all_protected": True}))
+    assert rows["relations used"] == "1,500 to 2,000 (declared bounds)"
+    assert output._graph(plan) == "at least 5,000 entities, from 1,500 to 2,000 relations"
+    assert output._negatives(plan) == "every endpoint of 3 other relations, for each relation"
+    bounds = SizeBounds(
+        min_entities=5_000,
+        max_relations=2_000,
+        source="private",
+        expected_entities=5_100,
+        expected_relations=1_750,
+    )
+    released = replace(plan, sizes="private", sizes_epsilon=0.1, sizes_delta=1e-9)
+    said = size_cost(released, bounds, None)
+    assert "at least 5,000 entities and from 1,500 to 2,000 relations" in said
     owned = replace(plan, unit="owner")
     assert wording._by_owner(owned) == ""
     assert wording._by_owner(replace(owned, negatives="unprotected")) != ""

@@ -51,6 +51,7 @@ class Choice:
         batch: Largest expected batch size, b.
         passes: Passes over the relations, from which the number of steps follows.
         batch_share: Largest share of the relations that a batch may expect: amplification by sampling fades above.
+        negatives: Pool of the negatives: ``"entities"``, or ``"relations"``, whose number is then `num_negatives`.
     """
 
     max_degree: int
@@ -58,10 +59,11 @@ class Choice:
     batch: int
     passes: float
     batch_share: float = 0.005
+    negatives: str = "entities"
 
     def is_like(self, other: "Choice") -> bool:
         """Return whether another configuration is the same, up to a quarter of the passes."""
-        one, two = ((c.max_degree, c.num_negatives, c.batch) for c in (self, other))
+        one, two = ((c.max_degree, c.num_negatives, c.batch, c.negatives) for c in (self, other))
         longer = max(self.passes, other.passes)
         return one == two and abs(self.passes - other.passes) <= 0.25 * longer
 
@@ -176,7 +178,12 @@ class GainTable:
         )
 
     def advice(
-        self, noise: float, *, max_degree: int | None = None, num_negatives: int | None = None
+        self,
+        noise: float,
+        *,
+        max_degree: int | None = None,
+        num_negatives: int | None = None,
+        negatives: str = "entities",
     ) -> "GainAdvice":
         """Return what plans with this noise per expected batch kept in the experiments.
 
@@ -184,18 +191,21 @@ class GainTable:
             noise: The noise.
             max_degree: Degree bound of the plan.
             num_negatives: Its negatives. Plans with both in common count alone, where there are some at this noise.
+            negatives: Their pool. Plans with another one are left out, where there are some with this one: a tuple of
+                relations carries more than a tuple of entities, so that the same noise costs less.
         """
-        measured = {curve: point for curve in self.curves if (point := curve.at(noise)) is not None}
+        curves = [c for c in self.curves if c.choice.negatives == negatives] or self.curves
+        measured = {curve: point for curve in curves if (point := curve.at(noise)) is not None}
         wanted = (max_degree, num_negatives)
         alike = [p for c, p in measured.items() if _bound_and_negatives(c.choice) == wanted]
         points = alike or list(measured.values())
-        last = [curve.points[-1] for curve in self.curves]
+        last = [curve.points[-1] for curve in curves]
         limit = max((point.noise for point in last), default=0.0)
         is_beyond, is_below = noise > limit, not points and noise <= limit
         if is_beyond:
             points = [point for point in last if point.noise >= 0.8 * limit]
         elif is_below:  # below all curves, or in a gap between them: the nearest larger noise
-            starts = [c.points[0] for c in self.curves if c.points[0].noise >= noise]
+            starts = [c.points[0] for c in curves if c.points[0].noise >= noise]
             least = min(start.noise for start in starts)
             points = [start for start in starts if start.noise <= _NEAR * least]
         return GainAdvice(
@@ -297,6 +307,7 @@ def gain_advice(plan: "PrivacyPlan") -> GainAdvice:
         plan.noise_std / plan.expected_batch_size,
         max_degree=plan.max_degree,
         num_negatives=plan.num_negatives,
+        negatives=plan.negatives,
     )
 
 

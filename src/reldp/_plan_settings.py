@@ -113,6 +113,8 @@ def check_before_release(
 ) -> None:
     """Refuse settings that break their rules whatever the sizes are, before a release of sizes costs epsilon.
 
+    Also refuses a size of the pool where it would be ignored, because it follows from the graph.
+
     Args:
         make: Makes a plan of fields, which checks them.
         capped: The training graph; its sizes are not looked at.
@@ -123,6 +125,15 @@ def check_before_release(
     Raises:
         PlanError: A setting breaks its rule.
     """
+    if (
+        sizes in ("private", "public")
+        and settings.get("negatives") in ("unprotected", "relations")
+        and settings.get("pool_size") is not None
+    ):
+        raise PlanError(
+            f"`pool_size` must not be given for {sizes} sizes with negatives {settings['negatives']!r}: it follows "
+            "from the graph. Leave it out."
+        )
     if sizes != "private" or has_release(capped, folder):
         return
     chosen = {"noise_multiplier": 1.0, "num_negatives": 1, "num_steps": 1, "delta": 1e-9} | settings

@@ -6,10 +6,11 @@ from bounds only. Private bounds are released once per capped graph and cost eps
 it unasked. Without a stored release `suggest` gives no plan but the epsilon that a release would cost, unless the
 caller asks for one.
 
-Inside the package: `SuggestedSettings`, `Suggestion`, `suggest`, `suggest_settings`, `with_suggestions`.
+Inside the package: `OTHER_RELATIONS`, `SuggestedSettings`, `Suggestion`, `chosen_plan`, `default_choice`,
+`lacks_settings`, `suggest`, `suggest_settings`, `with_suggestions`.
 
 >>> suggest_settings(5, 400_000)
-SuggestedSettings(max_degree=5, num_negatives=4, expected_batch_size=256, num_steps=3900)
+SuggestedSettings(max_degree=5, num_negatives=4, expected_batch_size=256, num_steps=3900, negatives='entities')
 >>> Suggestion(note="No plan yet.").to_json()["plans"]
 []
 """
@@ -31,9 +32,11 @@ if TYPE_CHECKING:
     from reldp.plan import PrivacyPlan
 
 __all__ = [
+    "OTHER_RELATIONS",
     "SuggestedSettings",
     "Suggestion",
     "chosen_plan",
+    "default_choice",
     "lacks_settings",
     "suggest",
     "suggest_settings",
@@ -42,6 +45,16 @@ __all__ = [
 
 DEFAULT = Choice(max_degree=5, num_negatives=4, batch=256, passes=2.5)
 """The configuration that is suggested, at any degree bound, unless experiments favor another one."""
+
+OTHER_RELATIONS = Choice(
+    max_degree=1,
+    num_negatives=7,
+    batch=128,
+    passes=4.4,
+    batch_share=0.0088,
+    negatives="relations",
+)
+"""The one for negatives that are other relations: the best of those that we measured (docs/benchmarks.md)."""
 
 _RATES = ("sample_rate", "expected_batch_size")
 _FAR = 2.0  # a configuration that would need so much less noise than the default is not tried
@@ -56,12 +69,19 @@ class SuggestedSettings:
         num_negatives: Negatives per positive.
         expected_batch_size: Relations per step on average.
         num_steps: Steps, by default about two and a half passes over the capped relations.
+        negatives: Pool of the negatives.
     """
 
     max_degree: int
     num_negatives: int
     expected_batch_size: int
     num_steps: int
+    negatives: str = "entities"
+
+
+def default_choice(negatives: str) -> Choice:
+    """Return the configuration that is suggested for a pool of negatives."""
+    return OTHER_RELATIONS if negatives == "relations" else DEFAULT
 
 
 def suggest_settings(
@@ -70,7 +90,8 @@ def suggest_settings(
     """Return settings to start from, by size alone.
 
     By default, batches hold at most half a percent of the relations (amplification by sampling fades above that) and at
-    most 256; the steps make about two and a half passes: with a target of epsilon, more steps need more noise.
+    most 256; the steps make about two and a half passes: with a target of epsilon, more steps need more noise. Where
+    negatives are other relations, `OTHER_RELATIONS` says what takes the place of these numbers.
 
     Args:
         max_degree: The bound that the graph is capped at.
@@ -89,6 +110,7 @@ def suggest_settings(
         num_negatives=choice.num_negatives,
         expected_batch_size=batch,
         num_steps=round(steps / scale) * scale,
+        negatives=choice.negatives,
     )
 
 
@@ -99,7 +121,10 @@ def lacks_settings(settings: Mapping[str, Any]) -> bool:
 
 
 def with_suggestions(
-    settings: Mapping[str, Any], max_degree: int, num_relations: int, choice: Choice = DEFAULT
+    settings: Mapping[str, Any],
+    max_degree: int,
+    num_relations: int,
+    choice: Choice | None = None,
 ) -> dict[str, Any]:
     """Return the settings of a plan, with suggestions for those that are not given.
 
@@ -107,10 +132,11 @@ def with_suggestions(
         settings: Fields of a plan.
         max_degree: The bound that the graph is capped at.
         num_relations: A public bound on the number of relations, as in `suggest_settings`.
-        choice: The configuration.
+        choice: The configuration; None for the default of the pool of negatives.
     """
     if not lacks_settings(settings):
         return dict(settings)
+    choice = choice or default_choice(settings.get("negatives", "entities"))
     suggested = suggest_settings(max_degree, num_relations, choice)
     filled = {
         "num_negatives": suggested.num_negatives,
@@ -152,13 +178,14 @@ def chosen_plan(
     if target_epsilon is None:
         return plan
     plan, table = plan.calibrate(target_epsilon), gain_table()
-    noise = gain_advice(plan).noise
-    default = table.on_selection(replace(DEFAULT, max_degree=max_degree), noise)
+    noise, start = gain_advice(plan).noise, default_choice(plan.negatives)
+    default = table.on_selection(replace(start, max_degree=max_degree), noise)
     best = -math.inf if default is None else default.share
     for choice in table.choices:
         changed = with_suggestions(settings, max_degree, num_relations, choice)
         near = table.on_selection(choice, noise / _FAR)  # saves computing the noise of most
-        if choice.max_degree != max_degree or near is None or changed == filled:
+        fits = (choice.max_degree, choice.negatives) == (max_degree, start.negatives)
+        if not fits or near is None or changed == filled:
             continue
         try:
             other = make(changed).calibrate(target_epsilon)
@@ -205,6 +232,7 @@ def suggest(
     targets: Sequence[float],
     folder: Path | None,
     release: bool,
+    negatives: str = "entities",
 ) -> Suggestion:
     """Return a plan for each target epsilon.
 
@@ -214,6 +242,7 @@ def suggest(
         targets: Target epsilons.
         folder: Folder of the graph, where a release of private sizes is stored.
         release: Whether private sizes may be released if they have not been.
+        negatives: Pool of negatives.
     """
     from reldp.graph.sizes import bounds_for, has_release
 
@@ -223,8 +252,10 @@ def suggest(
         bounds = bounds_for(capped, target_epsilon=min(targets), folder=folder, **sizes)
     except PlanError as error:
         return Suggestion(note=str(error))
-    settings = suggest_settings(capped.max_degree, bounds.max_relations)
-    made = [_made(capped, target, sizes, folder) for target in targets]
+    default = default_choice(negatives)
+    settings = suggest_settings(capped.max_degree, bounds.max_relations, default)
+    given = {**sizes, "negatives": negatives}
+    made = [_made(capped, target, given, folder) for target in targets]
     rows = [_row(target, plan) for target, plan in zip(targets, made, strict=True)]
     plans = [plan for plan in made if not isinstance(plan, str)]
     return Suggestion(bounds=bounds, settings=settings, plans=rows, made=plans)
@@ -244,13 +275,13 @@ def _cost_of_release(capped: "CappedGraph", target: float) -> str:
 
 
 def _made(
-    capped: "CappedGraph", target: float, sizes: dict[str, Any], folder: Path | None
+    capped: "CappedGraph", target: float, given: dict[str, Any], folder: Path | None
 ) -> "PrivacyPlan | str":
     """Return the plan for a target, or why it cannot be met."""
     from reldp.plan import PrivacyPlan
 
     try:
-        return PrivacyPlan.for_graph(capped, target_epsilon=target, sizes_folder=folder, **sizes)
+        return PrivacyPlan.for_graph(capped, target_epsilon=target, sizes_folder=folder, **given)
     except PlanError as error:
         return str(error)
 
@@ -263,6 +294,7 @@ def _row(target: float, plan: "PrivacyPlan | str") -> dict[str, Any]:
     return {
         "target_epsilon": target,
         "delta": plan.delta,
+        "negatives": plan.negatives,
         "num_negatives": plan.num_negatives,
         "expected_batch_size": plan.expected_batch_size,
         "num_steps": plan.num_steps,

@@ -10,7 +10,7 @@ from reldp.plan import PrivacyPlan
 
 PAPER = {
     "num_entities": "1e6",
-    "num_relations": "5_000_000",
+    "num_relations": "5000000",
     "max_degree": "5",
     "num_negatives": "4",
     "sample_rate": "1e-5",

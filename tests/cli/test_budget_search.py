@@ -34,6 +34,9 @@ def test_a_search_from_the_price_to_the_published_run(tmp_path, capsys, monkeypa
     shown = json.loads(capsys.readouterr().out)
     assert shown["one_run"] < shown["composition"]
     assert shown["runs"]["half"] < shown["runs"]["99 %"]
+    assert main([*words, "--mean", "4", "--dry-run"]) == 0
+    is_less = shown["composition"] < shown["epsilon"]
+    assert (", composed, which is less: --runs 4\n" in capsys.readouterr().out) == is_less
     words += ["--eval-graph", str(tmp_path / "public"), "-o", folder]
     monkeypatch.setattr(SearchSize, "draw", lambda self: 2)
     capsys.readouterr()
@@ -72,5 +75,11 @@ def test_bad_input_is_one_line_and_enters_nothing(tmp_path, capsys):
     ):
         assert main(["budget", "search", graph, *PLAN, *more]) == 2
         assert capsys.readouterr().err.count("\n") == 1
+    # The words of `reldp train --dry-run`, with options that this command has.
+    private = [*PLAN, "--set", "privacy.sizes=private", "--mean", "4", "--dry-run"]
+    assert main(["budget", "search", graph, *private]) == 2
+    said = capsys.readouterr().err
+    assert "--dry-run must not release private sizes, which costs epsilon" in said
+    assert "GRAPH --max-degree 4 --release-sizes first, or --set privacy.sizes=declared." in said
     with Budget.open(graph) as budget:
         assert budget.charges == []

@@ -34,8 +34,18 @@ def test_private_sizes_are_not_released(tmp_path, capsys):
     before = content(tmp_path)
     flags = [word for word in FLAGS if word not in ("--sizes", "public")]
     assert main(["train", str(tmp_path / "graph"), *flags, "--dry-run"]) == 2
-    assert "--dry-run must not release private sizes" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "--dry-run must not release private sizes" in said
+    assert (
+        "Use reldp inspect GRAPH --max-degree 4 --release-sizes first, or --sizes declared." in said
+    )
     assert content(tmp_path) == before
+    # `reldp inspect` caps with seed 0, and so would release other sizes.
+    assert (
+        main(["train", str(tmp_path / "graph"), *flags, "--set", "data.cap_seed=1", "--dry-run"])
+        == 2
+    )
+    assert "without a release. Use --sizes declared." in capsys.readouterr().err
 
 
 def test_quiet_prints_the_result_only_and_verbose_more(tmp_path, capsys):
@@ -62,3 +72,9 @@ def test_a_dry_run_asks_the_budget(tmp_path, capsys):
     assert main(words) == 2
     assert "must stay within epsilon 0.001" in capsys.readouterr().err
     assert content(tmp_path) == before
+    # A budget that is named is asked as well.
+    small_graph(seed=7).write(tmp_path / "other")
+    words[1] = str(tmp_path / "other")
+    assert main(words) == 0
+    assert main([*words, "--budget", graph]) == 2
+    assert "must stay within epsilon 0.001" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reldp._plan_suggestion import suggest_settings
+from reldp._plan_suggestion import OTHER_RELATIONS, suggest_settings
 from reldp.cli.main import main
 from reldp.encoders import FeatureEncoder
 from reldp.graph import EntityGraph, bundled
@@ -26,13 +26,16 @@ def test_the_page_shows_sizes_a_picture_caps_and_a_plan(
     _ring(4000).write(tmp_path / "ring")
     command = ["inspect", str(tmp_path / "ring"), "--target-epsilon", "8", "--sizes", "public"]
     assert main(command) == 0
+    default = " ".join(capsys.readouterr().out.split())
+    assert "max degree 1; negatives: other relations; from exact sizes" in default
+    assert main([*command, "--max-degree", "5"]) == 0
     printed = capsys.readouterr().out
     assert "4,000, all protected" in printed
     assert "4,000 entities (100.0%) share their text" in " ".join(printed.split())
     assert "█" * 40 in printed
     assert "What capping keeps" in printed
     assert "The largest degree of a protected entity is 2." in printed
-    assert "max degree 5; from exact sizes" in printed
+    assert "max degree 5; negatives: entities; from exact sizes" in printed
     assert re.search(r"\b4 +16 +620 ", printed)
     noise = [line.split() for line in printed.splitlines() if line.split()[:2] == ["8", "2.5e-05"]]
     assert len(noise) == 1
@@ -55,6 +58,7 @@ def test_private_sizes_are_released_only_when_asked_for(
     assert main([*command, "--release-sizes"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "from noisy bounds: at least 3," in printed
+    assert re.search(r"entities, from 1,\d+ to [12],\d+ relations, released", printed)
     assert "released for epsilon 0." in printed
     assert "Do not choose the target epsilon from this table" in printed
     assert "Do not choose the maximum degree of a private graph from this table" in printed
@@ -74,15 +78,17 @@ def test_json_holds_the_histogram_the_caps_and_noise_that_meets_the_target(
     printed = json.loads(capsys.readouterr().out)
     assert (printed["num_entities"], printed["num_relations"]) == (13_639, 15_145)
     assert sum(bar["num_entities"] for bar in printed["degrees"]["bars"]) == 13_639
-    assert [cap["max_degree"] for cap in printed["caps"]] == [2, 5, 10, 20]
+    assert [cap["max_degree"] for cap in printed["caps"]] == [1, 2, 5, 10, 20]
     assert printed["sensitive"] is True
-    capped = bundled.load("wordnet-verbs").cap_degrees(5, seed=0)
-    settings = suggest_settings(5, capped.num_relations)
+    capped = bundled.load("wordnet-verbs").cap_degrees(1, seed=0)
+    settings = suggest_settings(1, capped.num_relations, OTHER_RELATIONS)
     (row,) = printed["suggestion"]["plans"]
     plan = PrivacyPlan(
         num_entities=capped.num_entities,
         num_relations=capped.num_relations,
-        max_degree=5,
+        max_degree=1,
+        negatives="relations",
+        pool_size=capped.num_relations,
         num_negatives=settings.num_negatives,
         expected_batch_size=settings.expected_batch_size,
         num_steps=settings.num_steps,

@@ -18,3 +18,9 @@ def test_changes_are_added_to_what_is_given():
 def test_what_names_no_setting_is_refused(change):
     with pytest.raises(ConfigError, match=r"must be section\.name=value"):
         parsed_changes((change,))
+
+
+@pytest.mark.parametrize("value", ["{ " + "a." * 20 + "a = 1 }", "1\n" + "a." * 20 + "a = 1"])
+def test_long_dotted_keys_are_refused_unparsed(value):
+    with pytest.raises(ConfigError, match=r"`set` must be .*: keys must have at most 8 dots"):
+        parsed_changes((f"learning.rate={value}",))

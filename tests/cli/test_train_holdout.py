@@ -31,9 +31,16 @@ def test_results_are_shown_with_a_warning_and_another_holdout_does_not_resume(
 ):
     command = ["train", graph, "-o", str(tmp_path / "run"), *FLAGS, *PRIVACY]
     assert main(command) == 0
-    said = " ".join(capsys.readouterr().out.split())
+    lines = capsys.readouterr().out.splitlines()
+    marked = [line for line in lines if line.startswith("reldp: (sensitive) ")]
+    said = " ".join(" ".join(line.split()[2:]) for line in marked)
     assert "metric (percent) before after gain" in said
     assert "Sensitive: computed without noise" in said
+    rest = " ".join(line for line in lines if line not in marked)
+    assert "mrr" not in rest
+    assert "held-out" not in rest
+    assert main([*command, "--quiet"]) == 0
+    assert "sensitive" not in capsys.readouterr().out
     assert main([*command, "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert set(printed["sensitive"]["holdout"]) == {"before", "after"}
@@ -95,6 +102,9 @@ def test_inspect_releases_the_sizes_that_a_run_with_a_holdout_uses(tmp_path, mon
     assert (
         main(["train", str(tmp_path / "graph"), *FLAGS, "--target-epsilon", "4", "--dry-run"]) == 2
     )
-    assert "reldp inspect GRAPH --holdout 0.4 --release-sizes" in capsys.readouterr().err
+    assert (
+        "reldp inspect GRAPH --max-degree 4 --holdout 0.4 --release-sizes"
+        in capsys.readouterr().err
+    )
     assert printed["num_entities"] == whole.num_entities
     assert printed["suggestion"]["sizes"]["min_entities"] == train.num_entities

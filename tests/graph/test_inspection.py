@@ -37,8 +37,8 @@ def test_sizes_degrees_and_texts_are_those_counted_by_hand() -> None:
 
 def test_caps_say_what_each_bound_keeps_and_whom_it_leaves_alone() -> None:
     report = inspect_graph(HUB)
-    assert [cap.max_degree for cap in report.caps] == [2, 5, 10, 20]
-    two, five = report.caps[:2]
+    assert [cap.max_degree for cap in report.caps] == [1, 2, 5, 10, 20]
+    two, five = report.caps[1:3]
     assert two.num_relations == HUB.cap_degrees(2, seed=0).num_relations
     assert two.share == pytest.approx(two.num_relations / 6)
     assert two.num_over == 1

@@ -85,3 +85,30 @@ def test_dot_products_are_not_divided_by_lengths(rows):
     cosine = InfoNCELoss(pairing="relations", temperature=1.0)
     torch.testing.assert_close(loss(unit, mask), cosine(rows, mask))
     assert not math.isclose(loss(rows, mask)[0].item(), cosine(rows, mask)[0].item())
+
+
+def test_no_shape_depends_on_values(rows):
+    """Nothing is read back, as a CUDA graph needs: tensors without values are enough to compute the shape."""
+    mask = torch.zeros(3, 6, dtype=torch.bool, device="meta")
+    batch = LossBatch.of(torch.zeros(3, 6, dtype=torch.long, device="meta"), mask)
+    assert LOSS(rows.to("meta"), batch).shape == (3,)
+    with pytest.raises(NotImplementedError):  # what selecting by a mask would do
+        rows.to("meta")[mask[:, :1].expand(3, 8)]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_captured_loss_is_the_loss(rows):
+    """Nothing in it may be read back while a CUDA graph is captured."""
+    rows = rows.to("cuda", torch.float32)
+    batch = LossBatch.of(
+        torch.zeros(3, 6, dtype=torch.long, device="cuda"),
+        torch.zeros(3, 6, dtype=torch.bool, device="cuda"),
+    )
+    expected = LOSS(rows, batch)
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        captured = LOSS(rows, batch)
+    graph.replay()
+    assert torch.equal(captured, expected)

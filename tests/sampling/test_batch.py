@@ -30,11 +30,22 @@ def test_mask_marks_exactly_the_negatives_that_are_ends_of_their_own_positive():
 
 
 def test_mask_of_a_tuple_depends_on_that_tuple_alone():
-    made = batch(10, 4)
-    for i in range(10):
-        names = ("positives", "negatives", "endpoints", "relation_ids")
-        alone = TupleBatch(**{name: getattr(made, name)[i : i + 1] for name in names})
-        assert (alone.mask == made.mask[i : i + 1]).all()
+    for kind in ({}, {"in_relations": True}):
+        made = batch(10, 4, **kind)
+        for i in range(10):
+            names = ("positives", "negatives", "endpoints", "relation_ids")
+            alone = TupleBatch(**{name: getattr(made, name)[i : i + 1] for name in names}, **kind)
+            assert (alone.mask == made.mask[i : i + 1]).all()
+
+
+def test_a_relation_that_shares_an_entity_with_one_before_it_is_masked_whole():
+    made = batch(1, 8, positives=[[0, 9]], negatives=[[1, 9, 2, 8, 3, 8, 4, 7]], in_relations=True)
+    assert made.mask.tolist() == [[True, True, False, False, True, True, False, False]]
+    own = batch(1, 4, positives=[[0, 9]], negatives=[[0, 9, 1, 2]], in_relations=True)
+    assert own.mask.tolist() == [[True, True, False, False]]
+    assert batch(0, 4, in_relations=True).mask.shape == (0, 4)
+    with pytest.raises(InputError, match="an odd number"):
+        batch(2, 3, in_relations=True)
 
 
 def test_empty_batches_are_ordinary():

@@ -157,6 +157,7 @@ def test_other_relations_bring_both_endpoints_and_are_all_distinct_in_a_batch():
         first, second = batch.negatives[:, ::2], batch.negatives[:, 1::2]
         assert ((second == first + 1) & (first % 2 == 0)).all()
         assert np.unique(first).size == first.size
+        assert (batch.endpoints[:, ::2] == batch.endpoints[:, 1::2]).all()
         own = first == batch.positives[:, :1]
         assert (batch.mask == np.repeat(own, 2, axis=1)).all()
         drawn.append(first.ravel() // 2)

@@ -93,6 +93,7 @@ def test_settings_and_defaults_are_those_of_the_library():
         ("[encoder]\nmodel = 3", "`model` must be text"),
         ("data = 3", "`data` must be a section"),
         ("[data]\n[data]\n", "must be TOML"),
+        ("a." * 20 + "a = 1", "must be TOML: keys must have at most 8 dots"),
         ("[data]\ngraph = " + "[" * 5000, "must be TOML"),
         ("[privacy]\nnum_steps = " + "9" * 6000, "must be TOML"),
     ],
@@ -270,5 +271,5 @@ def test_a_recipe_may_be_a_link_and_has_a_size_limit(tmp_path):
     (tmp_path / "link.toml").symlink_to(tmp_path / "r.toml")
     assert Recipe.read(tmp_path / "link.toml", {}) == Recipe.from_toml("[data]\n")
     os.truncate(tmp_path / "r.toml", 2**32)
-    with pytest.raises(ConfigError, match="at most 1,048,576 bytes"):
+    with pytest.raises(ConfigError, match="at most 65,536 bytes"):
         Recipe.read(tmp_path / "link.toml", {})

@@ -8,14 +8,17 @@ import torch
 
 from reldp.accounting.search import SearchSize
 from reldp.errors import ConfigError, LedgerError, PlanError, ResumeError, RunError
+from reldp.graph.graph_names import graph_names
 from reldp.reporting import verify
 from reldp.reporting.bundle import publish
 from reldp.reporting.publishing import write_report
 from reldp.runs.budget import Budget
 from reldp.runs.budget_cost import search_epsilon
 from reldp.runs.budget_entry import enter_past_run
+from reldp.runs.budgeted_graphs import refuse_copied_graph
 from reldp.runs.certificate_files import write_certificate
 from reldp.runs.ledger import Ledger
+from reldp.runs.new_budget import new_budget
 from reldp.runs.run_folder import RunFolder, read_plan
 from reldp.training import Trainer, searching
 from reldp.training.finishing import finish
@@ -77,6 +80,15 @@ def test_the_best_of_a_drawn_number_has_the_epsilon_of_the_search(home, monkeypa
     assert start["chosen"]["score"] == max(scores)
     assert new_search(home, size).run() == best  # nothing more is done
     assert len(scores) == 3
+    rates = candidates({"learning.learning_rate": [0.7, 0.9]})
+    for other in (
+        new_search(home, SearchSize(runs=3)),
+        new_search(home, size, RATES[:1]),
+        new_search(home, size, rates),
+        new_search(home, size, num_steps=7),
+    ):
+        with pytest.raises(ResumeError, match="is complete, and it is another one"):
+            other.run()
 
 
 def test_an_interrupted_search_keeps_its_number_and_removes_what_lost(home, monkeypatch):
@@ -127,6 +139,25 @@ def test_a_number_that_is_gone_or_changed_is_not_drawn_again(home, monkeypatch):
         new_search(home, SearchSize(mean=3.0)).run()
     with Budget.open(home / "budget", read_only=True) as budget:
         assert len(budget.charges) == 2
+
+
+def test_a_search_goes_on_in_the_budget_that_took_the_place_of_a_lost_one(home, monkeypatch):
+    drawn = iter((2,))
+    monkeypatch.setattr(SearchSize, "draw", lambda self: next(drawn))
+    monkeypatch.setattr(Search, "_score", lambda self, place, state: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        new_search(home, SearchSize(mean=3.0)).run()
+    # Its graph is known before the first run is made.
+    with pytest.raises(ConfigError, match=r"has one in .*budget"):
+        refuse_copied_graph(graph_names(small_graph()))
+    with Budget.open(home / "budget", read_only=True) as budget:
+        lost = budget.id
+    (home / "budget" / "budget.jsonl").unlink()
+    new_budget(home / "budget", lost=[lost]).close()
+    with pytest.raises(ZeroDivisionError):
+        new_search(home, SearchSize(mean=3.0)).run()
+    with Budget.open(home / "budget", read_only=True) as budget:
+        assert len(budget.charges) == 1
 
 
 def test_a_fixed_number_is_composed_and_refused_before_it_starts(home, monkeypatch):

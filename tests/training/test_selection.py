@@ -132,6 +132,20 @@ def owned(prefix, owners):
     )  # fmt: skip
 
 
+def test_a_graph_that_cannot_be_evaluated_is_refused_before_the_run_starts(tmp_path):
+    public = public_graph()
+    ids = [f"public {i}" for i in range(public.num_entities)]
+    pairs = [(ids[a], ids[b]) for a, b in public.relations.tolist()]
+    narrow = np.asarray(public.features)[:, :5]
+    for graph in (
+        EntityGraph.from_lists(ids, pairs, text=["text"] * len(ids)),
+        EntityGraph.from_lists(ids, pairs, features=narrow),
+    ):
+        with pytest.raises(ConfigError, match="`eval_graph` must be one that encoder and loss can"):
+            trainer(graph=graph).fit(tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+
+
 def test_owners_are_compared_too():
     private = owned("private", ["ann", "ann", "bob", None]).cap_degrees(4, seed=0)
     with pytest.raises(ConfigError, match="shares ids or owners with protected entities"):

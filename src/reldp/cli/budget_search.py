@@ -1,6 +1,5 @@
 """``reldp budget search``: makes a search for settings, and releases its best run and nothing else."""
 
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,15 +135,19 @@ def search(
         raise ConfigError("`output` must be given for a search, got none. Use -o SEARCH.")
 
     def make(candidate: "Mapping[str, Any]") -> Any:
-        return _recipe(config, common, candidate).trainer(show_ids=show_ids, budget=budget)
+        recipe = _recipe(config, common, candidate)
+        return recipe.trainer(show_ids=show_ids, resumed=made.is_complete, budget=budget)
 
     from reldp.runs.certificate import Certificate
     from reldp.runs.plain_files import read_plain
     from reldp.runs.release_entry import named_budget
     from reldp.runs.run_folder import RunFolder
 
+    made = Search(output, size, settings, make, budget=budget)
+    if made.is_complete:
+        click.echo(f"reldp: the search in {output} is complete: nothing was left to do.", err=True)
     with named_budget(budget):
-        best = Search(output, size, settings, make, budget=budget).run()
+        best = made.run()
     certificate = Certificate.from_json(read_plain(RunFolder(best).certificate, limit=2**24))
     if as_json:
         print_json(
@@ -163,11 +166,15 @@ def search(
 
 def _varied(vary: tuple[str, ...]) -> dict[str, list[Any]]:
     """Return the values of every setting that varies."""
+    from reldp.training.toml_text import UnsafeToml, parse_toml
+
     varied: dict[str, list[Any]] = {}
     for text in vary:
         name, equals, values = text.partition("=")
         try:
-            parsed = tomllib.loads(f"values = {values}")["values"]
+            parsed = parse_toml(f"values = {values}")["values"]
+        except UnsafeToml as error:
+            raise ConfigError(f"`vary` must be section.name=[values]: {error}.") from None
         except (ValueError, RecursionError):
             parsed = None
         if not equals or not isinstance(parsed, list):
@@ -206,11 +213,12 @@ def _recipe(
 
 def _plan(recipe: "Recipe", budget: Path | None, show_ids: bool) -> "PrivacyPlan":
     """Return the plan of every run, if it needs no release of sizes and the graph has a budget."""
+    from reldp.cli.dry_run import refuse_release
     from reldp.training.searching import required_budget
 
     capped = recipe.capped(show_ids=show_ids)
     required_budget(capped, budget)
-    recipe.require_release(capped)
+    refuse_release(recipe, capped, declared="--set privacy.sizes=declared")
     return recipe.plan(capped, recipe.pool(show_ids))
 
 
@@ -254,7 +262,9 @@ def _show(plan: "PrivacyPlan", size: "SearchSize", as_json: bool) -> None:
     )
     click.echo(f"status       {fields['status']} ({fields['method']})")
     click.echo(f"one run      epsilon {round_up(fields['one_run'])}")
-    click.echo(f"{count:,} known runs  epsilon {round_up(fields['composition'])}, composed")
+    is_less = size.runs is None and fields["composition"] < fields["epsilon"]
+    hint = f", which is less: --runs {count}" if is_less else ""
+    click.echo(f"{count:,} known runs  epsilon {round_up(fields['composition'])}, composed{hint}")
     _note_sizes(plan.sizes)
     if size.runs is None:
         click.echo(

@@ -1,26 +1,70 @@
 """``reldp train --dry-run``: what a run would cost in privacy, time and memory; nothing is spent.
 
-Public to `reldp.cli.train`: `show_dry_run`.
+Public to `reldp.cli`: `refuse_release`, `show_dry_run`.
 
 >>> _hours(7300.0)
 '2.1 hours'
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from reldp.cli.output import cost_fields, print_cost, print_json, say
 from reldp.errors import ConfigError
+from reldp.training.recipe_settings import SECTIONS
 
 if TYPE_CHECKING:
+    from reldp.graph import CappedGraph
     from reldp.training.recipe import Recipe
 
-__all__ = ["show_dry_run"]
+__all__ = ["refuse_release", "show_dry_run"]
 
 
-def show_dry_run(recipe: "Recipe", *, show_ids: bool, as_json: bool) -> None:
+def refuse_release(
+    recipe: "Recipe", capped: "CappedGraph", *, declared: str = "--sizes declared"
+) -> None:
+    """Refuse to show a plan that needs private sizes which have not been released: releasing them costs epsilon.
+
+    Args:
+        recipe: Settings of the run.
+        capped: The training graph.
+        declared: How the command is given declared sizes.
+
+    Raises:
+        ConfigError: It does.
+    """
+    if not recipe.needs_release(capped):
+        return
+    data = recipe.values["data"]
+    split = "" if recipe.holdout is None else f" --holdout {recipe.holdout['share']:g}"
+    defaults = {name: SECTIONS["data"][name].default for name in data}
+    degree = data["max_degree"]
+    cap = "" if degree == 1 else f" --max-degree {degree}"
+    # The only settings of the training graph that `reldp inspect` has no option for.
+    fixed = ("cap_seed", "holdout_seed", "promise_degrees")
+    how = (
+        f"reldp inspect GRAPH{cap}{split} --release-sizes first, or {declared}"
+        if all(data[name] == defaults[name] for name in fixed)
+        else declared
+    )
+    raise ConfigError(
+        "`dry_run` must not release private sizes, which costs epsilon, got a graph without a release. Use "
+        f"{how}."
+    )
+
+
+def show_dry_run(
+    recipe: "Recipe", *, budget: Path | None = None, show_ids: bool, as_json: bool
+) -> None:
     """Print plan, advice, time and memory of a recipe.
+
+    Args:
+        recipe: Settings of the run.
+        budget: Folder of the budget, if one is named.
+        show_ids: Whether errors about the graph may show ids, which are sensitive.
+        as_json: Whether to print one JSON object.
 
     Raises:
         ConfigError: The plan needs private sizes, which have not been released; releasing them would spend epsilon.
@@ -29,7 +73,6 @@ def show_dry_run(recipe: "Recipe", *, show_ids: bool, as_json: bool) -> None:
     import torch
 
     from reldp.graph.graph_names import graph_names
-    from reldp.graph.sizes import has_release
     from reldp.runs.budget import Budget
     from reldp.runs.budget_entry import release_of
     from reldp.runs.budget_place import budget_of_graph
@@ -38,20 +81,16 @@ def show_dry_run(recipe: "Recipe", *, show_ids: bool, as_json: bool) -> None:
     from reldp.training.repeatability import no_random_numbers, repeatable
 
     capped = recipe.capped(show_ids=show_ids)
-    if recipe._sizes()["sizes"] == "private" and not has_release(capped, recipe._folder()):
-        split = "" if recipe.holdout is None else f" --holdout {recipe.holdout['share']:g}"
-        raise ConfigError(
-            "`dry_run` must not release private sizes, which costs epsilon, got a graph without a release. Use "
-            f"reldp inspect GRAPH{split} --release-sizes first, or --sizes declared."
-        )
-    trainer = recipe.trainer(show_ids=show_ids, resumed=True)
+    refuse_release(recipe, capped)
+    trainer = recipe.trainer(show_ids=show_ids, resumed=True, budget=budget)
     plan, performance = trainer.plan, trainer.config.performance
     cost = plan.privacy_cost()
     place = budget_of_graph(capped.graph.folder, trainer._budget, graph_names(capped.graph))
     if place is not None:
-        with Budget.open(place, read_only=True) as budget:
-            budget.refuse_run(plan, release=release_of(budget, plan, capped.fingerprint))
+        with Budget.open(place, read_only=True) as opened:
+            opened.refuse_run(plan, release=release_of(opened, plan, capped.fingerprint))
     threads = performance.threads or torch.get_num_threads()
+    trainer._check_selection()
     with repeatable(performance.device, threads), no_random_numbers():
         trainer.encoder.to(performance.device).eval()
         estimate = estimate_step(trainer._prepared())
@@ -65,10 +104,11 @@ def show_dry_run(recipe: "Recipe", *, show_ids: bool, as_json: bool) -> None:
         return
     print_cost(plan, cost)
     click.echo(
-        f"\nAt most {estimate.seconds:.3g} s per step and {_hours(estimate.seconds * plan.num_steps)} in all on "
+        f"\nAt most {estimate.seconds:.3g} s per step and {_hours(estimate.seconds * plan.num_steps)} for all steps on "
         f"{performance.device}, measured on public random rows of the greatest length, with "
-        f"{estimate.peak_bytes / 2**30:.2g} GiB of memory{'' if is_gpu else ', the graph included'}. Nothing was "
-        "trained or spent."
+        f"{estimate.peak_bytes / 2**30:.2g} GiB of memory{'' if is_gpu else ', the graph included'}. Before its first "
+        "step a run reads the graph and the model and encodes texts, as this command just did. Nothing was trained or "
+        "spent."
     )
     for line in lines:
         say(f"\nWarning: {line}")

@@ -8,7 +8,7 @@ import click
 from reldp._validate import POOLINGS, SCORES, check_integer
 from reldp.cli.commands import Command, option
 from reldp.cli.graph_options import drop_option
-from reldp.cli.options import Integer, Word, device_option, json_option, show_ids_option
+from reldp.cli.options import Integer, Word, device_option, is_plain, json_option, show_ids_option
 from reldp.cli.output import print_json, print_table
 from reldp.cli.progress import show_progress
 from reldp.errors import ConfigError
@@ -192,6 +192,8 @@ def _candidates(text: str) -> int | str:
     if text == "all":
         return text
     try:
+        if not is_plain(text):
+            raise ValueError
         return int(text)
     except ValueError:
         raise ConfigError(f"`candidates` must be a whole number or all, got {text!r}.") from None

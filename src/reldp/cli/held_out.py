@@ -6,9 +6,10 @@ Sensitive: printed for the owner of the graph.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import click
 from rich.table import Table
 
-from reldp.cli.output import print_table
+from reldp.cli.output import print_table, visible_console
 
 __all__ = ["show_held_out"]
 
@@ -36,7 +37,16 @@ def show_held_out(results: Mapping[str, Mapping[str, Any]]) -> None:
             cells.append(_estimate(after["gain"][metric], sign="+"))
         table.add_row(metric, *cells)
     count = f"{after['num_relations']:,}"
-    print_table(table, f"{count} {_NOTE.format(candidates=after['candidates'])}")
+    parts = table, f"{count} {_NOTE.format(candidates=after['candidates'])}"
+    console = visible_console()
+    if console.is_terminal:
+        print_table(*parts)
+        return
+    with console.capture() as capture:  # marked line by line, so that a log can be cleaned
+        for part in parts:
+            console.print(part)
+    for line in capture.get().splitlines():
+        click.echo(f"reldp: (sensitive) {line.rstrip()}")
 
 
 def _estimate(numbers: Sequence[float], sign: str = "") -> str:

@@ -4,7 +4,7 @@ The counting is in `reldp.graph.inspection`, the plan in `reldp._plan_suggestion
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,8 @@ from reldp.cli.output import round_up, visible_console
 from reldp.cli.prepare_store import progress_words
 from reldp.errors import ConfigError
 from reldp.plan import PrivacyPlan
-from reldp.training.recipe_settings import SECTIONS
+from reldp.runs.wording import relation_bounds
+from reldp.training.negative_defaults import degree_and_negatives
 
 if TYPE_CHECKING:
     from reldp.graph.inspection import GraphInspection
@@ -57,10 +58,9 @@ _FIXED_TARGET = (
     "--max-degree",
     type=Integer(),
     metavar="K",
-    default=SECTIONS["data"]["max_degree"].default,
-    show_default=True,
     group=_MAIN,
-    help="Maximum number of relations per entity that the plan caps degrees at.",
+    help="Maximum number of relations per entity that the plan caps degrees at (default: 1, with other relations as "
+    "negatives, or 5 for declared sizes, with entities).",
 )
 @option(
     "--target-epsilon",
@@ -130,7 +130,7 @@ _FIXED_TARGET = (
 def command(
     graph: str,
     drop: tuple[str, ...],
-    max_degree: int,
+    max_degree: int | None,
     targets: tuple[float, ...],
     with_plan: bool,
     sizes: str,
@@ -166,15 +166,17 @@ def command(
     if with_plan and data.num_relations:
         bounds = {"sizes": sizes, "min_entities": min_entities, "max_relations": max_relations}
         place = Path(graph)
+        degree, negatives = degree_and_negatives(max_degree, None, sizes=sizes)
         with busy.status("calibrating the noise"):
             trained = data if holdout is None else Holdout.split(data, holdout).train
             suggestion = suggest(
                 # The default seeds of reldp train, so that both use the same release.
-                trained.cap_degrees(max_degree, seed=0),
+                trained.cap_degrees(degree, seed=0),
                 sizes=bounds,
                 targets=targets,
                 folder=place if place.is_dir() else None,
                 release=release,
+                negatives=negatives,
             )
     if page is not None:
         from reldp.reporting.graph_page import graph_page
@@ -351,7 +353,10 @@ def _plans(suggestion: Suggestion) -> Group:
     reasons = dict.fromkeys(plan["reason"] for plan in plans if "reason" in plan)
     warnings = [Text(_FIXED_TARGET)] if bounds.source == "private" else []
     lines: list[RenderableType] = [
-        Text(f"max degree {settings.max_degree}; {_known(bounds)}"),
+        Text(
+            f"max degree {settings.max_degree}; negatives: {_drawn(settings.negatives)}; "
+            f"{_known(bounds, suggestion.made)}"
+        ),
         table,
         *map(Text, reasons),
         *(Text(plan["advice"]) for plan in plans if "advice" in plan),
@@ -361,13 +366,16 @@ def _plans(suggestion: Suggestion) -> Group:
     return _section("Suggested plan", Group(*lines))
 
 
-def _known(bounds: "SizeBounds") -> str:
-    """Return what the plan follows from, in words."""
+def _drawn(negatives: str) -> str:
+    """Return a pool of negatives in words."""
+    return "other relations" if negatives == "relations" else negatives
+
+
+def _known(bounds: "SizeBounds", made: "Sequence[PrivacyPlan]") -> str:
+    """Return what the plan follows from, in words; other relations as negatives need a lower bound on them too."""
     if bounds.source == "public":
         return "from exact sizes, taken as public"
     cost = f", released for epsilon {bounds.epsilon:.2g}" if bounds.source == "private" else ""
     source = "noisy" if bounds.source == "private" else bounds.source
-    return (
-        f"from {source} bounds: at least {bounds.min_entities:,} entities, "
-        f"at most {bounds.max_relations:,} relations{cost}"
-    )
+    relations = relation_bounds(made[0]) if made else f"at most {bounds.max_relations:,} relations"
+    return f"from {source} bounds: at least {bounds.min_entities:,} entities, {relations}{cost}"

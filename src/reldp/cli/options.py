@@ -2,7 +2,7 @@
 
 `plan_options` gives a command the flags of `reldp.PrivacyPlan`, `make_plan` turns their values into a plan. The plan
 checks the values; this module adds what only a command line needs: which flags must be given, which exclude one
-another, numbers in the usual notations (``5e6``, ``5_000_000``), suggestions for misspelled words, and a hint where an
+another, numbers in the usual notations (``5000000``, ``5e6``), suggestions for misspelled words, and a hint where an
 error does not say what to do.
 
 Public to the other commands: `Integer`, `Number`, `Word`, `plan_options`, `accountant_option`, `device_option`,
@@ -76,8 +76,20 @@ def underflows(value: object, number: float) -> bool:
     return number == 0 and any(digit in mantissa for digit in "123456789")
 
 
+def is_plain(value: object) -> bool:
+    """Return whether a number is written without underscores and in ASCII, as everybody reads it.
+
+    Python takes 1_0 for 10, and the digits of every alphabet.
+
+    >>> is_plain("1e6"), is_plain("1_0"), is_plain("\u0663")
+    (True, False, False)
+    """
+    text = str(value)
+    return text.isascii() and "_" not in text
+
+
 class Integer(_IntegerType):
-    """A whole number, also written as ``1e6`` or ``1_000_000``."""
+    """A whole number, also written as ``1e6``."""
 
     name = "integer"
 
@@ -86,11 +98,12 @@ class Integer(_IntegerType):
         if isinstance(value, int):
             return value
         try:
-            return int(value)
+            if is_plain(value):
+                return int(value)
         except ValueError:
             pass
         try:
-            number = float(value)
+            number = float(value) if is_plain(value) else float("nan")
         except ValueError:
             number = float("nan")
         if number.is_integer() and abs(number) <= EXACT_FLOATS and not underflows(value, number):
@@ -109,8 +122,10 @@ class Number(_NumberType):
     ) -> float:
         """Return the number or fail with one line."""
         try:
-            number = float(value)
+            number = float(value) if is_plain(value) else None
         except ValueError:
+            number = None
+        if number is None:
             rule = "must be a number such as 0.5 or 1e-6"
             return self.fail(f"{rule}, got {shortened(value)}.", param, ctx)
         if underflows(value, number):

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reldp.runs.inert_text import visible_text
+from reldp.runs.wording import other_relations, relation_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +62,6 @@ _STATUS_LABELS = {
 _ACCOUNTANT_LABELS = {"pld": "privacy-loss distributions (pld)", "rdp": "Renyi divergences (rdp)"}
 _POOL_LABELS = {
     "entities": "all entities of the graph",
-    "relations": "other relations of the graph, with both of their endpoints",
     "unprotected": "entities that are not protected",
     "public": "a public pool",
 }
@@ -184,10 +184,22 @@ def _facts(plan: "PrivacyPlan", cost: "PrivacyCost") -> list[tuple[str, str]]:
             "batch size",
             f"{plan.expected_batch_size:,.6g} relations expected, each sampled at rate {rate}",
         ),
-        ("negatives", f"{plan.num_negatives} per relation, from {_POOL_LABELS[plan.negatives]}"),
-        ("graph", f"{plan.num_entities:,} {_units(plan)}, {plan.num_relations:,} relations"),
+        ("negatives", _negatives(plan)),
+        ("graph", _graph(plan)),
         ("unit of privacy", _unit(plan)),
     ]
+
+
+def _negatives(plan: "PrivacyPlan") -> str:
+    if plan.negatives == "relations":
+        return other_relations(plan.num_negatives)
+    return f"{plan.num_negatives} per relation, from {_POOL_LABELS[plan.negatives]}"
+
+
+def _graph(plan: "PrivacyPlan") -> str:
+    if plan.sizes == "public":
+        return f"{plan.num_entities:,} {_units(plan)}, {plan.num_relations:,} relations"
+    return f"at least {plan.num_entities:,} {_units(plan)}, {relation_bounds(plan)}"
 
 
 def _units(plan: "PrivacyPlan") -> str:

@@ -4,7 +4,6 @@
 {'learning': {'learning_rate': 0.1}, 'encoder': {'model': 'minilm'}}
 """
 
-import tomllib
 from typing import Any
 
 from reldp.errors import ConfigError
@@ -28,7 +27,11 @@ def parsed_changes(
 
 def _toml_value(text: str) -> Any:
     """Return the value as TOML reads it; a bare word is text."""
+    from reldp.training.toml_text import UnsafeToml, parse_toml
+
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        return parse_toml(f"value = {text}")["value"]
+    except UnsafeToml as error:
+        raise ConfigError(f"`set` must be section.name=value: {error}.") from None
     except (ValueError, RecursionError):  # not TOML, or digits or brackets by the thousand
         return text.strip()

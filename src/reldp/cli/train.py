@@ -217,7 +217,7 @@ def command(
     if dry_run:
         refuse_dry_run(processes.size)
         with _warnings_as_lines():
-            show_dry_run(recipe, show_ids=show_ids, as_json=as_json)
+            show_dry_run(recipe, budget=budget, show_ids=show_ids, as_json=as_json)
         return
     with _notes(verbose, shown=processes.is_first), _warnings_as_lines(), processes.reporting():
         require_folder(output)
@@ -230,7 +230,7 @@ def command(
             refuse_another_holdout(RunFolder(folder), recipe.holdout)
         _detail("reading the graph and the model.")
         with named_budget(budget):
-            trainer = recipe.trainer(show_ids=show_ids, resumed=resumed, budget=budget)
+            trainer = recipe.trainer(show_ids=show_ids, resumed=resumed and folder, budget=budget)
         if processes.is_first:
             if not resumed and (said := recipe.size_cost(trainer.capped, trainer.plan)):
                 _note(said)
@@ -250,7 +250,7 @@ def command(
             result = trainer.fit(folder)
         _detail("the model and the certificate are written.")
     if processes.is_first:
-        _show(result, as_json)
+        _show(result, as_json, is_quiet)
 
 
 @contextmanager
@@ -372,8 +372,8 @@ def _show_warning(
     say(f"reldp: warning: {' '.join(str(message).split())}", err=True)
 
 
-def _show(result: "TrainResult", as_json: bool) -> None:
-    """Print the result, for people or programs."""
+def _show(result: "TrainResult", as_json: bool, is_quiet: bool) -> None:
+    """Print the result, for people or programs; what is sensitive in it only if much may be printed."""
     certificate = result.certificate
     if as_json:
         print_json(
@@ -392,7 +392,7 @@ def _show(result: "TrainResult", as_json: bool) -> None:
     say(certificate.summary)
     click.echo(f"\nmodel        {result.folder / 'model'}")
     click.echo(f"certificate  {result.folder / 'certificate.md'}")
-    if result.holdout is not None:
+    if result.holdout is not None and not is_quiet:
         from reldp.cli.held_out import show_held_out
 
         click.echo()

@@ -34,7 +34,7 @@ __all__ = [
     "inspect_graph",
 ]
 
-CAPS = (2, 5, 10, 20)
+CAPS = (1, 2, 5, 10, 20)
 """Bounds that an inspection tries."""
 
 

@@ -22,7 +22,8 @@ Public: `split_relations`, `split_entities`, `split_by_column`. Inside the packa
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -198,13 +199,14 @@ def _listed(parts: Mapping[str, Iterable[Any]], known: list[Any]) -> dict[str, l
     """Return the values of each part, each known and in one part only."""
     chosen = {name: list(values) for name, values in parts.items()}
     all_values = [value for values in chosen.values() for value in values]
+    there = set(known)
     for name, values in chosen.items():  # a value may be an id: errors give counts only
-        unknown = sum(value not in known for value in values)
+        unknown = sum(not isinstance(value, Hashable) or value not in there for value in values)
         if unknown:
             raise GraphError(
                 f"`parts` must name values of the column, got {unknown} others in {name!r}."
             )
-    shared = sum(all_values.count(value) > 1 for value in set(all_values))
+    shared = sum(count > 1 for count in Counter(all_values).values())
     if shared:
         raise GraphError(f"`parts` must not share a value, got {shared} that occur twice.")
     return chosen

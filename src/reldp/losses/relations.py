@@ -2,8 +2,8 @@
 
 A tuple then holds several relations: the positive, and those that its negatives come from, two rows each.
 Every one of them is compared with all pairs of entities from two different relations of the tuple, and the
-loss is the sum over them: a function of the tuple alone. A relation with a masked endpoint (the positive itself, drawn
-again) has no term, and a masked entity is compared with nothing.
+loss is the sum over them: a function of the tuple alone. A masked relation (it shares an entity with another one of the
+tuple) has no term, and a masked entity is compared with nothing.
 
 Private to the package: `relations_loss`.
 
@@ -57,10 +57,9 @@ def relations_loss(
         dim=-1
     ) / temperature  # (tuples, relations)
     first, second = torch.triu_indices(count, count, offset=1, device=rows.device)
-    between = (first // 2) != (second // 2)
-    first, second = first[between], second[between]
+    within = (first // 2) == (second // 2)  # masked, not selected: a CUDA graph has fixed shapes
     compared = (rows @ rows.transpose(1, 2))[:, first, second] / temperature  # (tuples, pairs)
-    compared = compared.masked_fill(hidden[:, first] | hidden[:, second], -math.inf)
+    compared = compared.masked_fill(hidden[:, first] | hidden[:, second] | within, -math.inf)
     shared = compared[:, None].expand(-1, len(starts), -1)
     scores = torch.cat([positive[:, :, None], shared], dim=2)
     terms = torch.logsumexp(scores, dim=2) - positive

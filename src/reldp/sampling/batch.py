@@ -41,8 +41,9 @@ class TupleBatch:
             without types. Then endpoint 0 is the source.
         overflow: The batch could not be drawn, because it would have needed more negatives than
             there are; it is empty instead, and the ledger must say so.
-        mask: Where a negative is an endpoint of its tuple's positive and is left out of the loss;
-            (l, k) bool.
+        in_relations: Whether negatives are the endpoints of other relations, one relation after the other.
+        mask: Where a negative is left out of the loss, (l, k) bool: an endpoint of its tuple's positive, and of
+            other relations both endpoints of one that shares an entity with the positive or with one before it.
     """
 
     positives: NDArray[np.int64]
@@ -51,6 +52,7 @@ class TupleBatch:
     relation_ids: NDArray[np.int64]
     types: NDArray[np.int32] | None = None
     overflow: bool = False
+    in_relations: bool = False
     mask: NDArray[np.bool_] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,8 +82,15 @@ class TupleBatch:
             raise InputError("`endpoints` must be 0 or 1, got other values.")
         if self.overflow and num_tuples:
             raise InputError(f"`overflow` must mean an empty batch, got {num_tuples} tuples.")
+        if self.in_relations and self.negatives.shape[1] % 2:
+            raise InputError(
+                "`negatives` must be the endpoints of relations, got an odd number of them."
+            )
         left, right = self.positives[:, :1], self.positives[:, 1:]  # (l, 1)
-        object.__setattr__(self, "mask", (self.negatives == left) | (self.negatives == right))
+        mask = (self.negatives == left) | (self.negatives == right)
+        if self.in_relations:
+            mask = _repeated(self.positives, self.negatives)
+        object.__setattr__(self, "mask", mask)
         for name in (*shapes, "mask"):
             view = getattr(self, name).view()
             view.flags.writeable = False
@@ -112,3 +121,19 @@ class TupleBatch:
     def entities(self) -> NDArray[np.int64]:
         """Rows of each tuple in order: endpoint 0, endpoint 1, negatives; (l, k + 2)."""
         return np.concatenate([self.positives, self.negatives], axis=1)
+
+
+def _repeated(positives: NDArray[np.int64], negatives: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return where negatives belong to a relation that shares an entity with one before it, the positive first.
+
+    Compared with itself, an entity would be its own nearest negative, and compared with the other endpoint of its
+    relation, a true one. Only an unprotected entity can have several relations where others are drawn as negatives.
+    """
+    rows = np.concatenate([positives, negatives], axis=1)  # (l, 2 + k)
+    relations = rows.reshape(len(rows), rows.shape[1] // 2, 2)
+    mask = np.zeros(negatives.shape, dtype=np.bool_)
+    for place in range(1, relations.shape[1]):
+        earlier = rows[:, None, : 2 * place]  # (l, 1, 2 * place)
+        shares = (relations[:, place, :, None] == earlier).any(axis=(1, 2))  # (l,)
+        mask[:, 2 * place - 2 : 2 * place] = shares[:, None]
+    return mask

@@ -140,4 +140,5 @@ class TupleSampler:
             relation_ids=draw.relation_ids,
             types=None if self._types is None else self._types[draw.relation_ids],  # (l,)
             overflow=draw.overflow,
+            in_relations=self.negatives == "relations",
         )

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from reldp._validate import TYPED_LOSSES
 from reldp.errors import ConfigError
 from reldp.losses import Loss, TypedLoss, make_loss
+from reldp.losses.matryoshka import MatryoshkaLoss
 from reldp.losses.saved import typed_part
 from reldp.losses.settings import LossSettings
+from reldp.training.negative_pool import check_pairing
 
 if TYPE_CHECKING:
     from reldp.encoders import Encoder
@@ -97,7 +99,7 @@ def default_pairing(loss: str, negatives: str) -> str:
 def with_defaults(learning: "LearningSettings", negatives: str) -> "LearningSettings":
     """Return the settings with those of the loss that are used: the ledger and a resumed run see them."""
     pairing = learning.pairing or default_pairing(learning.loss, negatives)
-    _check_pairing(pairing, negatives)
+    check_pairing(pairing, negatives)
     plain = replace(learning, pairing=pairing, matryoshka_dims=None)
     # Defaults depend neither on the types nor on the length of embeddings: any will do that is even.
     loss = relation_loss(plain, negatives=negatives, type_names=("any",), dim=2)
@@ -155,18 +157,16 @@ def resolve_loss(
             "`loss` must be a name or a callable loss(embeddings, batch), such as a "
             f"reldp.losses.InfoNCELoss(), got {got}."
         )
-    _check_pairing(getattr(loss, "pairing", None), plan.negatives)
+    check_pairing(_pairing_of(loss), plan.negatives)
     _check_types(loss, capped, encoder)
     return loss
 
 
-def _check_pairing(pairing: str | None, negatives: str) -> None:
-    """Refuse pairs of relations where negatives come from no relations."""
-    if pairing == "relations" and negatives != "relations":
-        raise ConfigError(
-            f"`pairing` relations needs a plan whose negatives are relations, got negatives from {negatives}. "
-            "Use pairing all, or negatives='relations' in the plan."
-        )
+def _pairing_of(loss: Any) -> str | None:
+    """Return the pairing of a loss, or of the one inside a Matryoshka loss; None where it has none."""
+    while isinstance(loss, MatryoshkaLoss):
+        loss = loss.loss
+    return getattr(loss, "pairing", None)
 
 
 def _check_types(loss: Loss, capped: "CappedGraph", encoder: "Encoder") -> None:

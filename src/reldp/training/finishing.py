@@ -27,6 +27,7 @@ from reldp.runs.certificate_files import write_certificate
 from reldp.runs.changes import changes
 from reldp.runs.checkpoints import read_checkpoint, remove_other_checkpoints
 from reldp.runs.ending import open_unfinished
+from reldp.runs.feature_widths import refuse_wide_layers
 from reldp.runs.run_folder import RunFolder, read_plan
 from reldp.runs.schema import DECISIONS
 from reldp.runs.session import complete_run
@@ -119,6 +120,7 @@ def _complete(
     check_start(ledger.record.start)
     described = ledger.record.start["encoder"]
     if encoder is None:
+        refuse_wide_layers(run, described)
         encoder = encoder_of_run(described)
     _refuse_another(described, encoder)
     objective = Objective(encoder, InfoNCELoss() if loss is None else loss, plan)
@@ -202,7 +204,10 @@ def named_encoder(folder: str | Path, model: str | None) -> "Encoder | None":
     """Return the encoder of a run for a base model that is named, or None without a name."""
     if model is None:
         return None
-    return encoder_of_run(read_start(RunFolder(folder).ledger)["encoder"], model)
+    run = RunFolder(folder)
+    described = read_start(run.ledger)["encoder"]
+    refuse_wide_layers(run, described)
+    return encoder_of_run(described, model)
 
 
 def _refuse_another(described: Mapping[str, Any], encoder: "Encoder") -> None:

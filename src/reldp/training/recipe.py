@@ -14,7 +14,7 @@ Inside the package: `Recipe`.
 
 >>> recipe = Recipe.from_toml('[data]\ngraph = "wordnet-nouns"\n[privacy]\ntarget_epsilon = 4')
 >>> recipe.values["privacy"]["target_epsilon"], recipe.values["data"]["max_degree"]
-(4, 5)
+(4, 1)
 >>> Recipe.from_toml("[privacy]\ntarget_epsilom = 4")
 Traceback (most recent call last):
 reldp.errors.ConfigError: `target_epsilom` must be a setting of [privacy]. Did you mean target_epsilon?
@@ -32,7 +32,10 @@ from reldp._validate import check_integer, check_name
 from reldp.errors import ConfigError, RunError
 from reldp.runs.plain_files import read_plain
 from reldp.training.config import SETTINGS, TrainingConfig, refuse_old_names
+from reldp.training.negative_defaults import settle_negatives, with_negatives_of
+from reldp.training.negative_pool import POOL_BOUNDS, check_negatives, declared_pool, named_bound
 from reldp.training.recipe_settings import SECTIONS, refuse_outside
+from reldp.training.toml_text import MAX_BYTES, UnsafeToml, parse_toml
 
 if TYPE_CHECKING:
     from reldp.encoders import Encoder
@@ -47,23 +50,9 @@ if TYPE_CHECKING:
 __all__ = ["Recipe"]
 
 _SIZES = ("sizes", "min_entities", "max_relations")
-_POOL_BOUNDS = {"unprotected": "min_unprotected", "relations": "min_relations"}
 _FEATURE_SETTINGS = ("hidden", "dim", "activation", "normalize", "seed")
-_TEXT_SETTINGS = (
-    "train",
-    "lora_rank",
-    "lora_alpha",
-    "lora_targets",
-    "lora_layers",
-    "pooling",
-    "normalize",
-    "max_length",
-    "dtype",
-    "attention",
-    "gguf_file",
-    "revision",
-    "seed",
-)
+_OF_FEATURES = ("model", "hidden", "dim", "activation")
+_TEXT_SETTINGS = tuple(name for name in SECTIONS["encoder"] if name not in _OF_FEATURES)
 
 
 @dataclass(frozen=True)
@@ -72,9 +61,11 @@ class Recipe:
 
     Attributes:
         values: Settings by section and name; None where the default depends on the data or the model.
+        has_default_negatives: Whether neither degree bound nor negatives were given.
     """
 
     values: Mapping[str, Mapping[str, Any]]
+    has_default_negatives: bool = False
 
     @classmethod
     def from_values(cls, given: Mapping[str, Mapping[str, Any]]) -> "Recipe":
@@ -94,7 +85,7 @@ class Recipe:
                 check_name(name, SECTIONS[section], f"a setting of [{section}]", error=ConfigError)
                 SECTIONS[section][name].check(name, value)
                 values[section][name] = value
-        return cls(values)
+        return cls(values, has_default_negatives=settle_negatives(values))
 
     @classmethod
     def from_toml(cls, text: str) -> "Recipe":
@@ -105,10 +96,12 @@ class Recipe:
     def read(cls, path: str | Path, changes: Mapping[str, Mapping[str, Any]]) -> "Recipe":
         """Return the recipe of a TOML file, with some settings changed."""
         try:
-            given = _parsed(read_plain(Path(path).resolve(), limit=2**20).decode("utf-8"))
+            given = _parsed(read_plain(Path(path).resolve(), limit=MAX_BYTES).decode("utf-8"))
         except (OSError, RunError, UnicodeDecodeError) as error:
-            reason = str(error).rpartition(": ")[2].rstrip(".")
-            reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else reason
+            is_binary = isinstance(error, UnicodeDecodeError)
+            reason = (
+                "it is not UTF-8 text" if is_binary else str(error).rpartition(": ")[2].rstrip(".")
+            )
             raise ConfigError(f"The recipe {str(path)!r} could not be read: {reason}.") from None
         for section, settings in changes.items():
             written = given.get(section, {})
@@ -131,19 +124,23 @@ class Recipe:
         return "\n\n".join(parts) + "\n"
 
     def trainer(
-        self, *, show_ids: bool = False, resumed: bool = False, budget: Path | None = None
+        self, *, show_ids: bool = False, resumed: bool | Path = False, budget: Path | None = None
     ) -> "Trainer":
         """Load and check everything; return a trainer that is ready to fit.
 
         Args:
             show_ids: Whether errors about the graph may show ids, which are sensitive.
-            resumed: Whether a run is resumed, whose private sizes have been released before.
+            resumed: Whether a run is resumed, whose private sizes have been released before, or the folder of that run:
+                its degree bound and negatives hold, unless others are given.
             budget: Folder of the budget, if one is named.
         """
         from reldp.plan import PrivacyPlan
         from reldp.processes import join_processes
         from reldp.training.trainer import Trainer
 
+        if isinstance(resumed, Path) and self.has_default_negatives:
+            started = Recipe(with_negatives_of(resumed, self.values))
+            return started.trainer(show_ids=show_ids, resumed=True, budget=budget)
         settings = {
             name: value
             for section in SETTINGS
@@ -154,10 +151,8 @@ class Recipe:
             settings["clip"] = False
         # Mistakes must be found before sizes are released, because the release costs epsilon.
         self._target()
-        if self.values["privacy"]["num_steps"] is not None:
-            check_integer(
-                "num_steps", self.values["privacy"]["num_steps"], low=1, error=ConfigError
-            )
+        if (num_steps := self.values["privacy"]["num_steps"]) is not None:
+            check_integer("num_steps", num_steps, low=1, error=ConfigError)
         TrainingConfig.make(**settings)
         capped, holdout = self._parts(show_ids)
         encoder, pool = self.encoder(capped), self.pool(show_ids)
@@ -165,7 +160,7 @@ class Recipe:
 
         def make_plan() -> bytes:
             if resumed:
-                self.require_release(capped)
+                self._require_release(capped)
             return self.plan(capped, pool).to_json().encode()
 
         # Sizes are released once, by the first process.
@@ -218,12 +213,8 @@ class Recipe:
         """Return the public graph that negatives come from, if one is named."""
         from reldp.graph.bundled import open_graph
 
+        check_negatives(self.values)
         place = self.values["data"]["public_pool"]
-        if place is None and self.values["privacy"]["negatives"] == "public":
-            raise ConfigError(
-                "`data.public_pool` must name a graph of public entities when negatives are public, got none. "
-                "Use --set data.public_pool=PATH."
-            )
         return None if place is None else open_graph(place, show_ids=show_ids)
 
     def _selection(
@@ -288,20 +279,20 @@ class Recipe:
             return {"sizes": "public"}
         return {name: privacy[name] for name in _SIZES}
 
-    def require_release(self, capped: "CappedGraph") -> None:
-        """Refuse private sizes that have not been released: those of a resumed run, or of a plan that is only shown.
-
-        Raises:
-            ConfigError: They have not.
-        """
-        from reldp.graph.size_store import FILE_NAME
+    def needs_release(self, capped: "CappedGraph") -> bool:
+        """Return whether the plan needs private sizes that have not been released."""
         from reldp.graph.sizes import has_release
 
-        if self._sizes()["sizes"] == "private" and not has_release(capped, self._folder()):
+        return self._sizes()["sizes"] == "private" and not has_release(capped, self._folder())
+
+    def _require_release(self, capped: "CappedGraph") -> None:
+        """Refuse to release the sizes of a resumed run again."""
+        from reldp.graph.size_store import FILE_NAME
+
+        if self.needs_release(capped):
             raise ConfigError(
-                "`sizes` of a resumed run must be those that it was started with, got none for this "
-                f"graph here. Copy {FILE_NAME} into the graph's folder; releasing sizes again "
-                "costs epsilon again."
+                "`sizes` of a resumed run must be those that it was started with, got none for this graph here. "
+                f"Copy {FILE_NAME} into the graph's folder; releasing sizes again costs epsilon again."
             )
 
     def _refuse_second_release(self, capped: "CappedGraph", processes: "Processes") -> None:
@@ -318,22 +309,6 @@ class Recipe:
                 "machines share the graph's folder or RELDP_STATE_DIR; releasing sizes again costs epsilon again."
             )
 
-    def _pool_size(self, pool: Any) -> int | None:
-        """Return the size of a public pool, or a declared bound on the unprotected entities or on the relations."""
-        privacy = self.values["privacy"]
-        is_declared = self._sizes()["sizes"] == "declared"
-        size: int | None = None if pool is None else int(pool.num_entities)
-        for negatives, name in _POOL_BOUNDS.items():
-            least: int | None = privacy[name]
-            needed = pool is None and privacy["negatives"] == negatives and is_declared
-            if pool is None and needed == (least is None):
-                raise ConfigError(
-                    f"`{name}` must be given for declared sizes with negatives = "
-                    f"{negatives}, and only then, got {least!r}."
-                )
-            size = least if needed else size
-        return size
-
     def _folder(self) -> Path | None:
         """Return the graph's folder, where private sizes are stored; None for bundled graphs."""
         place = Path(self.values["data"]["graph"] or "")
@@ -349,14 +324,19 @@ class Recipe:
             given.pop(name, None)
         if not self.values["privacy"]["enabled"]:
             given["noise_multiplier"] = 0.0
-        pool_size = self._pool_size(pool)
-        for name in _POOL_BOUNDS.values():
+        sizes = self._sizes()
+        if pool is None:
+            pool_size = declared_pool(self.values["privacy"], sizes=sizes["sizes"])
+        else:
+            pool_size = int(pool.num_entities)
+        for name in POOL_BOUNDS.values():
             given.pop(name, None)
         if pool_size is not None:
             given["pool_size"] = pool_size
-        return PrivacyPlan.for_graph(
-            capped, target_epsilon=target, sizes_folder=self._folder(), **self._sizes(), **given
-        )
+        with named_bound(given["negatives"]):
+            return PrivacyPlan.for_graph(
+                capped, target_epsilon=target, sizes_folder=self._folder(), **sizes, **given
+            )
 
     def encoder(self, capped: "CappedGraph") -> "Encoder":
         """Return the text model that is named; else layers on the graph's features, or MiniLM on its texts."""
@@ -376,8 +356,8 @@ class Recipe:
 
 def _parsed(text: str) -> dict[str, dict[str, Any]]:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return parse_toml(text)
+    except (tomllib.TOMLDecodeError, UnsafeToml) as error:
         raise ConfigError(f"The recipe must be TOML: {error}.") from None
     except (ValueError, RecursionError):  # thousands of digits or brackets
         raise ConfigError(
@@ -388,9 +368,8 @@ def _parsed(text: str) -> dict[str, dict[str, Any]]:
 def _refuse_old_section(given: Mapping[str, Any]) -> None:
     """Name the sections that took the place of [training] in earlier versions."""
     if "training" in given:
-        sections = ", ".join(f"[{section}]" for section in SETTINGS)
         raise ConfigError(
-            f"`training` must be split into the sections {sections}. "
+            f"`training` must be split into the sections {', '.join(f'[{name}]' for name in SETTINGS)}. "
             "Run reldp train --print-config to see which setting belongs where."
         )
 

@@ -62,8 +62,9 @@ _DATA = {
     ),
     "max_degree": Setting(
         "whole number",
-        "Largest number of relations that a protected entity keeps. The others are dropped.",
-        default=5,
+        "Largest number of relations that a protected entity keeps. The others are dropped (default: 1 if negatives "
+        "are relations, else 5).",
+        "5",
     ),
     "promise_degrees": Setting(
         "true or false",
@@ -215,17 +216,19 @@ _STEPS = {
     ),
     "min_relations": Setting(
         "whole number",
-        "For declared sizes and negatives that are relations: lower bound on the number of relations after capping.",
+        "For declared sizes and negatives that are relations: lower bound on the number of relations after capping. "
+        "With max_degree 1: relations before capping, over 2 D - 1, where no entity has more than D (both declared).",
         "5000",
     ),
     "num_steps": Setting(
         "whole number",
-        "Number of steps (default: about 2.5 passes over the relations).",
+        "Number of steps (default: about 2.5 passes over the relations, 4.4 if negatives are relations).",
         "1000",
     ),
     "expected_batch_size": Setting(
         "number",
-        "Expected relations per batch (default: a power of two, at most 256 and 0.5 % of the relations).",
+        "Expected relations per batch (default: a power of two, at most 256 and 0.5 % of the relations; 128 and 0.9 % "
+        "if negatives are relations).",
         "256",
     ),
     "sample_rate": Setting(
@@ -233,7 +236,19 @@ _STEPS = {
         "Probability that a relation enters a batch; instead of expected_batch_size.",
         "0.001",
     ),
-    "num_negatives": Setting("whole number", "Negatives per relation (default: 4).", "4"),
+    "negatives": Setting(
+        "text",
+        "Where negatives are drawn from. relations draws num_negatives other relations, which infonce learns from too; "
+        "it needs max_degree 1. public needs --set data.public_pool=PATH (default: relations, or entities if "
+        "max_degree is above 1 or another setting does not fit: docs/public-negatives.md).",
+        '"relations"',
+        choices=NEGATIVE_POOLS,
+    ),
+    "num_negatives": Setting(
+        "whole number",
+        "Negatives per relation: entities (default: 4), or other relations (default: 7).",
+        "4",
+    ),
 }
 _MECHANISM = {
     "clip_norm": Setting("number", "Largest gradient norm of one tuple. Does not change epsilon."),
@@ -241,12 +256,6 @@ _MECHANISM = {
         "text",
         "Clipping rule. The claim of the frequency rule is false in the worst case.",
         choices=CLIPPING_RULES,
-    ),
-    "negatives": Setting(
-        "text",
-        "Where negatives are drawn from. relations draws num_negatives other relations, which infonce learns from too; "
-        "it needs max_degree 1. public needs --set data.public_pool=PATH.",
-        choices=NEGATIVE_POOLS,
     ),
     "unit": Setting(
         "text",

@@ -41,7 +41,9 @@ from reldp.runs import schema
 from reldp.runs.budget import Budget
 from reldp.runs.budget_entry import release_of, run_token
 from reldp.runs.budget_place import budget_of_graph
+from reldp.runs.budgeted_graphs import note_graph
 from reldp.runs.certificate_files import write_certificate
+from reldp.runs.changes import changes
 from reldp.runs.durable import TEMPORARY, disk_errors, write_durably
 from reldp.runs.folder_lock import locked_folder
 from reldp.runs.ledger import Ledger, fixed_day, read_ledger
@@ -151,7 +153,8 @@ class Search:
             PlanError: The budget's limit would be exceeded; nothing is entered.
             ResumeError: The search is another one, or its number is gone.
         """
-        if not self._place.exists() and RunFolder(self.best).certificate.exists():
+        if self.is_complete:
+            self._refuse_another()
             return self.best
         with closing(locked_folder(self.folder)):
             self._refuse_other_files()
@@ -164,6 +167,29 @@ class Search:
                 self._clear(state)
                 self._release(state)
         return self.best
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the folder holds the result of a search."""
+        return not self._place.exists() and RunFolder(self.best).certificate.exists()
+
+    def _refuse_another(self) -> None:
+        """Refuse a folder with the result of another search: of other data, another plan, or other settings."""
+        recorded = dict(read_ledger(RunFolder(self.best).ledger).start.get("search", {}))
+        asked = {**self._size.to_dict(), "candidates": len(self._settings)}
+        differences = changes("search.", {n: recorded.get(n) for n in asked}, asked)
+        for settings in [] if differences else self._settings:
+            trainer = self._make(settings)
+            trainer._search = recorded
+            try:
+                trainer.fit(self.best)
+                return
+            except ResumeError as error:
+                differences = [str(error)]
+        raise ResumeError(
+            f"The search in {str(self.folder)!r} is complete, and it is another one: {differences[0]} "
+            "Use another folder."
+        )
 
     def _refuse_other_files(self) -> None:
         """Refuse a folder that cannot hold the result, before anything is released or entered."""
@@ -194,16 +220,18 @@ class Search:
             raise ConfigError(
                 "`eval_graph` must be given for a search: its best run is chosen by a public graph, got none."
             )
+        trainer._check_selection()
         self._settings_sha256, self._budget = self._described(trainer), place
         with Budget.open(place) as budget:
             release = release_of(budget, plan, graph.fingerprint)
             if not (self.folder / BUDGET_TOKEN).exists():
-                whole = graph_names(graph.graph).exact
-                enter_at_first_use(graph.graph.folder, whole, budget, place)
+                names = graph_names(graph.graph)
+                enter_at_first_use(graph.graph.folder, names.exact, budget, place)
+                note_graph(budget.id, names)
                 budget.refuse_run(
                     plan, release=release, search=self._size
                 )  # before anything is written
-            self._token = run_token(RunFolder(self.folder), budget.id)
+            self._token = run_token(RunFolder(self.folder), budget.id, lost=budget.lost_ids)
             has_begun = budget.has_session(self._token)
             if has_begun and not self._place.exists():
                 raise ResumeError(

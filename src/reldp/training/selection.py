@@ -22,7 +22,7 @@ import numpy as np
 
 from reldp._progress import reporting
 from reldp._validate import check_integer
-from reldp.errors import ConfigError
+from reldp.errors import ConfigError, InputError
 from reldp.evaluation import evaluate
 from reldp.runs.budget_place import find_budget
 
@@ -109,6 +109,20 @@ class Selection:
             "shares_ids": self._shares_ids,
         }
 
+    def check(self, objective: "Objective") -> None:
+        """Refuse a graph that the encoder or the loss cannot evaluate, before anything is spent: two relations show it.
+
+        Raises:
+            ConfigError: It is one.
+        """
+        try:
+            with reporting(None):
+                self._score(objective, 2)
+        except InputError as error:
+            raise ConfigError(
+                f"`eval_graph` must be one that encoder and loss can evaluate, got another: {error}"
+            ) from None
+
     def is_due(self, step: int, stop: int) -> bool:
         """Return whether the weights after so many steps are evaluated."""
         return step % self._interval == 0 or step == stop
@@ -131,15 +145,15 @@ class Selection:
         weights = {name: value.detach().cpu().clone() for name, value in current.items()}
         return Chosen(facts={"step": step, "score": score}, weights=weights)
 
-    def _score(self, objective: "Objective") -> float:
+    def _score(self, objective: "Objective", max_relations: int = MAX_RELATIONS) -> float:
         graph, loss = self._graph, objective.loss
         is_typed = bool(graph.type_names) and hasattr(loss, "query_vectors")
         result = evaluate(
             objective.encoder,
             graph,
-            min(CANDIDATES, graph.num_relations),
+            min(CANDIDATES, graph.num_relations, max_relations),
             loss=loss if is_typed else None,
-            max_relations=MAX_RELATIONS,
+            max_relations=max_relations,
             resamples=1,
         )
         return round(float(result[METRIC]), 12)

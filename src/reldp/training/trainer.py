@@ -195,6 +195,7 @@ class Trainer:
             if whole.is_changed:
                 self._step = None  # a step is made for the module as it is
             if not run.has_run and self.plan.num_steps:
+                self._check_selection()
                 with no_random_numbers():
                     self._prepared().prepare()  # a refusal leaves no run behind
             with self._objective.held(self), run.open(facts, self._first_state) as session:
@@ -236,6 +237,12 @@ class Trainer:
             holdout=self._holdout,
             count_processes=lambda: processes_for_bits(self._objective, self.plan, clip=clip),
         )
+
+    def _check_selection(self) -> None:
+        """Refuse a graph to choose weights by that cannot be evaluated."""
+        if self._selection is not None:
+            self.encoder.to(self.config.performance.device).eval()
+            self._selection.check(self._objective)
 
     def _rows(self) -> Any:
         """Return the rows that steps use, made once."""
