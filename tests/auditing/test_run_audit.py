@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from reldp.auditing import run_audit
 from reldp.auditing.real_step import StepSettings
 from reldp.auditing.run_audit import (
     _training_settings,
@@ -16,10 +17,12 @@ from reldp.auditing.run_audit import (
 from reldp.encoders import FeatureEncoder, TextEncoder
 from reldp.errors import ConfigError
 from reldp.graph import EntityGraph
+from reldp.graph.holdout import Holdout
 from reldp.plan import PrivacyPlan
 from reldp.runs.run_folder import RunFolder
 from reldp.training import Trainer
 from tests.encoders.tiny import write_model
+from tests.training.small import small_graph, small_plan
 
 FEATURES = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
 RING = [(i, (i + 1) % 300) for i in range(300)]
@@ -63,6 +66,19 @@ def test_canaries_train_a_copy_that_is_removed(tmp_path, monkeypatch):
     assert audit.plan["num_entities"] > 300
     assert list((tmp_path / "temporary").iterdir()) == []
     assert run.ledger.read_bytes() == ledger
+
+
+def test_canaries_leave_held_out_entities_out(tmp_path, monkeypatch):
+    monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "state"))
+    graph, seen = small_graph(), []
+    holdout = Holdout.split(graph, 0.4)
+    capped = holdout.train.cap_degrees(4, seed=0)
+    encoder = FeatureEncoder.for_graph(capped, dim=3)
+    plan = small_plan(capped, num_steps=2, expected_batch_size=8.0)
+    Trainer(encoder, capped, plan, holdout=holdout).fit(tmp_path / "run")
+    monkeypatch.setattr(run_audit, "audit_training", lambda data, *given, **more: seen.append(data))
+    audit_canaries(RunFolder(tmp_path / "run"), graph, num_canaries=2)
+    assert seen[0].num_entities == holdout.train.num_entities < graph.num_entities
 
 
 def test_canaries_of_a_run_with_types_have_types_and_train_its_loss(tmp_path, monkeypatch):

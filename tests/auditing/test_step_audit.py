@@ -74,10 +74,11 @@ def test_noise_divided_by_four_inside_the_training_step_is_refuted(monkeypatch):
         {"clipping": "pair"},
         {"negatives": "unprotected", "pool_size": 50},
         {"negatives": "public", "pool_size": 40},
+        {"negatives": "relations", "pool_size": 30, "max_degree": 1, "num_negatives": 1},
         {"unit": "relation"},
         {"clip_norm": 1e-3},
     ],
-    ids=["pair", "unprotected", "public", "relation", "clip norm"],
+    ids=["pair", "unprotected", "public", "relations", "relation", "clip norm"],
 )
 def test_other_rules_pools_and_units_are_audited_too(changes):
     audit = audit_step(plan_of(**changes, noise_multiplier=0.5), **QUICK, cases=["plan", "checks"])

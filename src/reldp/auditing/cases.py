@@ -12,6 +12,7 @@ sizes and rates at which one step tells much about the entity. Each has its own 
 | several relations | sums over several relations of the entity |
 | sample rate | how often relations are drawn |
 | negatives | how negatives are drawn, where endpoints are a large part of all entities |
+| other relations | how other relations are drawn, for plans whose negatives they are |
 
 Deltas are large, because that is where counting has power: with noise too small by the square root of 2, 1,000 trials
 refute the claim at delta 0.3 nearly always and at delta 0.05 nearly never.
@@ -98,7 +99,7 @@ def stress_cases(plan: PrivacyPlan) -> list[StepCase]:
         )
 
     spare = 2000 * k  # so many entities that the entity is seldom a negative
-    return [
+    cases = [
         case(
             "one other relation", "opposing elsewhere", (0.3,),
             num_entities=spare, num_relations=1, noise_multiplier=0.7,
@@ -121,12 +122,22 @@ def stress_cases(plan: PrivacyPlan) -> list[StepCase]:
             noise_multiplier=0.35,
         ),
     ]  # fmt: skip
+    if plan.negatives == "relations":
+        cases.append(
+            case(
+                "other relations", "zero elsewhere", (0.18,), graph="crowded", effort=2,
+                num_entities=180, num_relations=45, num_negatives=4, sample_rate=0.05,
+                noise_multiplier=0.35, negatives="relations", pool_size=45,
+            )
+        )  # fmt: skip
+    return cases
 
 
 def _stress_plan(plan: PrivacyPlan, **settings: object) -> PrivacyPlan:
     """Return a small plan with the rule, number of negatives and clip norm of the given one.
 
-    Negatives are entities, whatever the given pool is: so few relations have no others to be drawn.
+    Negatives are entities, whatever the given pool is, but in the case that draws relations: so few relations have no
+    others to be drawn.
     """
     values = {
         "max_degree": 1,

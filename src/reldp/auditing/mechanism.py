@@ -56,6 +56,7 @@ class Flat:
         mask: (L, k) bool.
         relation_ids: (L,) rows in the graph's relations.
         owner: (L,) the step of each tuple, from 0.
+        in_relations: Whether negatives are the endpoints of other relations, one relation after the other.
         num_steps: How many steps there are, empty ones included.
     """
 
@@ -66,6 +67,7 @@ class Flat:
     relation_ids: IntArray
     owner: IntArray
     num_steps: int
+    in_relations: bool = False
 
     @classmethod
     def join(cls, batches: list[TupleBatch]) -> "Flat":
@@ -83,6 +85,7 @@ class Flat:
             relation_ids=column("relation_ids"),
             owner=np.repeat(np.arange(len(batches)), sizes),
             num_steps=len(batches),
+            in_relations=any(batch.in_relations for batch in batches),
         )
 
     @property
@@ -191,12 +194,16 @@ def real_parts(plan: PrivacyPlan, graph: CappedGraph, key: bytes) -> Parts:
 def _touching(
     pair: NeighborPair, graph: CappedGraph, flat: Flat, units: ClipUnits
 ) -> npt.NDArray[np.bool_]:
-    """Which units contain the entity, or come from the relation, that the pair differs in.  (U,)."""
+    """Which units contain the entity, or the relation, that the pair differs in.  (U,)."""
     if graph is pair.without_entity:  # where the same number may mean an entity of a public pool
         return np.zeros(units.num_units, dtype=np.bool_)
     if pair.entity is not None:
         return np.asarray(pair.holds(units.entities).any(axis=1))
-    return np.asarray(flat.relation_ids[units.tuple_index] == pair.relation)
+    touching = flat.relation_ids == pair.relation
+    if flat.in_relations:  # no two relations have the same endpoints here
+        drawn = flat.negatives.reshape(len(flat.negatives), -1, 2)  # (L, k, 2)
+        touching |= (drawn == graph.relations[pair.relation]).all(axis=2).any(axis=1)
+    return np.asarray(touching[units.tuple_index])
 
 
 def _sums(

@@ -6,7 +6,7 @@ local rule, since the auditor chooses the gradients. For the relation-level unit
 
 Guarantee: both graphs are real `CappedGraph`s and pass every check that a training graph passes.
 
-Public: `NeighborPair`, `worst_pair`, `pair_from_relations`, `relation_pair`.
+Public: `NeighborPair`, `worst_pair`, `pair_from_relations`, `relation_pair`; inside the package `ring_relations`.
 
 >>> pair = pair_from_relations([(0, 1), (1, 2)], entity_relations=[0, 2], num_entities=4, max_degree=2)
 >>> pair.with_entity.num_relations, pair.without_entity.num_relations, pair.entity
@@ -23,7 +23,14 @@ from reldp.errors import PlanError
 from reldp.graph import CappedGraph, EntityGraph
 from reldp.plan import PrivacyPlan
 
-__all__ = ["NeighborPair", "num_owned", "pair_from_relations", "relation_pair", "worst_pair"]
+__all__ = [
+    "NeighborPair",
+    "num_owned",
+    "pair_from_relations",
+    "relation_pair",
+    "ring_relations",
+    "worst_pair",
+]
 
 _NUM_OWNED = 3
 _MAX_RELATIONS = 20_000_000
@@ -117,7 +124,7 @@ def pair_from_relations(
     )
 
 
-def _ring_relations(num_entities: int, num_relations: int) -> npt.NDArray[np.int64]:
+def ring_relations(num_entities: int, num_relations: int) -> npt.NDArray[np.int64]:
     """Different relations, spread evenly: neighbors on a ring, then second neighbors, and so on."""
     if num_relations > num_entities * (num_entities - 1) // 2:
         raise PlanError(
@@ -154,7 +161,7 @@ def worst_pair(plan: PrivacyPlan) -> NeighborPair:
         )
     # Among entities that are promised nothing, degrees are free.
     return pair_from_relations(
-        _ring_relations(unprotected, plan.num_relations),
+        ring_relations(unprotected, plan.num_relations),
         entity_relations=range(degree),
         num_entities=n,
         max_degree=degree,
@@ -196,7 +203,7 @@ def relation_pair(
 
 def _relation_pair(plan: PrivacyPlan) -> NeighborPair:
     """Both graphs have all entities; one has a relation more."""
-    both = _ring_relations(plan.num_entities, plan.num_relations + 1)
+    both = ring_relations(plan.num_entities, plan.num_relations + 1)
     unprotected = plan.pool_size if plan.negatives == "unprotected" else plan.num_entities
     return relation_pair(
         both[:-1],

@@ -22,7 +22,9 @@ from reldp.auditing.real_step import StepSettings
 from reldp.auditing.training_audit import TrainingAudit, audit_training
 from reldp.errors import ConfigError, LedgerError
 from reldp.graph.graph_names import graph_names
+from reldp.graph.holdout import Holdout
 from reldp.runs.budget_place import budget_of_graph
+from reldp.runs.feature_widths import refuse_wide_layers
 from reldp.runs.run_folder import RunFolder, read_plan
 from reldp.runs.start_entry import as_ledger_error, read_start
 
@@ -78,7 +80,7 @@ def audit_canaries(
 
     Args:
         run: The run folder.
-        graph: The training graph of the run, not capped.
+        graph: The graph of the run, not capped; held-out entities are left out as they were.
         num_canaries: Number of canaries; each is included with probability one half.
         model: Folder or hub name of the text model that the run started from; the name in the ledger if None.
         seed: Seed of the cap, of the canaries, and of their inclusion.
@@ -100,6 +102,9 @@ def audit_canaries(
             "`canaries` cannot be used for a run with a loss or a loop of its own, whose code is not in its "
             "folder. Use reldp.auditing.audit_training."
         )
+    refuse_wide_layers(run, start["encoder"])
+    split = start["graph"].get("holdout")
+    trained = graph if split is None else Holdout.split(graph, **split).train
     with tempfile.TemporaryDirectory(prefix="reldp-audit-") as home:
 
         def train(with_canaries: Any, copy: Any) -> Any:
@@ -114,7 +119,7 @@ def audit_canaries(
                 return trainer.fit(Path(home) / "run").encoder.encode_graph
 
         return audit_training(
-            graph.cap_degrees(plan.max_degree, seed=seed),
+            trained.cap_degrees(plan.max_degree, seed=seed),
             plan,
             train,
             reference=initial_encoder(start["encoder"], model).encode_graph,
