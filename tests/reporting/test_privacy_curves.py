@@ -87,6 +87,26 @@ def test_groups_have_generic_bounds_that_cover_smaller_pools(curves):
     assert powers == sorted(powers)
 
 
+def test_groups_leave_fewer_relations_to_draw():
+    """Public sizes, negatives that are other relations: each entity of a group takes one out of the pool."""
+    plan = PrivacyPlan(
+        num_entities=5_000,
+        num_relations=2_000,
+        pool_size=2_000,
+        max_degree=1,
+        negatives="relations",
+        num_negatives=3,
+        sample_rate=0.005,
+        num_steps=20,
+        noise_multiplier=1.5,
+        delta=1e-5,
+    )
+    curves = curves_of(plan)
+    epsilon = replace(plan, pool_size=2_000 - max(GROUPS) + 1).epsilon("pld")
+    assert epsilon > curves.epsilon
+    assert [group.epsilon for group in curves.groups] == [size * epsilon for size in GROUPS]
+
+
 def test_where_nothing_is_proven_there_is_nothing_to_draw():
     assert privacy_curves(replace(PLAN, clipping="frequency"), 100, 4.0, "claimed") is None
     assert privacy_curves(replace(PLAN, noise_multiplier=0.0), 100, math.inf, "none") is None

@@ -98,3 +98,17 @@ def test_one_relation_at_most_is_a_table_of_one_row():
     parsed(text)
     assert len(table(text, "epsilon-by-degree")) == 2
     assert "at most 1 relation and" in text
+
+
+def test_a_bound_of_one_relation_is_compared_with_no_smaller_one():
+    text = protection_section(curves_of(replace(PLAN, max_degree=1)))
+    assert "Every entity has at most 1 relation and epsilon" in text
+    assert "with a smaller one" not in text
+    assert "1 relations" not in text
+    assert "with a smaller one" in protection_section(curves_of(PLAN))
+
+
+def test_groups_with_declared_sizes_have_their_condition(curves):
+    condition = "groups without which the graph still meets the declared bounds"
+    assert condition in protection_section(curves_of(sized_plan("declared")))
+    assert condition not in protection_section(curves)

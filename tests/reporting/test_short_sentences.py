@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from reldp.reporting.short_sentences import _SHORT, short_assumptions
-from reldp.runs import wording
+from reldp.runs import result_wording, wording
 from tests.reporting.example import PLAN, START, sized_plan
 
 MODULE = {"kind": "module", "module": "Net"}
@@ -23,6 +23,8 @@ def variants():
     yield replace(PLAN, unit="owner"), {}
     yield replace(PLAN, negatives="public", pool_size=4000), {}
     yield replace(PLAN, negatives="unprotected", pool_size=4000), {}
+    pool = {"negatives": "relations", "pool_size": 4000, "max_degree": 1}
+    yield replace(PLAN, **pool, sizes="declared"), {}
     yield PLAN, {"graph": {**START["graph"], "holdout": {"share": 0.2, "seed": 0}}}
     for source in ("declared", "from the data"):
         graph = {**START["graph"], "relation_types": source}
@@ -33,14 +35,16 @@ def variants():
 def decisions():
     """Assumptions about decisions that were made during or after training."""
     for decided_by in ("schedule", "time", "result"):
-        yield from wording.early_end(PLAN, 60, {"stopped_at": 60, "stop_decided_by": decided_by})
+        yield from result_wording.early_end(
+            PLAN, 60, {"stopped_at": 60, "stop_decided_by": decided_by}
+        )
     by = {"every": 5, "metric": "mrr", "graph_sha256": "ab" * 32, "shares_ids": False}
-    yield from wording.choice({"selection": by}, {"chosen": {"step": 40}})
-    yield from wording.search(PLAN, {"search": {"runs": 4}})
+    yield from result_wording.choice({"selection": by}, {"chosen": {"step": 40}})
+    yield from result_wording.search(PLAN, {"search": {"runs": 4}})
     secret = {"distribution": "logarithmic", "mean": 4.0, "candidates": 9}
-    yield from wording.search(PLAN, {"search": secret})
+    yield from result_wording.search(PLAN, {"search": secret})
     for by in ({"runs": 4}, secret):
-        yield from wording.search(sized_plan("private"), {"search": by})
+        yield from result_wording.search(sized_plan("private"), {"search": by})
 
 
 def test_decisions_have_short_sentences_that_say_what_is_assumed():

@@ -170,6 +170,34 @@ def test_further_runs_and_chosen_settings_are_not_counted_and_said_so():
     assert any("without looking" in x for x in certificate().values["assumptions"])
 
 
+def test_the_runs_of_a_search_are_counted_and_others_are_not():
+    (said,) = [
+        x
+        for x in certificate(search={"runs": 3, "candidates": 2}).values["not_guaranteed"]
+        if "trial" in x
+    ]
+    assert "outside of the search, whose runs are all included: each trial run adds" in said
+    assert not any("search" in line for line in certificate().values["not_guaranteed"])
+
+
+def test_a_bound_of_one_relation_is_in_the_singular():
+    graph = {**GRAPH, "all_protected": True}
+    for unit, words in (
+        ("entity", "more than the other, with its at most one relation;"),
+        ("owner", "with all of its entities and their at most one relation;"),
+    ):
+        assert words in adjacency(replace(PLAN, max_degree=1, unit=unit), graph)
+    for count, words in (
+        (1, "1 other relation; every endpoint of this"),
+        (2, "2 other relations; "),
+    ):
+        plan = replace(
+            PLAN, negatives="relations", pool_size=4000, max_degree=1, num_negatives=count
+        )
+        start = {"graph": GRAPH, "noise": {"source": "secure"}, "training": {}}
+        assert any(words in line for line in assumptions(plan, start))
+
+
 @pytest.mark.parametrize(
     "words", ["other entities' relations", "Groups", "without noise", "pretraining data"]
 )

@@ -95,7 +95,8 @@ def cost_table(plan: "PrivacyPlan") -> list[tuple[int, list[float | None]]]:
 
     Noise, batch size and the bounds on the sizes stay as they are.
     """
-    bounds = sorted({*_DEGREES, plan.max_degree})
+    of_relations = plan.negatives == "relations"  # they need a bound of 1
+    bounds = [plan.max_degree] if of_relations else sorted({*_DEGREES, plan.max_degree})
     counts = _step_counts(plan)
     return [(bound, [_epsilon(plan, bound, count) for count in counts]) for bound in bounds]
 

@@ -138,7 +138,9 @@ class PrivacyCurves:
         """Return epsilon and bounds on attacks for all graphs on the way from one with a group to one without.
 
         With public sizes the last of them has fewer entities, and relations, than the plan says, which the bounds have
-        to cover.
+        to cover. With declared sizes the guarantee is about graphs within the declared bounds: if the first and the
+        last graph are, so are all others, since each has fewer entities and relations than the one before. With private
+        sizes release and training together are private for every pair of neighbors on the way, whatever their sizes.
         """
         if self.plan.sizes != "public" or self.plan.event.num_negatives == 0:
             return self.epsilon, self.attacks

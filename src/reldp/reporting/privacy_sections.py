@@ -93,6 +93,11 @@ def protection_section(curves: PrivacyCurves) -> str:
             ],
             name="groups",
         ),
+        paragraph(
+            "With declared sizes, this holds for groups without which the graph still meets the declared bounds."
+        )
+        if curves.plan.sizes == "declared"
+        else "",
     )
 
 
@@ -232,12 +237,17 @@ def _degrees(curves: PrivacyCurves) -> str:
         if len(points) > 1
         else f"Every {unit} has at most 1 relation and epsilon {shown(last[1])}."
     )
+    costs = (
+        " The same numbers say what the bound costs: with a smaller one, the same noise and the same batches would "
+        f"have had the smaller epsilon for every {unit}."
+        if len(points) > 1
+        else ""
+    )
     return "\n".join(
         (
             paragraph(
-                f"{words} The certificate states the epsilon of the bound. The same numbers say what the bound costs: "
-                "with a smaller one, the same noise and the same batches would have had the smaller epsilon for every "
-                f"{unit}. Relations that capping has dropped do not count."
+                f"{words} The certificate states the epsilon of the bound.{costs} Relations that capping has dropped "
+                "do not count."
             ),
             figure(
                 _epsilon_chart(
@@ -248,7 +258,9 @@ def _degrees(curves: PrivacyCurves) -> str:
                     log=last[0] > 5,
                     form="{:,.0f}".format,
                     marks=tuple(float(d) for d, _ in points),
-                    words=[f"{d:,} relations: epsilon {shown(e)}" for d, e in points],
+                    words=[
+                        f"{d:,} relation{'s' * (d != 1)}: epsilon {shown(e)}" for d, e in points
+                    ],
                     size=(560, 240),
                 ),
                 f"Epsilon at delta {shown(curves.plan.delta)} by the number of relations that the {unit} has in the "

@@ -36,7 +36,7 @@ from reldp.runs.certificate import Certificate
 from reldp.runs.certificate_text import analysis_words, epsilon_rows, size_rows, status_words
 from reldp.runs.privacy_cost import privacy_cost
 from reldp.runs.run_folder import RunFolder
-from reldp.runs.wording import shown
+from reldp.runs.wording import other_relations, shown
 
 __all__ = ["curves_of", "encoder_name", "is_full", "report_page"]
 
@@ -171,7 +171,12 @@ def _run_section(certificate: Certificate) -> str:
         ("steps", f"{steps['counted']:,} counted of {steps['planned']:,} planned"),
         ("resumed", f"{steps['resumes']} times, {steps['abandoned']} steps abandoned"),
         ("batch", f"{plan['expected_batch_size']:,.6g} relations expected"),
-        ("negatives", f"{plan['num_negatives']} per relation, from {plan['negatives']}"),
+        (
+            "negatives",
+            other_relations(plan["num_negatives"])
+            if plan["negatives"] == "relations"
+            else f"{plan['num_negatives']} per relation, from {plan['negatives']}",
+        ),
         ("noise multiplier", f"{plan['noise_multiplier']:.6g}"),
         ("clip norm", f"{plan['clip_norm']:g}"),
         ("noise", values["noise"]["description"]),

@@ -31,8 +31,8 @@ _SHORT = (
     (r"All settings ", "The settings do not depend on the private graph."),
     (r"The exact numbers of (\w+) ", r"The exact numbers of {0} and relations are public."),
     (
-        r"The owner declared at least ([\d,]+ \w+) and at most ([\d,]+ relations)",
-        r"There are at least {0} and at most {1}; this was known without looking at the data.",
+        r"The owner declared at least ([\d,]+ \w+) and (at most [\d,]+|from [\d,]+ to [\d,]+) relations",
+        r"There are at least {0} and {1} relations; this was known without looking at the data.",
     ),
     (
         r"Every relation enters a batch independently",
@@ -45,6 +45,10 @@ _SHORT = (
     ),
     (r"The text and features ", "The text and features of an entity depend on that entity alone."),
     (r"The key was secret", "The key was secret until it was destroyed."),
+    (
+        r"Each tuple has one relation of the batch",
+        "Negatives are the endpoints of other relations, drawn without replacement from all of them.",
+    ),
     (
         r"Negatives come from the unprotected (\w+)",
         r"Negatives come from unprotected {0}, whose number is not protected.",

@@ -47,6 +47,8 @@ from reldp.runs.strict_json import parse_json
 
 __all__ = ["Verification", "verify", "verify_files", "verify_unsigned"]
 
+_CERTIFICATE = "certificate.json follows from plan and ledger"
+_PAGES = "certificate.md and model/README.md say the same"
 _MAX_NAMED = 8
 _MAX_STEPS = 10**8
 
@@ -144,8 +146,8 @@ def verify_files(run: RunFolder) -> Verification:
         ("plan.json is the plan that the ledger names", inspector.plan),
         ("the run is complete and its key destroyed", inspector.completion),
         ("model/ holds the files that the run wrote, and no other", inspector.model),
-        ("certificate.json follows from plan and ledger", inspector.certificate),
-        ("certificate.md and model/README.md say the same", inspector.pages),
+        (_CERTIFICATE, inspector.certificate),
+        (_PAGES, inspector.pages),
         ("sensitive.json and checkpoints, if there, are those of the run", inspector.owner_files),
     ):
         inspector.check(words, look)
@@ -203,6 +205,7 @@ class _Inspector:
         self.agreed: Certificate | None = None
         self.passed: list[str] = []
         self.failures: list[str] = []
+        self._has_other_words = False
 
     def check(self, words: str, look: Callable[[], Iterator[str]]) -> None:
         """Run one check; every difference that it yields, and every error, is a failure."""
@@ -211,6 +214,7 @@ class _Inspector:
         except ReldpError as error:
             differences = [str(error)]
         self.failures += [line for line in differences if line not in self.failures]
+        self._has_other_words |= bool(differences) and words in (_CERTIFICATE, _PAGES)
         if not differences:
             self.passed.append(words)
 
@@ -218,8 +222,26 @@ class _Inspector:
         """Raise one error that lists all failures."""
         if self.failures:
             raise VerificationError(
-                f"The run in {self._run.path.name!r} failed verification: {' '.join(self.failures)}"
+                f"The run in {self._run.path.name!r} failed verification: {' '.join(self.failures)}{self._version_hint}"
             )
+
+    @property
+    def _version_hint(self) -> str:
+        """What to try where sentences of another version may be the reason."""
+        import reldp
+
+        versions = None if self._record is None else self._record.start.get("versions")
+        made_by = versions.get("reldp") if isinstance(versions, dict) else None
+        if (
+            not self._has_other_words
+            or not isinstance(made_by, str)
+            or made_by == reldp.__version__
+        ):
+            return ""
+        return (
+            f" Its ledger names reldp {made_by[:20]!r}, and this is {reldp.__version__}, whose certificates may have "
+            "other sentences: verify it with the version that it was made with."
+        )
 
     def folder(self) -> Iterator[str]:
         listing = list_plain(self._run.path)
@@ -282,8 +304,8 @@ class _Inspector:
         text = certificate.to_markdown().encode()
         if read_plain(self._run.certificate_text, limit=FILE_LIMIT) != text:
             yield "certificate.md does not say what follows from plan and ledger."
-        card = model_card(certificate.values).encode()
-        if read_plain(self._run.card, limit=FILE_LIMIT) != card:
+        cards = [model_card(certificate.values, has_count=n).encode() for n in (True, False)]
+        if read_plain(self._run.card, limit=FILE_LIMIT) not in cards:
             yield f"model/{CARD}, the model card, does not say what follows from plan and ledger."
 
     def owner_files(self) -> Iterator[str]:

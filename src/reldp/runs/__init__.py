@@ -8,7 +8,7 @@
 | `checkpoints`, `key`, `sensitive_file` | the state to resume from, the secret key, the owner's record |
 | `privacy_cost` | the epsilon of the steps that ran |
 | `certificate`, `certificate_files` | the certificate, a pure function of plan and ledger; writing it |
-| `wording`, `schema`, `certificate_text`, `model_card` | its sentences, its JSON schema, its pages |
+| `wording`, `result_wording`, `schema`, `certificate_text`, `model_card` | its sentences, its JSON schema, its pages |
 | `inert_text` | words of somebody else on these pages |
 | `durable`, `plain_files`, `strict_json` | safe writing and reading; these depend on `reldp.errors` only |
 

@@ -2,7 +2,7 @@
 
 A certificate is a pure function of the plan and of the ledger of a complete run, and `reldp.verify`
 recomputes it from them. Epsilon is computed from the steps that the ledger counts, never from those
-that were planned. The sentences are in `reldp.runs.wording` and cite theory.md.
+that were planned. The sentences are in `wording` and `result_wording`, and cite theory.md.
 
 Public: `Certificate`.
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from reldp._validate import NOISE_GENERATORS
 from reldp.errors import LedgerError, RunError, VerificationError
-from reldp.runs import schema, wording
+from reldp.runs import result_wording, schema, wording
 from reldp.runs.certificate_text import certificate_text
 from reldp.runs.privacy_cost import cost_of_run
 from reldp.runs.start_entry import check_start
@@ -83,9 +83,9 @@ class Certificate:
                 "model": completion["model"],
                 "ledger": {"entries": len(record.entries), "head": record.head},
                 "assumptions": wording.assumptions(plan, record.start)
-                + wording.early_end(plan, record.num_counted, completion)
-                + wording.choice(record.start, completion)
-                + wording.search(plan, record.start),
+                + result_wording.early_end(plan, record.num_counted, completion)
+                + result_wording.choice(record.start, completion)
+                + result_wording.search(plan, record.start),
                 "not_guaranteed": wording.not_guaranteed(plan, record.start),
                 "versions": record.start["versions"],
                 "audits": [dict(audit) for audit in record.audits],

@@ -167,8 +167,10 @@ def size_rows(plan: _Values, data: _Values) -> list[tuple[str, object]]:
     """Return the public facts about the graph's sizes: exact numbers only if they are public."""
     entities, relations = f"{plan['num_entities']:,}", f"{plan['num_relations']:,}"
     if plan["sizes"] != "public":
-        kind = "(noisy bound)" if plan["sizes"] == "private" else "(declared bound)"
-        entities, relations = f"at least {entities} {kind}", f"at most {relations} {kind}"
+        kind = "noisy bound" if plan["sizes"] == "private" else "declared bound"
+        entities, relations = f"at least {entities} ({kind})", f"at most {relations} ({kind})"
+        if plan.get("negatives") == "relations":  # their number is the size of the pool too
+            relations = f"{plan['pool_size']:,} to {plan['num_relations']:,} ({kind}s)"
     one, several = ("owner", "owners") if plan["unit"] == "owner" else ("entity", "entities")
     split = data.get("holdout")
     share = f"about {100 * split['share']:.3g} % of all {several}" if split else ""

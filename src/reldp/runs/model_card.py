@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reldp.runs.certificate_text import status_words, table
+from reldp.runs.feature_widths import num_feature_weights
 from reldp.runs.inert_text import code_text, inert_text
 from reldp.runs.wording import shown, summary
 
@@ -47,8 +48,13 @@ embeddings = encoder.encode_graph(graph)
 ```"""
 
 
-def model_card(values: Mapping[str, Any]) -> str:
-    """Return the content of the model card."""
+def model_card(values: Mapping[str, Any], *, has_count: bool = True) -> str:
+    """Return the content of the model card.
+
+    Args:
+        values: The certificate.
+        has_count: Whether it has the number of weights of a feature encoder: cards of versions before 0.8 do not.
+    """
     encoder, guarantee = values["encoder"], values["guarantee"]
     kind = encoder["kind"]
     base, use = "dense features", _FEATURE_USE
@@ -96,12 +102,19 @@ def model_card(values: Mapping[str, Any]) -> str:
         *table(
             [
                 ("trained parameters", encoder.get("adaptation", {}).get("train", "all layers")),
-                ("number of trained parameters", encoder.get("num_trainable", "")),
+                *_count(encoder, has_count),
                 *((name, value) for name, value in values["training"].items()),
             ]
         ),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _count(encoder: Mapping[str, Any], has_count: bool) -> list[tuple[str, object]]:
+    """Return the number of trained parameters, where the description says it: all weights of feature encoders are."""
+    known = num_feature_weights(encoder) if has_count else ""
+    count = encoder.get("num_trainable", known)
+    return [] if count is None else [("number of trained parameters", count)]
 
 
 def _front_matter(encoder: Mapping[str, Any]) -> list[str]:

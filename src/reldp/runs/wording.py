@@ -3,7 +3,9 @@
 They are in one place, so that the certificate, the model card and the report say the same, and so that
 a reader can compare each sentence with the section of theory.md that it cites.
 
-Private to the package: `adjacency`, `assumptions`, `choice`, `early_end`, `not_guaranteed`, `search`, `sizes`,
+Those about the end of a run and the choice of its weights are in `reldp.runs.result_wording`.
+
+Private to the package: `adjacency`, `assumptions`, `not_guaranteed`, `other_relations`, `relation_bounds`, `sizes`,
 `summary`, `shown`.
 
 >>> shown(0.123412), shown(4.0), shown("Infinity")
@@ -23,10 +25,9 @@ __all__ = [
     "SEARCH_STATUS",
     "adjacency",
     "assumptions",
-    "choice",
-    "early_end",
     "not_guaranteed",
-    "search",
+    "other_relations",
+    "relation_bounds",
     "shown",
     "sizes",
     "summary",
@@ -68,10 +69,9 @@ def adjacency(plan: "PrivacyPlan", graph: _Values) -> str:
             words += f"; both are graphs after capping, in which {_dropped(plan, graph)}"
         return words + _within(plan)
     who = _unit(plan) if graph["all_protected"] else f"protected {_unit(plan)}"
-    content = "all of its entities and all of their" if plan.unit == "owner" else "all of its"
     words = (
         f"two graphs are neighbors when one has one {who} more than the other, "
-        f"with {content} at most {plan.max_degree} relations"
+        f"with {_content(plan.unit, plan.max_degree)}"
     )
     if graph["degree_bound"] == "capped":
         words += f"; both are graphs after capping, in which {_dropped(plan, graph)}"
@@ -100,20 +100,25 @@ def _within(plan: "PrivacyPlan") -> str:
     """Return the condition that declared sizes put on both neighbors."""
     if plan.sizes != "declared":
         return ""
-    return f"; both have at least {plan.num_entities:,} {_units(plan)} and {_relation_bounds(plan)}"
+    return f"; both have at least {plan.num_entities:,} {_units(plan)} and {relation_bounds(plan)}"
 
 
-def _relation_bounds(plan: "PrivacyPlan") -> str:
+def relation_bounds(plan: "PrivacyPlan") -> str:
     """Return the bounds on the number of relations; a pool of relations has one on each side (theory.md 2.6)."""
     if plan.negatives == "relations":
         return f"from {plan.pool_size:,} to {plan.num_relations:,} relations"
     return f"at most {plan.num_relations:,} relations"
 
 
+def other_relations(count: int) -> str:
+    """Return what the negatives of a relation are, where they come from other relations."""
+    return f"every endpoint of {count:,} other relation{'s' * (count != 1)}, for each relation"
+
+
 def sizes(plan: "PrivacyPlan") -> str:
     """Return what is known about the numbers of entities and relations (theory.md 2.4)."""
     who = _units(plan)
-    bounds = f"at least {plan.num_entities:,} {who} and {_relation_bounds(plan)}"
+    bounds = f"at least {plan.num_entities:,} {who} and {relation_bounds(plan)}"
     if plan.sizes == "private":
         return (
             f"The numbers of {who} and relations are not public. Noisy bounds on them "
@@ -150,9 +155,12 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
         "The key was secret until it was destroyed.",
     ]
     if plan.negatives == "relations":
+        count = plan.num_negatives
         sentences.append(
-            f"The negatives of a relation are the endpoints of other relations, {plan.num_negatives} for each, drawn "
-            f"without replacement from all relations, at least {plan.pool_size:,} of them (theory.md 2.6)."
+            f"Each tuple has one relation of the batch and {count} other relation{'s' * (count != 1)}; every endpoint "
+            f"of {'these' if count != 1 else 'this'} serves as a negative. Other relations are drawn without "
+            f"replacement, for all tuples of a batch together, from at least {plan.pool_size:,} relations (theory.md "
+            "2.6)."
         )
     if plan.negatives == "unprotected":
         sentences.append(
@@ -272,73 +280,13 @@ def _holdout(plan: "PrivacyPlan", split: _Values) -> str:
     )
 
 
-def early_end(plan: "PrivacyPlan", num_counted: int, completion: _Values) -> list[str]:
-    """Return the assumption about the decision to end a run early (theory.md 6); none if it was not."""
-    if "stopped_at" not in completion or plan.noise_multiplier == 0:
-        return []
-    ended = f"Training was ended after {num_counted:,} of {plan.num_steps:,} planned steps."
-    if completion.get("stop_decided_by") == "result":
-        return [
-            f"{ended} The decision was made by looking at noisy weights or at what follows from them and "
-            "public data, so epsilon is that of all planned steps. Sensitive values, such as losses and "
-            "evaluations on private relations, were not looked at (theory.md 6)."
-        ]
-    if completion.get("stop_decided_by") == "time":
-        return [
-            f"{ended} Epsilon covers the steps that were counted. Time decided when to end, and the time that steps "
-            "take depends on the private data: it is assumed that the number of steps shows nothing about them. Nobody "
-            "decided by looking at noisy weights or sensitive values (theory.md 6)."
-        ]
-    return [
-        f"{ended} Epsilon covers the steps that were counted. Their number was fixed without looking at anything that "
-        "depends on the private data: neither noisy weights, nor sensitive values, nor the time that steps took "
-        "(theory.md 6)."
-    ]
-
-
-def choice(start: _Values, completion: _Values) -> list[str]:
-    """Return the assumption about weights that were chosen by a public graph (theory.md 6)."""
-    if "chosen" not in completion:
-        return []
-    by = start["selection"]
-    shared = " It shares ids with the private graph, and was declared public." * by["shares_ids"]
-    return [
-        f"The released weights are those after step {completion['chosen']['step']:,}, the best of the weights after "
-        f"every {by['every']:,} steps and the last step by {by['metric']} on a public graph (SHA-256 "
-        f"{by['graph_sha256'][:16]}...). Epsilon covers all counted steps, and so every choice among their results. "
-        f"The public graph does not depend on the private one.{shared}"
-    ]
-
-
-def search(plan: "PrivacyPlan", start: _Values) -> list[str]:
-    """Return the assumption about the search that released a run as its best one (theory.md 3.5)."""
-    if "search" not in start or plan.noise_multiplier == 0:
-        return []
-    by = start["search"]
-    given = (
-        " Epsilon of the search holds given the released bounds on sizes (theory.md 2.4)."
-        if plan.sizes == "private"
-        else ""
-    )
-    if "runs" in by:
-        return [
-            f"This run is the best of {by['runs']:,} runs of the same plan by a score on public data. Epsilon is that "
-            f"of all of these runs together (theory.md 3.5).{given}"
-        ]
-    return [
-        f"This run is the best, by a score on public data, of a number of runs that was drawn from the "
-        f"{by['distribution']} distribution with mean {by['mean']:g} and is secret, each with settings drawn from "
-        f"{by['candidates']:,} that were fixed before. Epsilon is that of the search. Nothing else about its runs is "
-        f"released, neither their number nor any other result (theory.md 3.5).{given}"
-    ]
-
-
 def not_guaranteed(plan: "PrivacyPlan", start: _Values) -> list[str]:
     """Return guarantees that a reader might expect and that the certificate does not give."""
     if plan.noise_multiplier == 0:
         return ["Privacy of any kind: no noise was added."]
+    outside = " outside of the search, whose runs are all included" if "search" in start else ""
     sentences = [
-        "Settings chosen by results on this graph: each trial run adds its own epsilon and delta, which "
+        f"Settings chosen by results on this graph{outside}: each trial run adds its own epsilon and delta, which "
         "are not included here.",
         "Values that are shown without noise: losses, norms, batch sizes, counts of dropped rows and "
         'evaluations on private relations are marked "sensitive".',
@@ -403,5 +351,13 @@ def _protected(unit: str, data: _Values) -> str:
     if unit == "relation":
         return f"any one relation of {graph}"
     who = f"any one {unit}" if data["all_protected"] else f"any one protected {unit}"
-    content = "all of its entities and all of their" if unit == "owner" else "all of its"
-    return f"{who} with {content} at most {data['max_degree']} relations, in {graph}"
+    return f"{who} with {_content(unit, data['max_degree'])}, in {graph}"
+
+
+def _content(unit: str, max_degree: int) -> str:
+    """Return what an entity or owner is protected with."""
+    entities = "all of its entities and " if unit == "owner" else ""
+    whose = "their" if unit == "owner" else "its"
+    if max_degree == 1:
+        return f"{entities}{whose} at most one relation"
+    return f"{entities}all of {whose} at most {max_degree} relations"

@@ -1,0 +1,80 @@
+"""The sentences of a certificate about the end of a run: why it ended, and how its weights were chosen.
+
+All other sentences are in `reldp.runs.wording`.
+
+Private to the package: `choice`, `early_end`, `search`.
+
+>>> choice({}, {})
+[]
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reldp.plan import PrivacyPlan
+
+__all__ = ["choice", "early_end", "search"]
+
+_Values = Mapping[str, Any]
+
+
+def early_end(plan: "PrivacyPlan", num_counted: int, completion: _Values) -> list[str]:
+    """Return the assumption about the decision to end a run early (theory.md 6); none if it was not."""
+    if "stopped_at" not in completion or plan.noise_multiplier == 0:
+        return []
+    ended = f"Training was ended after {num_counted:,} of {plan.num_steps:,} planned steps."
+    if completion.get("stop_decided_by") == "result":
+        return [
+            f"{ended} The decision was made by looking at noisy weights or at what follows from them and "
+            "public data, so epsilon is that of all planned steps. Sensitive values, such as losses and "
+            "evaluations on private relations, were not looked at (theory.md 6)."
+        ]
+    if completion.get("stop_decided_by") == "time":
+        return [
+            f"{ended} Epsilon covers the steps that were counted. Time decided when to end, and the time that steps "
+            "take depends on the private data: it is assumed that the number of steps shows nothing about them. Nobody "
+            "decided by looking at noisy weights or sensitive values (theory.md 6)."
+        ]
+    return [
+        f"{ended} Epsilon covers the steps that were counted. Their number was fixed without looking at anything that "
+        "depends on the private data: neither noisy weights, nor sensitive values, nor the time that steps took "
+        "(theory.md 6)."
+    ]
+
+
+def choice(start: _Values, completion: _Values) -> list[str]:
+    """Return the assumption about weights that were chosen by a public graph (theory.md 6)."""
+    if "chosen" not in completion:
+        return []
+    by = start["selection"]
+    shared = " It shares ids with the private graph, and was declared public." * by["shares_ids"]
+    return [
+        f"The released weights are those after step {completion['chosen']['step']:,}, the best of the weights after "
+        f"every {by['every']:,} steps and the last step by {by['metric']} on a public graph (SHA-256 "
+        f"{by['graph_sha256'][:16]}...). Epsilon covers all counted steps, and so every choice among their results. "
+        f"The public graph does not depend on the private one.{shared}"
+    ]
+
+
+def search(plan: "PrivacyPlan", start: _Values) -> list[str]:
+    """Return the assumption about the search that released a run as its best one (theory.md 3.5)."""
+    if "search" not in start or plan.noise_multiplier == 0:
+        return []
+    by = start["search"]
+    given = (
+        " Epsilon of the search holds given the released bounds on sizes (theory.md 2.4)."
+        if plan.sizes == "private"
+        else ""
+    )
+    if "runs" in by:
+        return [
+            f"This run is the best of {by['runs']:,} runs of the same plan by a score on public data. Epsilon is that "
+            f"of all of these runs together (theory.md 3.5).{given}"
+        ]
+    return [
+        f"This run is the best, by a score on public data, of a number of runs that was drawn from the "
+        f"{by['distribution']} distribution with mean {by['mean']:g} and is secret, each with settings drawn from "
+        f"{by['candidates']:,} that were fixed before. Epsilon is that of the search. Nothing else about its runs is "
+        f"released, neither their number nor any other result (theory.md 3.5).{given}"
+    ]

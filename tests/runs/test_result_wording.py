@@ -1,0 +1,43 @@
+"""What is said about the end of a run depends on who ended it and how its weights were chosen."""
+
+from dataclasses import replace
+
+import pytest
+
+from reldp.runs.result_wording import choice, early_end, search
+from tests.reporting.example import PLAN, sized_plan
+
+
+@pytest.mark.parametrize(
+    ("decided_by", "words"),
+    [
+        ("steps", "Their number was fixed without looking"),
+        ("time", "Time decided when to end"),
+        ("result", "epsilon is that of all planned steps"),
+    ],
+)
+def test_an_early_end_says_what_decided_it(decided_by, words):
+    (said,) = early_end(PLAN, 60, {"stopped_at": 60, "stop_decided_by": decided_by})
+    assert said.startswith("Training was ended after 60 of 100 planned steps.")
+    assert words in said
+    assert early_end(PLAN, 100, {}) == []
+
+
+def test_a_choice_names_the_step_and_whether_ids_are_shared():
+    by = {"every": 5, "metric": "mrr", "graph_sha256": "ab" * 32, "shares_ids": True}
+    (said,) = choice({"selection": by}, {"chosen": {"step": 1_234}})
+    assert "after step 1,234" in said
+    assert said.endswith("It shares ids with the private graph, and was declared public.")
+    (said,) = choice({"selection": {**by, "shares_ids": False}}, {"chosen": {"step": 1}})
+    assert "shares ids" not in said
+
+
+def test_a_search_is_known_or_secret_and_given_its_bounds():
+    (known,) = search(PLAN, {"search": {"runs": 4}})
+    assert "the best of 4 runs" in known
+    assert "given the released bounds" not in known
+    secret = {"distribution": "logarithmic", "mean": 4.0, "candidates": 9}
+    (drawn,) = search(sized_plan("private"), {"search": secret})
+    assert "is secret, each with settings drawn from 9" in drawn
+    assert "given the released bounds" in drawn
+    assert search(PLAN, {}) == search(replace(PLAN, noise_multiplier=0.0), {"search": secret}) == []
