@@ -38,7 +38,7 @@ COMMAND = "python -m benchmarks.gain_curve"
 # Fields of a cell that do not decide what is learned, and those that a curve runs over.
 _REPEATED = {"seed", "tests", "max_relations", "scales", "replay", "cuda_graphs"}
 _ALONG = {"epsilon", "noise", "train", "encoder", "pooling", "method"}
-_CHOICE = {"max_degree", "num_negatives", "batch", "steps"}
+_CHOICE = {"max_degree", "num_negatives", "batch", "steps", "negatives"}
 
 _Result = Mapping[str, Any]
 
@@ -95,7 +95,12 @@ def package_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for _, points in sorted(by_curve.items())
     ]
     places = {(row["train"], row["test"]) for row in rows if row["share"] is None}
-    compared = [c["choice"] for c in curves if (c["train"], c["test"]) == SELECTION]
+    aimed = [
+        row["choice"] for row in rows if row["target"]
+    ]  # noise alone is no plan that was tried
+    compared = [
+        c["choice"] for c in curves if (c["train"], c["test"]) == SELECTION and c["choice"] in aimed
+    ]
     return {
         "source": "benchmarks/results/gain_curve.json, from the cells in benchmarks/results/cells",
         "command": COMMAND,
@@ -132,8 +137,9 @@ def _is_as_made(cell: Mapping[str, Any]) -> bool:
 def _is_private(cell: Mapping[str, Any]) -> bool:
     """Whether a cell is one that `reldp train` could be, at its own analysis."""
     wanted = {"method": "private", "clipping": "tuple", "analysis": "best", "accountant": "pld"}
-    wanted |= {"negatives": "entities", "warm_graph": ""}
-    return all(cell[name] == value for name, value in wanted.items())
+    wanted |= {"warm_graph": ""}
+    from_graph = cell["negatives"] in ("entities", "relations")
+    return from_graph and all(cell[name] == value for name, value in wanted.items())
 
 
 def _encoder(result: _Result) -> str:
@@ -208,9 +214,11 @@ def _row(
             "batch": cell["batch"],
             "passes": round(cell["batch"] * cell["steps"] / relations, 2),
             "batch_share": max(0.005, round(cell["batch"] / relations, 4)),
+            "negatives": cell["negatives"],
         },
         "settings": _settings(cell),
         "num_steps": cell["steps"],
+        "target": cell["epsilon"],
         "clip_norm": cell["clip_norm"],
         "epsilon": first["epsilon"],
         "sigma": round(sigma, 6),
@@ -239,7 +247,10 @@ def _row(
 def _settings(cell: Mapping[str, Any]) -> str:
     """Return all settings of a cell but those of a choice, as text: configurations are compared at equal ones."""
     hidden = _REPEATED | _ALONG | _CHOICE
-    return json.dumps({n: v for n, v in cell.items() if n not in hidden}, sort_keys=True)
+    shown = {n: v for n, v in cell.items() if n not in hidden}
+    if shown["pairing"] == "relations":  # what all pairs are where negatives are relations
+        shown["pairing"] = "all"
+    return json.dumps(shown, sort_keys=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Entities or other relations as negatives (theory.md 2.6): MRR at equal epsilon, with trained pooling, on a CPU.
 
 MiniLM with mean pooling, of which only the weights of tokens are trained, as in `reldp demo`: nouns to verbs, sizes
-public, delta = 1/m. Runs differ in their random draws. The table of docs/public-negatives.md is:
+public, delta = 1/m. Runs differ in their random draws. Adapters, larger graphs and a GPU: `as_made`.
 
     python -m benchmarks.relation_negatives --runs 3 -o benchmarks/results/relation_negatives.json
 """

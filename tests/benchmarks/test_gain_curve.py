@@ -56,6 +56,7 @@ def test_the_gain_is_that_of_the_best_training_without_privacy():
         "batch": 256,
         "passes": 5.0,
         "batch_share": 0.005,
+        "negatives": "entities",
     }
     assert row["choice"] == choice
     assert len(rows) == 3
