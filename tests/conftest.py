@@ -31,8 +31,10 @@ def _own_state_folder(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _no_known_graphs():
     """Tests use the same small graphs with a budget and without."""
-    name = "budget_graphs.private.json"
-    Path(os.environ["RELDP_STATE_DIR"], name).unlink(missing_ok=True)
+    known = Path(os.environ["RELDP_STATE_DIR"], "budget_graphs.private.json")
+    known.unlink(missing_ok=True)
+    yield
+    known.unlink(missing_ok=True)  # fixtures of the next module are made before this one
 
 
 @pytest.fixture(autouse=True, scope="session")
