@@ -106,8 +106,8 @@ def test_beyond_the_measured_noise_nothing_is_extrapolated():
     assert beyond.measured_noise == 0.1
     assert "too small for epsilon 1" in beyond.words(1.0)
     assert "more than in any of our experiments" in beyond.words(1.0)
-    assert (
-        made.advice(0.15).words(1.0).endswith("where 10-30 % of the gain was kept). Expect less.")
+    assert "where 10-30 % of the gain was kept). Expect less. At such" in made.advice(0.15).words(
+        1.0
     )
     below = made.advice(0.0001)
     assert (below.low, below.high) == (pytest.approx(0.7), pytest.approx(0.9))
@@ -229,3 +229,10 @@ def test_a_configuration_scales_with_the_graph():
     assert suggest_settings(3, 20_000, choice).expected_batch_size == 64
     assert suggest_settings(3, 20_000, replace(choice, batch_share=0.02)).expected_batch_size == 256
     assert suggest_settings(5, 400_000) == suggest_settings(5, 400_000, DEFAULT)
+
+
+def test_much_noise_asks_for_a_smaller_learning_rate_and_little_noise_does_not():
+    made = table(curve([0.8, 0.5, 0.2]))
+    assert "0.0003 did not" in made.advice(0.051).words(4.0)
+    assert "learning rate" not in made.advice(0.049).words(4.0)
+    assert "learning rate" not in made.advice(5.0).words(4.0), "a graph that is too small"

@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from reldp.auditing.run_audit import audit_canaries
+from reldp.cli.budget import run_note
 from reldp.cli.main import main
+from reldp.cli.output import round_up
 from reldp.encoders import FeatureEncoder
 from reldp.errors import PlanError, ResumeError
 from reldp.graph import EntityGraph
@@ -39,6 +41,27 @@ def train(graph, run, *more):
     return main(["train", str(graph), "-o", str(run), *FLAGS, *more])
 
 
+def test_a_note_says_what_was_spent_at_the_delta_of_the_limit(tmp_path):
+    plan = PrivacyPlan(
+        num_entities=100,
+        num_relations=200,
+        max_degree=2,
+        num_negatives=3,
+        expected_batch_size=10,
+        num_steps=5,
+        noise_multiplier=4,
+        delta=1e-6,
+    )
+    with Budget.create(tmp_path) as budget:
+        budget.enter_run("0" * 32, plan)
+    assert "at delta 1e-06 was spent before." in run_note(tmp_path, plan)
+    with Budget.open(tmp_path) as budget:
+        budget.set_limit(9.0, 1e-3)
+        spent = round_up(budget.epsilon(1e-3))
+    note = run_note(tmp_path, plan)
+    assert f"epsilon {spent} at delta 0.001 was spent before. Its limit is epsilon 9" in note
+
+
 def test_runs_are_entered_before_they_start_and_the_limit_refuses(tmp_path, capsys, monkeypatch):
     graph = tmp_path / "graph"
     small_graph().write(graph)
@@ -48,7 +71,9 @@ def test_runs_are_entered_before_they_start_and_the_limit_refuses(tmp_path, caps
     assert main(["budget", "init", str(graph), "--limit", limit, "--delta", "1e-4"]) == 0
     capsys.readouterr()
     assert train(graph, tmp_path / "one") == 0
-    assert "the run will be entered in the budget" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "the run will be entered in the budget" in said
+    assert "where epsilon 0 at delta 0.0001 was spent before. Its limit is epsilon" in said
     assert train(graph, tmp_path / "one") == 0
     with Budget.open(graph) as budget:
         assert len(budget.charges) == 1

@@ -87,6 +87,10 @@ def test_settings_and_defaults_are_those_of_the_library():
     ("text", "words"),
     [
         ("[dat]\n", "Did you mean data?"),
+        (
+            "[learning]\ncheckpoint_every = 5\n",
+            "must be in the section .logging., got it in .learning.",
+        ),
         ("[privacy]\ntarget_epsilon = true", "must be a number"),
         ("[learning]\nlearning_rate = 'high'", "`learning_rate` must be a number"),
         ("[data]\ndrop = 'x'", "`drop` must be a list"),

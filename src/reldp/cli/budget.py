@@ -200,10 +200,13 @@ def run_note(place: Path, plan: "PrivacyPlan") -> str:
     if plan.noise_multiplier == 0:  # its delta follows from exact sizes, which are sensitive
         return f"the run will be entered in the budget in {place}, with an infinite epsilon."
     with Budget.open(place, read_only=True) as budget:
-        spent = budget.epsilon(plan.delta)
+        limit = budget.limit
+        delta = plan.delta if limit is None else float(limit["delta"])
+        spent = budget.epsilon(delta)
+    end = "" if limit is None else f" Its limit is epsilon {limit['epsilon']:g} at this delta."
     return (
         f"the run will be entered in the budget in {place}, where epsilon {round_up(spent)} at delta "
-        f"{round_up(plan.delta)} was spent before."
+        f"{round_up(delta)} was spent before.{end}"
     )
 
 

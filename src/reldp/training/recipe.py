@@ -82,6 +82,7 @@ class Recipe:
                 raise ConfigError(f"`{section}` must be a section, got {settings!r}.")
             refuse_old_names(settings)
             for name, value in settings.items():
+                _refuse_misplaced(section, name)
                 check_name(name, SECTIONS[section], f"a setting of [{section}]", error=ConfigError)
                 SECTIONS[section][name].check(name, value)
                 values[section][name] = value
@@ -363,6 +364,16 @@ def _parsed(text: str) -> dict[str, dict[str, Any]]:
         raise ConfigError(
             "The recipe must be TOML, got a number or a list that is too long."
         ) from None
+
+
+def _refuse_misplaced(section: str, name: str) -> None:
+    """Name the section that a setting belongs to, where it stands in another one."""
+    homes = [home for home, settings in SECTIONS.items() if name in settings]
+    if homes and section not in homes:
+        raise ConfigError(
+            f"`{name}` must be in the section [{homes[0]}], got it in [{section}]. Move it; on the command line, write "
+            f"--set {homes[0]}.{name}=VALUE."
+        )
 
 
 def _refuse_old_section(given: Mapping[str, Any]) -> None:
