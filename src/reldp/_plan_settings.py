@@ -35,6 +35,7 @@ __all__ = [
     "parsed_plan",
     "rate_and_batch_size",
     "rule_name",
+    "rule_status",
     "unit_for",
 ]
 
@@ -65,6 +66,12 @@ class ClippingSetting:
 
     def __set__(self, plan: object, rule: str | ClippingRule) -> None:
         plan.__dict__["clipping"] = get_rule(rule)
+
+
+def rule_status(rule: str | ClippingRule) -> str:
+    """Return the status of a rule, or of its name; a rule from outside of reldp claims without a proof."""
+    known = get_rule(rule)
+    return known.status if is_builtin(known) else "claimed"
 
 
 def rule_name(rule: ClippingRule) -> str:

@@ -35,6 +35,7 @@ from reldp._plan_settings import (
     parsed_plan,
     rate_and_batch_size,
     rule_name,
+    rule_status,
     unit_for,
 )
 from reldp._plan_suggestion import chosen_plan
@@ -49,7 +50,6 @@ from reldp._validate import (
     check_name,
     check_number,
 )
-from reldp.clipping import is_builtin
 from reldp.errors import PlanError
 from reldp.graph.sizes import bounds_for
 
@@ -159,7 +159,7 @@ class PrivacyPlan:
         """
         if self.noise_multiplier == 0:
             return "none"
-        return self.clipping.status if is_builtin(self.clipping) else "claimed"
+        return rule_status(self.clipping)
 
     @property
     def event(self) -> "CoupledStep":
@@ -353,6 +353,7 @@ class PrivacyPlan:
             unit=settings["unit"],
             folder=sizes_folder,
             for_run=True,
+            is_claimed=rule_status(settings.get("clipping", cls.clipping)) == "claimed",
         )
         if settings.get("negatives") in ("unprotected", "relations"):
             size = getattr(bounds, f"{settings['negatives']}_pool")

@@ -36,8 +36,9 @@ def command(run: Path, as_json: bool) -> None:
             | {"epsilon_of_steps": counted.epsilon, "delta": planned.delta, "folder": str(run)}
         )
         return
+    given = ", given the released bounds on sizes" if plan.sizes == "private" else ""
     click.echo(
         f"The run is abandoned and its key destroyed. Epsilon {round_up(planned.epsilon)} at delta "
         f"{round_up(planned.delta)} stays spent, that of all planned steps. Only if nobody looked at results before, "
-        f"it is {round_up(counted.epsilon)}, that of the {record.num_counted:,} counted steps."
+        f"it is {round_up(counted.epsilon)}, that of the {record.num_counted:,} counted steps{given}."
     )

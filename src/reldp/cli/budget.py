@@ -35,6 +35,10 @@ _ADDED = (
     "Epsilons and deltas of all runs and searches are added: settings may be chosen by results of earlier runs. If the "
     "number of runs was, the limit is the guarantee, as it was when the first result was seen."
 )
+_GIVEN_SIZES = (
+    "Plans with private sizes follow from the released bounds: what they cost together holds given these. A limit that "
+    "was set before they were released holds without this condition (theory.md 3.5)."
+)
 _CONDITIONS = {
     False: "settings and number of all runs were fixed without looking at results",
     True: "the limit was fixed before the first result was seen",
@@ -239,6 +243,7 @@ def _show(budget: "Budget", delta: float | None, as_json: bool) -> None:
                 "limit_delta": None if limit is None else limit["delta"],
                 "adaptive": budget.is_adaptive,
                 "holds_if": _CONDITIONS[budget.is_adaptive],
+                "given_released_sizes": _follows_from_sizes(entries),
                 "lost": list(budget.lost),
                 "entries": [_values(entry) for entry in entries],
             }
@@ -257,6 +262,13 @@ def _show(budget: "Budget", delta: float | None, as_json: bool) -> None:
             0,
             f"Epsilon {round_up(spent)} at delta {round_up(at)} for any one {budget.unit} that all runs protect.",
         )
+    if at is None and entries:
+        lines.insert(
+            0,
+            "Give --delta to see the epsilon of all runs at this delta: reldp budget show FOLDER --delta.",
+        )
+    if _follows_from_sizes(entries):
+        lines.append(_GIVEN_SIZES)
     if limit is not None:
         lines.append(f"Limit: epsilon {limit['epsilon']:g} at delta {limit['delta']:g}.")
     lines += [_lost_line(lost, budget.entries[0]["date"]) for lost in budget.lost]
@@ -271,6 +283,11 @@ def _combination(entries: "Sequence[Mapping[str, Any]]", *, adaptive: bool) -> s
         return _ADDED
     has_searches = any("mean" in entry.get("size", {}) for entry in entries)
     return f"{_WITH_SEARCHES if has_searches else _COMPOSED} {_FIXED}"
+
+
+def _follows_from_sizes(entries: "Sequence[Mapping[str, Any]]") -> bool:
+    """Return whether the plan of a run follows from released bounds on sizes."""
+    return any(entry["plan"]["sizes"] == "private" for entry in entries if "plan" in entry)
 
 
 def _values(entry: Any) -> dict[str, Any]:

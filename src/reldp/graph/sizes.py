@@ -146,6 +146,7 @@ def bounds_for(
     unit: str = "entity",
     folder: str | PathLike[str] | None = None,
     for_run: bool = False,
+    is_claimed: bool = False,
 ) -> SizeBounds:
     """Return bounds on the sizes of a capped graph.
 
@@ -162,6 +163,7 @@ def bounds_for(
             folder.
         for_run: Whether a run with this target and delta is to follow: a release is then refused, before it is drawn,
             if the budget of the graph could not admit that run, or may not.
+        is_claimed: Whether the epsilon of that run has no proof.
 
     Raises:
         PlanError: The graph lies outside of declared bounds, or is too small for private sizes.
@@ -179,7 +181,7 @@ def bounds_for(
         )
     if sizes == "declared":
         return _declared(capped, min_entities, max_relations)
-    wanted = (target_epsilon, delta) if for_run else None
+    wanted = (target_epsilon, delta, is_claimed) if for_run else None
     target = release_target(target_epsilon)
     return _private(capped, target, _given_delta(delta), unit, folder, wanted)
 
@@ -296,7 +298,7 @@ def _private(
     delta: float | None,
     unit: str,
     folder: str | PathLike[str] | None,
-    run: tuple[float | None, float | None] | None,
+    run: tuple[float | None, float | None, bool] | None,
 ) -> SizeBounds:
     if _is_follower() and not _has_appeared(capped, folder):
         raise PlanError(
@@ -336,7 +338,7 @@ def _drawn(
     delta: float | None,
     unit: str,
     folder: str | PathLike[str] | None,
-    run: tuple[float | None, float | None] | None,
+    run: tuple[float | None, float | None, bool] | None,
 ) -> Release:
     """Draw a release that the graph's budget, if it has one, allows, and enter it there."""
     place = capped.graph.folder if folder is None else Path(folder)

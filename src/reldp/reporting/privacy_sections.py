@@ -212,13 +212,22 @@ def _odds(curves: PrivacyCurves) -> list[str]:
 
 
 def _condition(curves: PrivacyCurves) -> str:
-    """Return the condition on all points but the one that the noise was chosen for."""
-    if curves.plan.sizes != "private":
+    """Return the condition on all points but the one that the noise was chosen for, if it was."""
+    plan = curves.plan
+    if plan.sizes != "private":
         return ""
+    is_whole = curves.num_steps == plan.num_steps
+    certified = (
+        "Epsilon and delta of the certificate hold without this condition if the target epsilon was fixed before that "
+        "release, as the certificate assumes; all other points of the curves on this page hold given these bounds"
+        if is_whole
+        else "Epsilon and delta of the certificate, which are those of a part of the steps, and all other points of "
+        "the curves on this page hold given these bounds"
+    )
     return paragraph(
-        "The noise follows from noisy bounds on the numbers of entities and relations, which were released first. "
-        "Epsilon and delta of the certificate hold in any case; all other points of the curves on this page hold "
-        "given these bounds (theory.md 2.4). The epsilon of the release is included everywhere."
+        f"The noise follows from noisy bounds on the numbers of {'owners' if plan.unit == 'owner' else 'entities'} and "
+        f"relations, which were released first. {certified} (theory.md 2.4). The epsilon of the release is included "
+        "everywhere."
     )
 
 

@@ -92,6 +92,16 @@ _SHORT = (
         r"Training ended after {0} planned steps by a decision that saw noisy weights and no sensitive values.",
     ),
     (
+        r"Training was ended after ([\d,]+ of [\d,]+) planned steps\. .*Time decided.*Private sizes: ",
+        "Time ended training after {0} planned steps, and this number shows nothing about the data. Epsilon holds "
+        "given the released bounds on sizes.",
+    ),
+    (
+        r"Training was ended after ([\d,]+ of [\d,]+) planned steps\. .*was fixed.*Private sizes: ",
+        "Training ended after {0} planned steps, and this number does not depend on the private data. Epsilon holds "
+        "given the released bounds on sizes.",
+    ),
+    (
         r"Training was ended after ([\d,]+ of [\d,]+) planned steps\. .*Time decided",
         r"Time ended training after {0} planned steps, and this number shows nothing about the data.",
     ),

@@ -243,7 +243,7 @@ class Budget:
             return False
         self._refuse_unit(plan.unit)
         if within_limit:
-            self._refuse_claim(plan)
+            self.refuse_claim(is_claimed=plan.status == "claimed")
         if release is not None:
             entry["release"] = release
         if within_limit:
@@ -266,7 +266,7 @@ class Budget:
             PlanError: It would exceed the limit, or has no proof.
         """
         self._refuse_unit(plan.unit)
-        self._refuse_claim(plan)
+        self.refuse_claim(is_claimed=plan.status == "claimed")
         self._refuse_excess(Charge(plan=plan, release=release, search=search))
 
     def refuse_release(self, unit: str, epsilon: float, delta: float) -> None:
@@ -283,8 +283,13 @@ class Budget:
             "Use a smaller target epsilon or declared sizes",
         )
 
-    def _refuse_claim(self, plan: PrivacyPlan) -> None:
-        if plan.status == "claimed":
+    def refuse_claim(self, *, is_claimed: bool) -> None:
+        """Refuse a run whose epsilon has no proof.
+
+        Raises:
+            PlanError: It has none.
+        """
+        if is_claimed:
             raise PlanError(
                 "The budget must cover plans with a proof, got one whose epsilon is claimed without one."
             )

@@ -178,8 +178,14 @@ def size_rows(plan: _Values, data: _Values) -> list[tuple[str, object]]:
         (several, entities),
         ("relations used", relations),
         *([("held out of training", f"{share}, seed {split['seed']}")] if split else []),
-        ("protected", f"every {one}" if data["all_protected"] else f"some of the {several}"),
+        ("protected", _protected(plan["unit"], one, several, is_whole=data["all_protected"])),
     ]
+
+
+def _protected(unit: str, one: str, several: str, *, is_whole: bool) -> str:
+    if unit == "relation":
+        return "single relations, and not entities"
+    return f"every {one}" if is_whole else f"some of the {several}"
 
 
 def _model(model: _Values) -> list[tuple[str, object]]:

@@ -82,7 +82,7 @@ class ReleaseEntry:
         unit: str,
         epsilon: float,
         delta: float,
-        run: tuple[float | None, float | None] | None = None,
+        run: tuple[float | None, float | None, bool] | None = None,
     ) -> None:
         """Refuse a release for another unit of privacy, or one that may cost this much if the limit could be exceeded.
 
@@ -90,7 +90,8 @@ class ReleaseEntry:
             unit: The unit of privacy.
             epsilon: What the release may cost.
             delta: With what probability it may fail.
-            run: Target epsilon and delta of the run that it is made for, as far as they are given.
+            run: Target epsilon and delta of the run that it is made for, as far as they are given, and whether its
+                epsilon has no proof.
 
         Raises:
             ConfigError: The unit of the budget is another.
@@ -113,7 +114,9 @@ class ReleaseEntry:
             budget.enter_release(release.epsilon(budget.unit), release.delta, name)
 
 
-def refuse_unsuited_run(budget: Budget, target: float | None, delta: float | None) -> None:
+def refuse_unsuited_run(
+    budget: Budget, target: float | None, delta: float | None, is_claimed: bool = False
+) -> None:
     """Refuse a run that the limit does not admit whatever the sizes are, or may not admit for want of a delta.
 
     Decided by settings alone: a decision by exact sizes would show something about them.
@@ -122,10 +125,12 @@ def refuse_unsuited_run(budget: Budget, target: float | None, delta: float | Non
         budget: The budget of its graph.
         target: Its target epsilon, if it has one.
         delta: Its delta, if it is given.
+        is_claimed: Whether its epsilon has no proof.
 
     Raises:
         PlanError: The run would be refused after its sizes were released.
     """
+    budget.refuse_claim(is_claimed=is_claimed)
     if budget.limit is None:
         return
     epsilon, of_limit = float(budget.limit["epsilon"]), float(budget.limit["delta"])

@@ -19,11 +19,18 @@ __all__ = ["choice", "early_end", "search"]
 _Values = Mapping[str, Any]
 
 
+_GIVEN = (
+    " Private sizes: epsilon of a part of the steps follows from the released bounds, so it holds given them, also if "
+    'the target epsilon was fixed before they were released (theory.md 2.4, "Noise fixed first").'
+)
+
+
 def early_end(plan: "PrivacyPlan", num_counted: int, completion: _Values) -> list[str]:
     """Return the assumption about the decision to end a run early (theory.md 6); none if it was not."""
     if "stopped_at" not in completion or plan.noise_multiplier == 0:
         return []
     ended = f"Training was ended after {num_counted:,} of {plan.num_steps:,} planned steps."
+    given = _GIVEN if plan.sizes == "private" else ""
     if completion.get("stop_decided_by") == "result":
         return [
             f"{ended} The decision was made by looking at noisy weights or at what follows from them and "
@@ -34,12 +41,12 @@ def early_end(plan: "PrivacyPlan", num_counted: int, completion: _Values) -> lis
         return [
             f"{ended} Epsilon covers the steps that were counted. Time decided when to end, and the time that steps "
             "take depends on the private data: it is assumed that the number of steps shows nothing about them. Nobody "
-            "decided by looking at noisy weights or sensitive values (theory.md 6)."
+            f"decided by looking at noisy weights or sensitive values (theory.md 6).{given}"
         ]
     return [
         f"{ended} Epsilon covers the steps that were counted. Their number was fixed without looking at anything that "
         "depends on the private data: neither noisy weights, nor sensitive values, nor the time that steps took "
-        "(theory.md 6)."
+        f"(theory.md 6).{given}"
     ]
 
 

@@ -244,7 +244,7 @@ def _content_assumption(plan: "PrivacyPlan") -> str:
     return (
         "The text and features of every entity depend on that entity alone, not on other entities or "
         "on relations: no values averaged over adjacent entities, no degrees, no embeddings of the graph, no "
-        "names of other entities in a text. Otherwise removing one entity changes the contribution of "
+        f"names of other entities in a text. Otherwise removing one {plan.unit} changes the contribution of "
         "others, and epsilon does not hold (theory.md 6)."
     )
 
@@ -320,6 +320,8 @@ def _groups(plan: "PrivacyPlan") -> str:
     """Return which groups are not protected together."""
     if plan.unit == "owner":
         return "owners that act together, or are one person"
+    if plan.unit == "relation":
+        return "relations of one entity or of one person, and relations that are made together"
     return "entities that act together, or share a text or a person"
 
 
