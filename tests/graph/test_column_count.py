@@ -104,3 +104,39 @@ def test_tables_in_memory_are_refused_too():
     relations = pa.table({"source": ["x"], "target": ["x"]})
     with pytest.raises(GraphError, match="entities must have at most 20 columns, got 32"):
         EntityGraph.from_arrow(table, relations)
+
+
+NESTED = {
+    "lists": "[" * 40 + "]" * 40,
+    "objects": '{"a":' * 40 + "1" + "}" * 40,
+    "behind brackets in a text": '"]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]","n":'
+    + "[" * 40
+    + "]" * 40,
+    "both": '[{"a":' * 20 + "1" + "}]" * 20,
+    "beyond the parser": "[" * 20_000 + "]" * 20_000,
+}
+
+
+@pytest.mark.parametrize("read", [read_table, file_chunks])
+@pytest.mark.parametrize("name", NESTED)
+@pytest.mark.parametrize("place", [0, 7, 30])
+def test_deep_nesting_is_refused_before_arrow_ends_the_process(tmp_path, read, name, place):
+    rows = [f'{{"id":"a{i}","text":"x"}}\n' for i in range(30)]
+    rows.insert(place, f'{{"id":"x","text":"a","m":{NESTED[name]}}}\n')
+    path = tmp_path / "x.jsonl"
+    path.write_text("".join(rows))
+    with pytest.raises(GraphError, match=r"within one another|one JSON object per line"):
+        list(iter(read(path))) if read is file_chunks else read(path)
+
+
+def test_flat_lists_and_brackets_in_texts_are_no_nesting(tmp_path):
+    path = tmp_path / "x.jsonl"
+    lines = [f'{{"id":"a{i}","text":"{"[{" * 50}","f":[[1],[2,3]]}}\n' for i in range(40)]
+    path.write_text("".join(lines))
+    refuse_keys(path)
+    assert read_table(path).table.num_rows == 40
+    path.write_text("".join(lines) + '{"id":"x","f":' + "[" * 31 + "]" * 31 + "}")
+    refuse_keys(path)
+    path.write_text("".join(lines) + '{"id":"x","f":' + "[" * 32 + "]" * 32 + "}")
+    with pytest.raises(GraphError, match="at most 32 lists"):
+        refuse_keys(path)

@@ -1,8 +1,9 @@
-r"""A bound on the number of columns, checked before a table is made.
+r"""Bounds on the number of columns and on nesting, checked before a table is made.
 
 JSONL needs it most: a line may have keys that no other line has, and each key becomes a column with a value per line,
 so that n lines become n * n values. Keys are counted on the text of the file, quickly and never too low; where that
-count is too high, or objects lie within objects, the lines are parsed one at a time and counted exactly.
+count is too high, or objects lie within objects, the lines are parsed one at a time and counted exactly. Lists within
+lists are bounded as well: Arrow ends the process where there are thousands.
 
 Private to the package: `refuse_columns`, `refuse_keys`, `MAX_COLUMNS`.
 
@@ -15,7 +16,9 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+import numpy as np
 
 from reldp.errors import GraphError
 from reldp.graph.diagnosis import explain_jsonl, open_bytes, records
@@ -23,6 +26,7 @@ from reldp.graph.diagnosis import explain_jsonl, open_bytes, records
 __all__ = ["MAX_COLUMNS", "refuse_columns", "refuse_keys"]
 
 MAX_COLUMNS = 1000
+_MAX_DEPTH = 32
 
 _BLOCK_BYTES = 2**20
 _LONGEST_LINE = 2**25  # beyond what the reader takes
@@ -48,30 +52,66 @@ def refuse_columns(name: str, count: int, words: str = "columns") -> None:
 
 
 def refuse_keys(path: Path, *, show_ids: bool = False) -> None:
-    """Refuse a JSONL file with too many different keys, those of objects within objects included.
+    """Refuse a JSONL file with too many different keys, those of objects within objects included, or deep nesting.
 
     Raises:
-        GraphError: There are too many, or a line that had to be parsed is no JSON.
+        GraphError: It has, or a line that had to be parsed is no JSON.
     """
-    if _may_exceed(path):
+    keys: set[bytes] = set()
+    may_exceed = False
+    for block in _blocks(path):
+        _refuse_depth(block, path, show_ids)
+        may_exceed = may_exceed or _may_exceed(block, keys)
+    if may_exceed:
         _count_exactly(path, show_ids)
 
 
-def _may_exceed(path: Path) -> bool:
-    """Return whether a file may have too many keys; False is certain."""
-    keys: set[bytes] = set()
-    for block in _blocks(path):
-        # Braces that open no new line after a closed one: objects within objects, or braces in texts.
-        num_lines = block.count(b"}\n{") + block.count(b"}\r\n{") + 1
-        if block.count(b"{") > num_lines or _SPACED_COLON.search(block):
-            return True
-        for part in block.split(b'":')[:-1]:
-            head, _, key = part.rpartition(b'"')
-            # A quote that is part of the key, or of a text, is escaped: then the whole part stands for the key.
-            keys.add(part if head.endswith(b"\\") or key.endswith(b"\\") else key)
-        if len(keys) > MAX_COLUMNS:
-            return True
-    return False
+def _refuse_depth(block: bytes, path: Path, show_ids: bool) -> None:
+    """Refuse lines with lists or objects within one another beyond the limit; a line without so many is not parsed."""
+    if block.count(b"[") + block.count(b"{") <= _MAX_DEPTH:
+        return
+    data = np.frombuffer(block, dtype=np.uint8)
+    opens = (data | 0x20) == ord("{")  # the bit that tells one bracket from the other is set
+    ends = np.flatnonzero(data == ord("\n"))
+    starts = np.concatenate([[0], ends + 1])
+    starts = starts[starts < len(data)]
+    counts = np.add.reduceat(opens, starts, dtype=np.int64)
+    for line in np.flatnonzero(counts > _MAX_DEPTH):
+        stop = ends[line] if line < len(ends) else len(data)
+        for value in _parsed(block[starts[line] : stop], path, show_ids):
+            if _is_deep(value):
+                _refuse_nesting(path)
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether lists and objects are within one another beyond the limit."""
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        inside = (v.values() if isinstance(v, dict) else v for v in level)
+        level = [v for values in inside for v in values if isinstance(v, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _refuse_nesting(path: Path) -> NoReturn:
+    raise GraphError(
+        f"{path.name} must have at most {_MAX_DEPTH} lists or objects within one another on a line, got more. Leave "
+        "out the columns that you do not need."
+    )
+
+
+def _may_exceed(block: bytes, keys: set[bytes]) -> bool:
+    """Return whether a file may have too many keys, after one more of its blocks; False is certain."""
+    # Braces that open no new line after a closed one: objects within objects, or braces in texts.
+    num_lines = block.count(b"}\n{") + block.count(b"}\r\n{") + 1
+    if block.count(b"{") > num_lines or _SPACED_COLON.search(block):
+        return True
+    for part in block.split(b'":')[:-1]:
+        head, _, key = part.rpartition(b'"')
+        # A quote that is part of the key, or of a text, is escaped: then the whole part stands for the key.
+        keys.add(part if head.endswith(b"\\") or key.endswith(b"\\") else key)
+    return len(keys) > MAX_COLUMNS
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
@@ -96,14 +136,21 @@ def _count_exactly(path: Path, show_ids: bool) -> None:
     places: dict[tuple[int, str], int] = {}
     with open_bytes(path) as stream:
         for _, record in records(stream, quoted=False):
-            try:
-                for value in _values(record.decode("utf-8-sig")):
-                    _add_keys(value, places)
-            except (ValueError, RecursionError):  # what is not counted must not be read either
-                what = explain_jsonl(path, (), show_ids=show_ids)
-                what = what or "must hold one JSON object per line, got something else."
-                raise GraphError(f"{path.name} {what}") from None
+            for value in _parsed(record, path, show_ids):
+                _add_keys(value, places)
             refuse_columns(path.name, len(places), "different keys on its lines")
+
+
+def _parsed(record: bytes, path: Path, show_ids: bool) -> Iterator[Any]:
+    """Yield the JSON values on a line; what cannot be parsed here must not be read by Arrow either."""
+    try:
+        yield from _values(record.decode("utf-8-sig"))
+    except RecursionError:
+        _refuse_nesting(path)
+    except ValueError:
+        what = explain_jsonl(path, (), show_ids=show_ids)
+        what = what or "must hold one JSON object per line, got something else."
+        raise GraphError(f"{path.name} {what}") from None
 
 
 def _values(text: str) -> Iterator[Any]:
