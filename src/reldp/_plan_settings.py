@@ -16,7 +16,7 @@ from reldp._validate import UNITS, check, check_choice, check_integer, check_nam
 from reldp.clipping import ClippingRule, get_rule, is_builtin
 from reldp.errors import PlanError, RunError, UnreachableTarget
 from reldp.graph.capped import CappedGraph
-from reldp.graph.sizes import SizeBounds, has_release
+from reldp.graph.sizes import LARGEST, SizeBounds, has_release
 from reldp.runs.strict_json import parse_json
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ __all__ = [
     "unit_for",
 ]
 
-LARGEST = 10**13
 _MANY = 10**12  # entities of a graph that admits every setting
 _FROM_GRAPH = (
     "num_entities",

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reldp._gain_curve import Choice, gain_advice, gain_table
+from reldp._validate import check_number
 from reldp.errors import GraphError, PlanError
 
 if TYPE_CHECKING:
@@ -244,8 +245,12 @@ def suggest(
         release: Whether private sizes may be released if they have not been.
         negatives: Pool of negatives.
     """
-    from reldp.graph.sizes import bounds_for, has_release
+    from reldp.accounting.calibration import SMALLEST_TARGET
+    from reldp.graph.sizes import bounds_for, check_bounds, has_release
 
+    for target in targets:
+        check_number("target_epsilon", target, low=SMALLEST_TARGET, error=PlanError)
+    check_bounds(**sizes)
     if sizes["sizes"] == "private" and not release and not has_release(capped, folder):
         return Suggestion(note=_cost_of_release(capped, min(targets)))
     try:

@@ -22,7 +22,6 @@ import numpy as np
 import numpy.typing as npt
 
 from reldp._plan_settings import (
-    LARGEST,
     ClippingSetting,
     check_before_release,
     check_capped,
@@ -51,7 +50,7 @@ from reldp._validate import (
     check_number,
 )
 from reldp.errors import PlanError
-from reldp.graph.sizes import bounds_for
+from reldp.graph.sizes import LARGEST, bounds_for
 
 if TYPE_CHECKING:
     from reldp.accounting import Accountant, CoupledStep, PrivacyCost

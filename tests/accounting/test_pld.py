@@ -14,6 +14,7 @@ from reldp.accounting.discretization import hockey_stick
 from reldp.accounting.dominating import dominating_pair
 from reldp.accounting.events import CoupledStep
 from reldp.accounting.pld import loss_positions
+from reldp.plan import PrivacyPlan
 from tests.accounting.conformance import (
     FEW,
     AccountantConformance,
@@ -190,3 +191,32 @@ def test_an_epsilon_that_protects_nobody_is_not_refined_and_never_smaller(monkey
     monkeypatch.setattr(pld, "VOID", refined / 2)
     coarse = PLDAccountant().epsilon(step * 100, 1e-6).epsilon
     assert refined < coarse < 2 * refined
+
+
+EXTREME = {"num_entities": 10**6, "negatives": "public", "pool_size": 10**6, "max_degree": 1}
+FEW = {"num_entities": 29, "num_relations": 2, "max_degree": 2, "sample_rate": 0.01648}
+
+
+@pytest.mark.parametrize(
+    ("settings", "least"),
+    [
+        ({"num_relations": 2000, "sample_rate": 0.2, "noise_multiplier": 1e-10}, 4.9e19),
+        ({"num_relations": 2000, "sample_rate": 0.2, "noise_multiplier": 1e-12}, 4.9e23),
+        ({"num_relations": 2, "sample_rate": 1.0, "num_steps": 10**12}, 4.9e11),
+        ({"num_relations": 9, "sample_rate": 1.0, "noise_multiplier": 1e-12, "num_steps": 10**12}, 1e30),
+        (
+            {"num_relations": 9, "sample_rate": 0.2, "noise_multiplier": 1e-12, "num_steps": 10**12, "delta": 0.5},
+            1e20,
+        ),
+    ],
+)  # fmt: skip
+def test_losses_beyond_doubles_have_a_large_or_infinite_epsilon_and_no_error(settings, least):
+    values = {"num_negatives": 1, "noise_multiplier": 1.0, "num_steps": 1, "delta": 1e-18}
+    epsilon = PrivacyPlan(**EXTREME | values | settings).epsilon()
+    assert epsilon >= least  # (1 / sigma)^2 / 2 per step in which the entity takes part
+
+
+@pytest.mark.parametrize("delta", [0.99, 0.99999995, 1 - 1e-12])
+def test_a_delta_near_one_ends(delta):
+    plan = PrivacyPlan(**FEW, num_negatives=7, noise_multiplier=4.5, num_steps=1, delta=delta)
+    assert plan.epsilon() == 0.0

@@ -73,6 +73,12 @@ class ComposedLoss:
         return -low, max(high, -low)
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether doubles can hold the window, and tell its ends apart; epsilon is infinite where they cannot."""
+        low, high = self.window
+        return 0 < high - low < math.inf
+
+    @property
     def num_bins(self) -> int:
         """How many multiples of the interval the window holds."""
         low, high = self.window
@@ -158,13 +164,19 @@ class ComposedLoss:
         """Return the lowest bound b found with P[sign * sum > b] <= exp(log_mass), and the rate that gives it."""
         rates = self._rates()
         for points in (17, 17):  # every rate gives a valid bound: refine around the best
-            bounds = (self._log_moments(sign * rates) - log_mass) / rates
+            bounds = self._chernoff_bounds(rates, log_mass, sign)
             best = int(np.argmin(bounds))
             low, high = rates[max(best - 1, 0)], rates[min(best + 1, len(rates) - 1)]
             rates = np.exp(np.linspace(math.log(low), math.log(high), points))
-        bounds = (self._log_moments(sign * rates) - log_mass) / rates
+        bounds = self._chernoff_bounds(rates, log_mass, sign)
         best = int(np.argmin(bounds))
         return float(bounds[best]), float(rates[best])
+
+    def _chernoff_bounds(self, rates: Array, log_mass: float, sign: int) -> Array:
+        """Return the bound of each rate; infinite where it is beyond the range of a double."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            bounds = (self._log_moments(sign * rates) - log_mass) / rates
+        return np.where(np.isnan(bounds), math.inf, bounds)
 
     def _largest_tilt(self, above: float, width: float) -> float:
         """Return the largest tilt at which mass that wraps round the window to above `above` stays negligible.
@@ -250,7 +262,9 @@ def smallest_epsilon(losses: Array, masses: Array, delta: float) -> float:
 
     def divergence(j: int) -> float:
         """At epsilon = losses[j]; nothing cancels."""
-        far = int(np.searchsorted(losses, losses[j] + FAR))
+        far = max(
+            j + 1, int(np.searchsorted(losses, losses[j] + FAR))
+        )  # FAR may vanish in rounding
         near = -np.expm1(losses[j] - losses[j + 1 : far]) @ masses[j + 1 : far]
         return float(near) + (float(above[far]) if far < len(losses) else 0.0)
 

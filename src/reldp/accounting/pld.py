@@ -37,6 +37,7 @@ LEAST_GROWTH = 5e-4
 SETTLED = 2e-3  # relative change at which halving the interval stops
 HOPELESS = 2.0  # an analysis this many times worse than another is not refined
 VOID = 1e5  # an epsilon above this protects nobody and is not refined
+SMALL = 1e-3  # epsilon to begin with where the first estimate is none
 MANY = 8  # more different events than this are computed with fewer nodes, by one analysis: faster, errors upwards
 NODE_SPACING, MANY_NODE_SPACING = 0.125, 0.5
 RARE = 1e-5  # share of delta per composition that may be treated as infinite loss
@@ -109,6 +110,8 @@ class EpsilonSearch:
             )
             return 0.5 * tilt * added
 
+        # A delta near 1 may have no positive epsilon, and losses may be beyond the range of a double.
+        guess = guess if 0 < guess < math.inf else VOID if guess > 0 else SMALL
         self.guess = guess  # a rough epsilon, to compare analyses
         self._interval = guess / 50
         while raised(self._interval) > 5e-3 * guess:
@@ -144,6 +147,9 @@ class EpsilonSearch:
         while True:
             both = self._discretized(interval, growth, widest)
             composed = [ComposedLoss(parts, self._delta) for parts in both]
+            if not all(direction.is_bounded for direction in composed):
+                self._finest = True  # no smaller interval helps: epsilon stays infinite
+                return
             bins = max(direction.num_bins for direction in composed)
             if bins <= MAX_BINS:
                 break

@@ -16,7 +16,7 @@ shown to others.
 `size_release` draws them and states their cost. Where entities have owners, n counts owners: neighbors differ in
 one owner, and the number of entities is never used.
 
-Public: `SizeBounds`, `bounds_for`, `drawn_epsilon`, `has_release`, `stored_bounds`.
+Public: `LARGEST`, `SizeBounds`, `bounds_for`, `check_bounds`, `drawn_epsilon`, `has_release`, `stored_bounds`.
 
 >>> bounds = SizeBounds(min_entities=900, max_relations=2000, source="declared")
 >>> bounds.default_delta()[0]
@@ -48,7 +48,18 @@ from reldp.graph.size_store import is_remembered, known_values, remembered, stat
 if TYPE_CHECKING:
     from reldp.graph.capped import CappedGraph
 
-__all__ = ["SizeBounds", "bounds_for", "drawn_epsilon", "has_release", "stored_bounds"]
+__all__ = [
+    "LARGEST",
+    "SizeBounds",
+    "bounds_for",
+    "check_bounds",
+    "drawn_epsilon",
+    "has_release",
+    "stored_bounds",
+]
+
+LARGEST = 10**13
+"""Largest number of entities or relations of a plan."""
 
 _DRAWN: ContextVar[float] = ContextVar("drawn_epsilon", default=0.0)
 # Folders that releases of this process were looked up in; a graph made in memory does not know its own.
@@ -168,10 +179,7 @@ def bounds_for(
     Raises:
         PlanError: The graph lies outside of declared bounds, or is too small for private sizes.
     """
-    check_choice("sizes", sizes, SIZES, error=PlanError)
-    if sizes != "declared" and (min_entities, max_relations) != (None, None):
-        name = "max_relations" if min_entities is None else "min_entities"
-        raise PlanError(f"`{name}` must be given for declared sizes only, got sizes {sizes!r}.")
+    check_bounds(sizes, min_entities, max_relations)
     if sizes == "public":
         return SizeBounds(
             min_entities=capped.num_units,
@@ -184,6 +192,26 @@ def bounds_for(
     wanted = (target_epsilon, delta, is_claimed) if for_run else None
     target = release_target(target_epsilon)
     return _private(capped, target, _given_delta(delta), unit, folder, wanted)
+
+
+def check_bounds(sizes: str, min_entities: int | None, max_relations: int | None) -> None:
+    """Refuse bounds that break their rules whatever the graph is.
+
+    Args:
+        sizes: Where bounds come from.
+        min_entities: The declared number of entities, if any.
+        max_relations: The declared number of relations, if any.
+
+    Raises:
+        PlanError: Bounds are missing, out of range, or not needed.
+    """
+    check_choice("sizes", sizes, SIZES, error=PlanError)
+    if sizes == "declared":
+        _declared_bound("min_entities", min_entities)
+        _declared_bound("max_relations", max_relations)
+    elif (min_entities, max_relations) != (None, None):
+        name = "max_relations" if min_entities is None else "min_entities"
+        raise PlanError(f"`{name}` must be given for declared sizes only, got sizes {sizes!r}.")
 
 
 def drawn_epsilon(*, forget: bool = False) -> float:
@@ -287,9 +315,9 @@ def _declared(
 
 
 def _declared_bound(name: str, value: int | None) -> int:
-    rule = "an integer of at least 1 for declared sizes"
+    rule = f"an integer from 1 to {LARGEST:.0e} for declared sizes"
     fix = "Give both bounds, from what is known without looking at the data."
-    return check_integer(name, value, low=1, rule=rule, fix=fix, error=PlanError)
+    return check_integer(name, value, low=1, high=LARGEST, rule=rule, fix=fix, error=PlanError)
 
 
 def _private(
