@@ -234,6 +234,7 @@ def suggest(
     folder: Path | None,
     release: bool,
     negatives: str = "entities",
+    min_relations: int | None = None,
 ) -> Suggestion:
     """Return a plan for each target epsilon.
 
@@ -244,6 +245,7 @@ def suggest(
         folder: Folder of the graph, where a release of private sizes is stored.
         release: Whether private sizes may be released if they have not been.
         negatives: Pool of negatives.
+        min_relations: Declared lower bound on the relations, if negatives come from these and sizes are declared.
     """
     from reldp.accounting.calibration import SMALLEST_TARGET
     from reldp.graph.sizes import bounds_for, check_bounds, has_release
@@ -260,6 +262,8 @@ def suggest(
     default = default_choice(negatives)
     settings = suggest_settings(capped.max_degree, bounds.max_relations, default)
     given = {**sizes, "negatives": negatives}
+    if min_relations is not None:
+        given["pool_size"] = min_relations
     made = [_made(capped, target, given, folder) for target in targets]
     rows = [_row(target, plan) for target, plan in zip(targets, made, strict=True)]
     plans = [plan for plan in made if not isinstance(plan, str)]
@@ -288,7 +292,7 @@ def _made(
     try:
         return PrivacyPlan.for_graph(capped, target_epsilon=target, sizes_folder=folder, **given)
     except PlanError as error:
-        return str(error)
+        return str(error).replace("`pool_size`", "`min_relations`")
 
 
 def _row(target: float, plan: "PrivacyPlan | str") -> dict[str, Any]:

@@ -5,9 +5,11 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 
 import pytest
 
+from reldp.cli import exit_codes
 from reldp.training.stopping import stop_requests
 
 BOTH = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -95,3 +97,24 @@ def test_another_thread_leaves_signals_alone():
     thread.start()
     thread.join()
     assert seen == [(before, False)]
+
+
+def stop_if_asked():
+    with stop_requests() as asked:
+        if asked():
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("number", BOTH)
+def test_a_signal_whose_exception_was_dropped_before_training_stops_it(number):
+    """Code in C that looks an attribute up drops what a signal handler raises, and so does a bare `except`."""
+    ending = {signal.SIGINT: KeyboardInterrupt}.get(number, exit_codes.Terminated)
+    for n in BOTH[1:]:
+        signal.signal(n, signal.SIG_DFL)
+    with exit_codes.termination_as_exception():
+        with suppress(BaseException):
+            signal.raise_signal(number)
+        with pytest.raises(ending):
+            stop_if_asked()
+    with stop_requests() as asked:
+        assert not asked(), "the next command begins anew"

@@ -7,7 +7,7 @@ import click
 
 from reldp.cli.commands import Command, option
 from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
-from reldp.cli.output import print_json, round_up, say
+from reldp.cli.output import print_json, round_up, say, shell_word
 from reldp.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def search(
         return
     say(certificate.summary)
     _note_sizes(certificate.values["plan"]["sizes"])
-    click.echo(f"\nrun          {best}\n\nCheck it: reldp verify {best}")
+    click.echo(f"\nrun          {best}\n\nCheck it: reldp verify {shell_word(best)}")
 
 
 def _varied(vary: tuple[str, ...]) -> dict[str, list[Any]]:

@@ -15,7 +15,7 @@ import click
 
 from reldp.cli.commands import Command, option
 from reldp.cli.options import Integer
-from reldp.cli.output import print_table, round_up, to_json
+from reldp.cli.output import print_table, round_up, shell_word, to_json
 from reldp.cli.progress import show_progress
 
 if TYPE_CHECKING:
@@ -267,9 +267,9 @@ def _show(
         click.echo(f"  {name:<14} {path}")
     click.echo("\nTry next")
     for line in (
-        f"reldp verify {run}",
-        f"reldp evaluate {run} --graph wordnet-adjectives --before --num-relations 1024",
-        f"reldp train YOUR_GRAPH --config {demo.folder.recipe} -o my-run",
+        f"reldp verify {shell_word(run)}",
+        f"reldp evaluate {shell_word(run)} --graph wordnet-adjectives --before --num-relations 1024",
+        f"reldp train YOUR_GRAPH --config {shell_word(demo.folder.recipe)} -o my-run",
     ):
         click.echo(f"  {line}")
 

@@ -110,6 +110,8 @@ def show_dry_run(
         "step a run reads the graph and the model and encodes texts, as this command just did. Nothing was trained or "
         "spent."
     )
+    if recipe.negatives_note:
+        say(f"\nNote: {recipe.negatives_note}")
     for line in lines:
         say(f"\nWarning: {line}")
 

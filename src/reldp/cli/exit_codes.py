@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import Any
 
 import reldp
+from reldp import _signals
 
 __all__ = [
     "BAD_INPUT",
@@ -78,9 +79,6 @@ if hasattr(signal, "SIGHUP"):
     _CODES[signal.SIGHUP] = HUNG_UP
 
 
-_received: list[int] = []  # codes of the signals that arrived
-
-
 class Terminated(BaseException):
     """Control-flow signal for SIGTERM and SIGHUP: only `main` catches it, like KeyboardInterrupt.
 
@@ -110,13 +108,17 @@ def _send_later(number: int) -> None:
 def termination_as_exception() -> Iterator[None]:
     """Turn SIGTERM and SIGHUP into an exception; a process that ignores one continues to ignore it.
 
+    Every signal is noted in `reldp._signals`, also Ctrl-C, in case the exception is dropped on its way.
+
     Raises:
         Terminated: One of them arrived inside.
     """
-    _received.clear()
+    _signals.forget()
 
     def _stop(number: int, stack: Any) -> None:
-        _received.append(_CODES[number])
+        _signals.note(number)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
         raise Terminated(_CODES[number])
 
     def _repeat(unraisable: Any) -> None:
@@ -134,6 +136,8 @@ def termination_as_exception() -> Iterator[None]:
 
     in_main_thread = threading.current_thread() is threading.main_thread()
     free = [n for n in _CODES if in_main_thread and signal.getsignal(n) == signal.SIG_DFL]
+    if in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        free.append(signal.SIGINT)
     before = {number: signal.signal(number, _stop) for number in free}
     show_unraisable, sys.unraisablehook = sys.unraisablehook, _repeat
     try:
@@ -142,6 +146,7 @@ def termination_as_exception() -> Iterator[None]:
         sys.unraisablehook = show_unraisable
         for number, handler in before.items():
             signal.signal(number, handler)
+        _signals.forget()
 
 
 def interruption(hint: str) -> tuple[str, int]:
@@ -149,8 +154,9 @@ def interruption(hint: str) -> tuple[str, int]:
 
     DuckDB reports every signal as an interruption by the user, so what arrived decides.
     """
-    if _received:
-        ended = Terminated(_received[0], hint)
+    codes = [_CODES[number] for number in _signals.noted() if number in _CODES]
+    if codes:
+        ended = Terminated(codes[0], hint)
         return str(ended), ended.code
     return f"stopped by the user.{hint}", INTERRUPTED
 

@@ -6,7 +6,7 @@ import click
 
 from reldp.cli.commands import Command, option
 from reldp.cli.options import Word, json_option
-from reldp.cli.output import print_json, say
+from reldp.cli.output import print_json, say, shell_word
 from reldp.runs.schema import DECISIONS
 
 __all__ = ["command"]
@@ -61,4 +61,4 @@ def command(run: Path, decided_by: str | None, model: str | None, as_json: bool)
     click.echo(f"\nsteps        {steps['counted']:,} counted of {steps['planned']:,} planned")
     click.echo(f"model        {run / 'model'}")
     click.echo(f"certificate  {run / 'certificate.md'}")
-    click.echo(f"\nCheck it: reldp verify {run}")
+    click.echo(f"\nCheck it: reldp verify {shell_word(run)}")

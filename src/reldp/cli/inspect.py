@@ -25,7 +25,7 @@ from reldp.cli.prepare_store import progress_words
 from reldp.errors import ConfigError
 from reldp.plan import PrivacyPlan
 from reldp.runs.wording import relation_bounds
-from reldp.training.negative_defaults import degree_and_negatives
+from reldp.training.negative_defaults import degree_and_negatives, entities_note, unfit_reason
 
 if TYPE_CHECKING:
     from reldp.graph.inspection import GraphInspection
@@ -97,6 +97,14 @@ _FIXED_TARGET = (
     help="Upper bound on the number of relations after capping, for declared sizes.",
 )
 @option(
+    "--min-relations",
+    type=Integer(),
+    metavar="M",
+    group=_MAIN,
+    help="Lower bound on the number of relations after capping, for declared sizes; with it, negatives are other "
+    "relations.",
+)
+@option(
     "--holdout",
     type=Number(),
     metavar="SHARE",
@@ -136,6 +144,7 @@ def command(
     sizes: str,
     min_entities: int | None,
     max_relations: int | None,
+    min_relations: int | None,
     holdout: float | None,
     release: bool,
     page: Path | None,
@@ -162,11 +171,19 @@ def command(
     with busy.status("reading and counting") as status, reporting(_shown_in(status)):
         data = open_graph(graph, drop=drop, show_ids=show_ids)
         report = inspect_graph(data, show_ids=show_ids)
-    suggestion = None
+    suggestion, switched = None, ""
     if with_plan and data.num_relations:
         bounds = {"sizes": sizes, "min_entities": min_entities, "max_relations": max_relations}
         place = Path(graph)
-        degree, negatives = degree_and_negatives(max_degree, None, sizes=sizes)
+        settings = {"sizes": sizes, "min_relations": min_relations}
+        degree, negatives = degree_and_negatives(max_degree, None, **settings)
+        if min_relations is not None and (sizes != "declared" or negatives != "relations"):
+            raise ConfigError(
+                "`min_relations` must be given for declared sizes and a maximum degree of 1 only, got it with "
+                f"{sizes} sizes and {degree}."
+            )
+        if max_degree is None and negatives == "entities":
+            switched = entities_note(unfit_reason(settings), degree)
         with busy.status("calibrating the noise"):
             trained = data if holdout is None else Holdout.split(data, holdout).train
             suggestion = suggest(
@@ -177,6 +194,7 @@ def command(
                 folder=place if place.is_dir() else None,
                 release=release,
                 negatives=negatives,
+                min_relations=min_relations,
             )
     if page is not None:
         from reldp.reporting.graph_page import graph_page
@@ -199,6 +217,8 @@ def command(
         parts.insert(1, Text(f"\n! {_NO_RELATIONS}", style="yellow"))
     if suggestion is not None:
         parts.append(_plans(suggestion))
+    if switched:
+        parts.append(Text(f"Here {switched}"))
     if report.warnings:
         parts.append(_warnings(report))
     footer = "Sensitive: counted from the data without noise. Keep this page with the data."

@@ -5,7 +5,7 @@ Epsilon is rounded up wherever it is rounded. JSON has no infinity: an infinite 
 mistakes for a small number.
 
 Public to the other commands: `print_json`, `print_cost`, `print_comparison`, `cost_fields`, `guarantee`,
-`round_up`, `print_table`, `say`, `visible_console`.
+`round_up`, `print_table`, `say`, `shell_word`, `visible_console`.
 
 Graphs, models, recipes and run folders may come from others: control characters of their names and words do not reach
 a terminal.
@@ -18,6 +18,7 @@ a terminal.
 
 import json
 import math
+import shlex
 from dataclasses import asdict
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,7 @@ __all__ = [
     "print_table",
     "round_up",
     "say",
+    "shell_word",
     "to_json",
     "visible_console",
 ]
@@ -261,3 +263,12 @@ def print_table(table: "Table | None", *sentences: str) -> None:
         if number:
             console.print()
         console.print(part)
+
+
+def shell_word(path: object) -> str:
+    """Return a path as one word of a command that is printed to be copied.
+
+    >>> shell_word("my run")
+    "'my run'"
+    """
+    return shlex.quote(str(path))

@@ -6,7 +6,7 @@ import click
 
 from reldp.cli.commands import Command, option
 from reldp.cli.options import json_option
-from reldp.cli.output import print_json, say
+from reldp.cli.output import print_json, say, shell_word
 
 __all__ = ["command"]
 
@@ -50,4 +50,4 @@ def command(run: Path, output: Path, as_json: bool) -> None:
     say(certificate.summary)
     click.echo(f"\nbundle  {output}")
     click.echo(f"head    {head}")
-    click.echo(f"\nCheck it: reldp verify {output} --head {head}")
+    click.echo(f"\nCheck it: reldp verify {shell_word(output)} --head {head}")

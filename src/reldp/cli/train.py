@@ -29,7 +29,7 @@ from reldp.cli.dry_run import show_dry_run
 from reldp.cli.exit_codes import Terminated
 from reldp.cli.graph_options import drop_option
 from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
-from reldp.cli.output import print_json, say
+from reldp.cli.output import print_json, say, shell_word
 from reldp.cli.progress import show_progress
 from reldp.cli.settings import parsed_changes
 from reldp.cli.torchrun import refuse_dry_run, require_folder
@@ -236,18 +236,23 @@ def command(
                 _note(said)
             _note(_encoder_line(recipe, trainer, processes.size))
             if output is None:
-                _note(f"the run folder is {folder}. To resume the run, add -o {folder}.")
+                _note(
+                    f"the run folder is {folder}. To resume the run, add -o {shell_word(folder)}."
+                )
+            if not resumed and recipe.negatives_note:
+                _note(recipe.negatives_note)
             if not resumed:
                 _gain_note(recipe, trainer)
-            if RunFolder(folder).certificate.exists():
-                _note(f"the run in {folder} is complete: nothing was left to do.")
             place = None if resumed else budget_for(trainer.capped.graph.folder, budget)
             if place is not None:
                 _note(run_note(place, trainer.plan))
         _detail(f"{trainer.plan.num_steps:,} steps are planned; checking the encoder.")
         is_quiet = verbose is False or not processes.is_first
+        was_complete = RunFolder(folder).certificate.exists()
         with _resumption(folder), show_progress(quiet=is_quiet):
             result = trainer.fit(folder)
+        if was_complete:
+            _note(f"the run in {folder} was complete: nothing was left to do.")
         _detail("the model and the certificate are written.")
     if processes.is_first:
         _show(result, as_json, is_quiet)
@@ -263,7 +268,7 @@ def _resumption(folder: Path) -> Iterator[None]:
     except (KeyboardInterrupt, Terminated) as error:
         if not RunFolder(folder).has_run:
             raise
-        hint = f" To resume, run the same command with -o {folder}."
+        hint = f" To resume, run the same command with -o {shell_word(folder)}."
         if isinstance(error, Terminated):
             raise Terminated(error.code, hint) from None
         raise KeyboardInterrupt(hint) from None
@@ -397,4 +402,4 @@ def _show(result: "TrainResult", as_json: bool, is_quiet: bool) -> None:
 
         click.echo()
         show_held_out(result.holdout)
-    click.echo(f"\nCheck it: reldp verify {result.folder}")
+    click.echo(f"\nCheck it: reldp verify {shell_word(result.folder)}")

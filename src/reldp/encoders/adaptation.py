@@ -16,7 +16,7 @@ Private to the package: `Adaptation`, `adapt`, `transformer_layers`.
 2
 >>> Adaptation(train="some")
 Traceback (most recent call last):
-reldp.errors.EncoderError: `train` must be lora, full, none or last:N, got 'some'.
+reldp.errors.EncoderError: `train` must be lora, full, last:N, head, pooling or none, got 'some'.
 """
 
 import re
@@ -88,7 +88,9 @@ class Adaptation:
         if not isinstance(self.train, str) or not re.fullmatch(
             r"lora|full|none|last:[1-9]\d*", self.train
         ):
-            raise EncoderError(f"`train` must be lora, full, none or last:N, got {self.train!r}.")
+            raise EncoderError(
+                f"`train` must be lora, full, last:N, head, pooling or none, got {self.train!r}."
+            )
         for name in ("lora_rank", "lora_layers"):
             value = getattr(self, name)
             if value is not None:

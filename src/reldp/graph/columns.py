@@ -103,7 +103,8 @@ def id_chunks(column: Any, table: str, name: str) -> Any:
     if pa.types.is_null(column.type):
         return column.cast(pa.string())
     hint = (
-        " A program turned integers into floats, as pandas does where a cell is empty. Write integers."
+        " A program turned integers into floats, as pandas does where a cell is empty, or they are beyond 64 bits. "
+        "Write integers below 2**63, or strings."
         if pa.types.is_floating(column.type)
         else ""
     )

@@ -201,6 +201,11 @@ def _mixed(kinds: dict[str, dict[str, int]], id_columns: Sequence[str], show_ids
     """Return an error about columns that hold values of several types; empty if there are none."""
     for column in sorted(kinds, key=lambda name: name not in id_columns):
         lines = {kind: line for kind, line in kinds[column].items() if kind != "null"}
+        if column == "text" and len(lines) == 1 and "text" not in lines:
+            kind, line = next(iter(lines.items()))
+            return (
+                f"must hold strings in column 'text', got {kind} on line {line}. Put it in quotes."
+            )
         numbers = set(lines) == {"an integer", "a fraction"} and column not in id_columns
         if len(lines) > 1 and not numbers:
             where = " and ".join(f"{kind} on line {line}" for kind, line in lines.items())

@@ -310,7 +310,8 @@ def _declared(
     if capped.num_units < least:
         raise PlanError(_outside("min_entities", "at most the number of entities"))
     if capped.num_relations > largest:
-        raise PlanError(_outside("max_relations", "at least the number of relations"))
+        after = f"at least the number of relations after capping at degree {capped.max_degree}"
+        raise PlanError(_outside("max_relations", after))
     return SizeBounds(min_entities=least, max_relations=largest, source="declared")
 
 

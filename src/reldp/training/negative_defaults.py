@@ -5,7 +5,8 @@ a degree bound of 1 and the tuple rule, and InfoNCE learns from all relations of
 setting speaks against them, entities are drawn as negatives, and the bound is 5. Everything that decides is public:
 settings, never data.
 
-Inside the package: `ENTITY_DEGREE`, `degree_and_negatives`, `settle_negatives`, `with_negatives_of`.
+Inside the package: `ENTITY_DEGREE`, `degree_and_negatives`, `entities_note`, `settle_negatives`, `unfit_reason`,
+`with_negatives_of`.
 
 >>> degree_and_negatives(None, None)
 (1, 'relations')
@@ -21,7 +22,14 @@ from typing import Any
 
 from reldp.runs.run_folder import RunFolder, read_plan
 
-__all__ = ["ENTITY_DEGREE", "degree_and_negatives", "settle_negatives", "with_negatives_of"]
+__all__ = [
+    "ENTITY_DEGREE",
+    "degree_and_negatives",
+    "entities_note",
+    "settle_negatives",
+    "unfit_reason",
+    "with_negatives_of",
+]
 
 ENTITY_DEGREE = 5
 """Degree bound where entities are drawn as negatives."""
@@ -51,14 +59,39 @@ def degree_and_negatives(
         **settings: Other settings of a recipe, by name; those that are left out have their defaults.
     """
     if negatives is None:
-        fits = all(settings.get(name, ok[0]) in ok for name, ok in _FITTING.items())
-        # Declared sizes need a declared bound on the relations, too.
-        if settings.get("sizes") == "declared" and settings.get("min_relations") is None:
-            fits = False
-        negatives = "relations" if fits and max_degree in (None, 1) else "entities"
+        fits = not unfit_reason(settings) and max_degree in (None, 1)
+        negatives = "relations" if fits else "entities"
     if max_degree is None:
         max_degree = 1 if negatives == "relations" else ENTITY_DEGREE
     return max_degree, negatives
+
+
+def unfit_reason(settings: Mapping[str, Any]) -> str:
+    """Return why other relations are not drawn by default, in words; empty where they are.
+
+    Args:
+        settings: Settings of a recipe, by name; those that are left out have their defaults.
+    """
+    # Declared sizes need a declared bound on the relations, too.
+    if settings.get("sizes") == "declared" and settings.get("min_relations") is None:
+        return "sizes are declared without min_relations"
+    for name, fitting in _FITTING.items():
+        if settings.get(name, fitting[0]) not in fitting:
+            value = settings[name]
+            return f"{name} is {str(value).lower() if isinstance(value, bool) else value}"
+    return ""
+
+
+def entities_note(reason: str, max_degree: int) -> str:
+    """Return a sentence about the change of two defaults for a reason.
+
+    >>> entities_note("loss is hinge", 5)
+    'negatives are entities, and an entity keeps up to 5 relations, because loss is hinge (docs/public-negatives.md).'
+    """
+    return (
+        f"negatives are entities, and an entity keeps up to {max_degree} relations, because {reason} "
+        "(docs/public-negatives.md)."
+    )
 
 
 def settle_negatives(values: dict[str, dict[str, Any]]) -> bool:

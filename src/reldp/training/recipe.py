@@ -32,10 +32,16 @@ from reldp._validate import check_integer, check_name
 from reldp.errors import ConfigError, RunError
 from reldp.runs.plain_files import read_plain
 from reldp.training.config import SETTINGS, TrainingConfig, refuse_old_names
-from reldp.training.negative_defaults import settle_negatives, with_negatives_of
+from reldp.training.negative_defaults import (
+    entities_note,
+    settle_negatives,
+    unfit_reason,
+    with_negatives_of,
+)
 from reldp.training.negative_pool import POOL_BOUNDS, check_negatives, declared_pool, named_bound
 from reldp.training.recipe_settings import SECTIONS, refuse_outside
 from reldp.training.toml_text import MAX_BYTES, UnsafeToml, parse_toml
+from reldp.training.unused_settings import refuse_unused_encoder, refuse_unused_learning
 
 if TYPE_CHECKING:
     from reldp.encoders import Encoder
@@ -97,7 +103,7 @@ class Recipe:
     def read(cls, path: str | Path, changes: Mapping[str, Mapping[str, Any]]) -> "Recipe":
         """Return the recipe of a TOML file, with some settings changed."""
         try:
-            given = _parsed(read_plain(Path(path).resolve(), limit=MAX_BYTES).decode("utf-8"))
+            given = _parsed(read_plain(Path(path).resolve(), limit=MAX_BYTES).decode("utf-8-sig"))
         except (OSError, RunError, UnicodeDecodeError) as error:
             is_binary = isinstance(error, UnicodeDecodeError)
             reason = (
@@ -155,6 +161,7 @@ class Recipe:
         if (num_steps := self.values["privacy"]["num_steps"]) is not None:
             check_integer("num_steps", num_steps, low=1, error=ConfigError)
         TrainingConfig.make(**settings)
+        refuse_unused_learning(self.values["learning"])
         capped, holdout = self._parts(show_ids)
         encoder, pool = self.encoder(capped), self.pool(show_ids)
         selection = self._selection(capped, holdout, show_ids)
@@ -192,6 +199,15 @@ class Recipe:
                 raise ConfigError("`holdout_seed` must be given with holdout only.")
             return None
         return {"share": float(data["holdout"]), "seed": data["holdout_seed"]}
+
+    @property
+    def negatives_note(self) -> str:
+        """Why entities are drawn as negatives where neither they nor a degree bound were asked for; else empty."""
+        privacy, data = self.values["privacy"], self.values["data"]
+        if not self.has_default_negatives or privacy["negatives"] != "entities":
+            return ""
+        reason = unfit_reason({**data, **privacy, **self.values["learning"]})
+        return entities_note(reason, data["max_degree"])
 
     def _parts(self, show_ids: bool) -> "tuple[CappedGraph, Holdout | None]":
         """Return the training graph, split first and capped then, and the split if there is one."""
@@ -345,7 +361,9 @@ class Recipe:
         from reldp.encoders.default_model import DEFAULT_MODEL
 
         settings = self.values["encoder"]
-        if settings["model"] is None and capped.graph.features is not None:
+        of_features = settings["model"] is None and capped.graph.features is not None
+        refuse_unused_encoder(settings, of_features=of_features)
+        if of_features:
             named = {n: settings[n] for n in _FEATURE_SETTINGS if settings[n] is not None}
             return FeatureEncoder.for_graph(capped, **named)
         named = {name: settings[name] for name in _TEXT_SETTINGS if settings[name] is not None}

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from reldp import _signals
+
 __all__ = ["stop_requests"]
 
 # Signals that end a process, besides Ctrl-C; not every system has SIGHUP.
@@ -28,14 +30,16 @@ def stop_requests() -> Iterator[Callable[[], bool]]:
 
     A caller that stops because of it raises KeyboardInterrupt. After SIGTERM or SIGHUP the signal is raised again
     on exit, for the previous handler: without one, the process ends by it. A signal that the process ignores,
-    as SIGHUP under nohup, stays ignored. Only the main thread receives signals; in other threads this does
-    nothing.
+    as SIGHUP under nohup, stays ignored. A signal that the command line has noted before (`reldp._signals`) counts
+    as the first. Only the main thread receives signals; in other threads this does nothing.
     """
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked.is_set
         return
-    received: list[int] = []
+    received = list(_signals.noted())  # its exception was dropped, or nobody would be here
+    if received:
+        asked.set()
 
     def ask(number: int, stack_frame: Any) -> None:
         received.append(number)

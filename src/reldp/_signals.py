@@ -1,0 +1,30 @@
+"""Signals that have asked this process to stop.
+
+A handler that raises is not enough: code that looks an attribute up in C, or catches everything, may drop the
+exception, and the process would go on as if nothing had happened. So the command line notes each signal here before it
+raises, and training, which asks before every step, stops if one is noted.
+
+Private to the package: `noted`, `note`, `forget`.
+
+>>> noted()
+()
+"""
+
+__all__ = ["forget", "note", "noted"]
+
+_NOTED: list[int] = []
+
+
+def note(number: int) -> None:
+    """Note a signal that arrived."""
+    _NOTED.append(number)
+
+
+def noted() -> tuple[int, ...]:
+    """Return the signals that were noted, in order."""
+    return tuple(_NOTED)
+
+
+def forget() -> None:
+    """Begin anew, as at the start and the end of a command."""
+    _NOTED.clear()
