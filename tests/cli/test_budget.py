@@ -221,3 +221,19 @@ def test_a_run_that_is_refused_after_its_sizes_were_released_says_that_they_are_
         assert words in said
     assert main(["train", str(tmp_path / "none"), "--noise-multiplier", "2"]) == 2
     assert "does not spend" not in capsys.readouterr().err
+
+
+def test_show_says_what_it_is_conditional_on_and_how_to_see_epsilon(tmp_path, capsys):
+    settings = {"num_entities": 900, "num_relations": 2000, "max_degree": 2, "num_negatives": 3}
+    settings |= {"expected_batch_size": 10, "num_steps": 5, "noise_multiplier": 4, "delta": 1e-6}
+    private = {"sizes": "private", "sizes_epsilon": 0.1, "sizes_delta": 1e-8}
+    for name, more in (("public", {}), ("private", private)):
+        with Budget.create(tmp_path.joinpath(name).mkdir() or tmp_path / name) as budget:
+            budget.enter_run("0" * 32, PrivacyPlan(**settings, **more))
+        assert main(["budget", "show", str(tmp_path / name)]) == 0
+        said = capsys.readouterr().out
+        assert "Give --delta to see the epsilon" in said
+        assert main(["budget", "show", str(tmp_path / name), "--delta", "1e-5", "--json"]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert shown["given_released_sizes"] == (name == "private")
+        assert ("holds given these" in " ".join(said.split())) == (name == "private")

@@ -234,3 +234,54 @@ def test_words_of_a_graph_reach_no_terminal_as_control_characters(
         printed = "".join(capsys.readouterr())
         assert "kind" in printed
         assert not set("\x1b\x07\x9b\u202e") & set(printed)
+
+
+DECLARED = ["--sizes", "declared", "--min-entities", "3000", "--max-relations", "5000"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--target-epsilon", "nan"], "--target-epsilon must be a finite number"),
+        (["--target-epsilon", "-1"], "--target-epsilon must be a finite number"),
+        (
+            [*DECLARED[:4], "--max-relations", "9" * 400],
+            "--max-relations must be an integer from 1",
+        ),
+        (
+            ["--sizes", "declared", "--min-entities", "-1"],
+            "--min-entities must be an integer from 1",
+        ),
+        (["--sizes", "declared"], "--min-entities must be an integer from 1"),
+        (["--min-entities", "5"], "--min-entities must be given for declared sizes only"),
+        (
+            ["--min-relations", "5"],
+            "--min-relations must be given for declared sizes and a maximum",
+        ),
+        ([*DECLARED, "--min-relations", "5", "--max-degree", "2"], "--min-relations must be given"),
+    ],
+)
+def test_numbers_that_break_a_rule_are_refused_and_not_shown(tmp_path, capsys, flags, words):
+    _ring(4000).write(tmp_path / "ring")
+    assert main(["inspect", str(tmp_path / "ring"), *flags]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_change_of_the_default_negatives_is_said(tmp_path, capsys):
+    _ring(4000).write(tmp_path / "ring")
+    command = ["inspect", str(tmp_path / "ring"), *DECLARED, "--target-epsilon", "8"]
+
+    def said(*flags):
+        assert main([*command, *flags]) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    switched = "negatives are entities, and an entity keeps up to 5 relations, because sizes are"
+    assert switched in said()
+    assert switched not in said("--max-degree", "5")
+    other = said("--min-relations", "1000")
+    assert switched not in other
+    assert "max degree 1; negatives: other relations" in other
+    assert "from 1,000 to 5,000 relations" in other
+    assert "`min_relations` must be at most the number of relations" in said(
+        "--min-relations", "3000"
+    )

@@ -114,3 +114,11 @@ def test_damaged_archives_and_folders_are_refused(tmp_path: Path) -> None:
             stream.read()
     with pytest.raises(GraphError, match="cannot be read: Is a directory"), open_bytes(tmp_path):
         pass
+
+
+@pytest.mark.parametrize(("value", "kind"), [("5", "an integer"), ("true", "true or false")])
+def test_texts_that_are_no_strings_are_named(tmp_path, value, kind):
+    path = write(tmp_path / "a.jsonl", f'{{"id":"x","text":{value}}}\n'.encode())
+    words = rf"must hold strings in column 'text', got {kind} on line 1\. Put it in quotes"
+    with pytest.raises(GraphError, match=words):
+        read_table(path)

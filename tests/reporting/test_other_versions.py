@@ -5,6 +5,7 @@ import pytest
 import reldp
 from reldp.errors import VerificationError
 from reldp.reporting import verify
+from reldp.reporting.publishing import write_report
 from reldp.runs import model_card
 from reldp.training import Trainer
 from tests.training.small import small_parts
@@ -33,4 +34,18 @@ def test_other_sentences_of_another_version_are_named_as_a_reason(tmp_path, monk
     with pytest.raises(
         VerificationError, match=r"does not say what follows from plan and ledger\.$"
     ):
+        verify(folder)
+
+
+@pytest.mark.parametrize("name", ["report.html", "certificate.html"])
+def test_a_page_of_another_version_is_named_as_a_reason(tmp_path, monkeypatch, name):
+    folder = tmp_path / "run"
+    Trainer(*small_parts(num_steps=2)).fit(folder)
+    write_report(folder)
+    page = folder / name
+    page.write_bytes(page.read_bytes() + b" ")
+    with pytest.raises(VerificationError, match=r"Rewrite it with reldp report\.$"):
+        verify(folder)
+    monkeypatch.setattr(reldp, "__version__", "99.0")
+    with pytest.raises(VerificationError, match=r"and this is 99\.0, whose pages may have other"):
         verify(folder)

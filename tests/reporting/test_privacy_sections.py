@@ -112,3 +112,14 @@ def test_groups_with_declared_sizes_have_their_condition(curves):
     condition = "groups without which the graph still meets the declared bounds"
     assert condition in protection_section(curves_of(sized_plan("declared")))
     assert condition not in protection_section(curves)
+
+
+def test_epsilon_of_a_part_of_the_steps_is_under_the_condition_too():
+    plan = sized_plan("private")
+    whole, cost = attacker_section(curves_of(plan)), plan.privacy_cost("pld")
+    part = attacker_section(privacy_curves(plan, plan.num_steps - 1, cost.epsilon, cost.analysis))
+    assert "without this condition if the target epsilon was fixed before" in whole
+    assert "those of a part of the steps, and all other points" in part
+    assert "without this condition" not in part
+    for unit, words in (("entity", "numbers of entities and"), ("owner", "numbers of owners and")):
+        assert words in attacker_section(curves_of(replace(plan, unit=unit)))

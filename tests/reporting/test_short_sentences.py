@@ -38,6 +38,10 @@ def decisions():
         yield from result_wording.early_end(
             PLAN, 60, {"stopped_at": 60, "stop_decided_by": decided_by}
         )
+    for decided_by in ("schedule", "time"):
+        yield from result_wording.early_end(
+            sized_plan("private"), 60, {"stopped_at": 60, "stop_decided_by": decided_by}
+        )
     by = {"every": 5, "metric": "mrr", "graph_sha256": "ab" * 32, "shares_ids": False}
     yield from result_wording.choice({"selection": by}, {"chosen": {"step": 40}})
     yield from result_wording.search(PLAN, {"search": {"runs": 4}})
@@ -50,8 +54,9 @@ def decisions():
 def test_decisions_have_short_sentences_that_say_what_is_assumed():
     full = list(decisions())
     short = short_assumptions(full)
-    assert len(full) == 8 == len(set(short))
-    assert short[3].startswith("The weights after step 40 were chosen")
+    assert len(full) == 10 == len(set(short))
+    assert short[3].endswith("Epsilon holds given the released bounds on sizes.")
+    assert short[5].startswith("The weights after step 40 were chosen")
     for long, brief in zip(full, short, strict=True):
         assert len(brief) <= min(len(long), 150)
         assert not long.startswith(brief), "the first part of the sentence is not the assumption"

@@ -174,3 +174,17 @@ def test_releases_of_a_graph_without_a_budget_are_entered_in_a_named_one_at_its_
     assert len(runs) == 2
     assert {charge.release for charge in runs} == {sizes[0].release}  # counted once
     assert sizes[0].epsilon == plan.sizes_epsilon
+
+
+def test_a_rule_without_a_proof_is_refused_before_sizes_are_released(capped, monkeypatch):
+    folder = capped.graph.folder
+    Budget.create(folder).close()  # no limit is needed
+    monkeypatch.setattr(size_release, "discrete_laplace", lambda rate: 1 / 0)
+    with pytest.raises(PlanError, match="must cover plans with a proof"):
+        PrivacyPlan.for_graph(
+            capped, sizes="private", target_epsilon=2.0, delta=1e-6, num_steps=10,
+            expected_batch_size=16, num_negatives=2, clipping="frequency",
+        )  # fmt: skip
+    assert charges(folder) == []
+    with pytest.raises(ZeroDivisionError):  # with a proof the release is drawn
+        make_plan(capped)

@@ -41,3 +41,13 @@ def test_a_search_is_known_or_secret_and_given_its_bounds():
     assert "is secret, each with settings drawn from 9" in drawn
     assert "given the released bounds" in drawn
     assert search(PLAN, {}) == search(replace(PLAN, noise_multiplier=0.0), {"search": secret}) == []
+
+
+@pytest.mark.parametrize("decided_by", ["steps", "time", "result"])
+def test_a_part_of_the_steps_holds_given_private_sizes(decided_by):
+    end = {"stopped_at": 60, "stop_decided_by": decided_by}
+    (private,) = early_end(sized_plan("private"), 60, end)
+    # By a result, epsilon is that of all planned steps: the target, if there was one.
+    assert ("so it holds given them" in private) == (decided_by != "result")
+    for sizes in ("public", "declared"):
+        assert "given" not in early_end(sized_plan(sizes), 60, end)[0]

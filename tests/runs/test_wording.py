@@ -258,3 +258,15 @@ def test_owners_are_named_as_the_unit():
     assert "| owners | " in made.to_markdown()
     for line in (*certificate().values["assumptions"], *certificate().values["not_guaranteed"]):
         assert "owner " not in line
+
+
+def test_relations_as_the_unit_have_groups_of_relations():
+    weak = certificate(replace(PLAN, unit="relation"))
+    (groups,) = [line for line in weak.values["not_guaranteed"] if line.startswith("Groups")]
+    assert "relations of one entity or of one person" in groups
+    assert "entities that act" not in groups
+    assert "| protected | single relations, and not entities |" in weak.to_markdown()
+    assert any("removing one relation changes" in line for line in weak.values["assumptions"])
+    whole = certificate(PLAN)
+    assert any("removing one entity changes" in line for line in whole.values["assumptions"])
+    assert "| protected | every entity |" in whole.to_markdown()

@@ -179,3 +179,16 @@ def test_a_batch_must_be_drawn_for_the_step_and_be_one_of_the_plan():
     ):
         with pytest.raises(RunError, match=words):
             check_batch(place, drawn, 5, claimed)
+
+
+def test_a_pool_of_relations_may_be_as_large_as_the_graph_and_no_larger():
+    capped = small_graph().cap_degrees(1, seed=0)
+    m = capped.num_relations
+    settings = {"negatives": "relations", "expected_batch_size": 2.0, "num_negatives": 2}
+    bounds = {"sizes": "declared", "min_entities": 100, "max_relations": m + 5}
+    exact = small_plan(capped, **settings, **bounds, pool_size=m)
+    assert exact.pool_size == m
+    check_fit(capped, exact)
+    with pytest.raises(PlanError, match="`pool_size` must be at most the number of relations"):
+        small_plan(capped, **settings, **bounds, pool_size=m + 1)
+    assert "`pool_size`" in refusal(capped, replace(exact, pool_size=m + 1))

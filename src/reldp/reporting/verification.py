@@ -49,6 +49,7 @@ __all__ = ["Verification", "verify", "verify_files", "verify_unsigned"]
 
 _CERTIFICATE = "certificate.json follows from plan and ledger"
 _PAGES = "certificate.md and model/README.md say the same"
+_WRITTEN = "report.html and certificate.html, if there, follow from the run"
 _MAX_NAMED = 8
 _MAX_STEPS = 10**8
 
@@ -119,9 +120,7 @@ def verify_unsigned(run: RunFolder) -> Verification:
     """
     verified = verify_files(run)
     page = _Inspector(run, verified)
-    page.check(
-        "report.html and certificate.html, if there, follow from the run", page.written_pages
-    )
+    page.check(_WRITTEN, page.written_pages)
     page.refuse_failures()
     return Verification(
         checks=verified.checks + tuple(page.passed), certificate=verified.certificate
@@ -214,7 +213,7 @@ class _Inspector:
         except ReldpError as error:
             differences = [str(error)]
         self.failures += [line for line in differences if line not in self.failures]
-        self._has_other_words |= bool(differences) and words in (_CERTIFICATE, _PAGES)
+        self._has_other_words |= bool(differences) and words in (_CERTIFICATE, _PAGES, _WRITTEN)
         if not differences:
             self.passed.append(words)
 
@@ -231,6 +230,8 @@ class _Inspector:
         import reldp
 
         versions = None if self._record is None else self._record.start.get("versions")
+        if self._verified is not None:
+            versions = self._verified.certificate.values["versions"]
         made_by = versions.get("reldp") if isinstance(versions, dict) else None
         if (
             not self._has_other_words
@@ -239,8 +240,8 @@ class _Inspector:
         ):
             return ""
         return (
-            f" Its ledger names reldp {made_by[:20]!r}, and this is {reldp.__version__}, whose certificates may have "
-            "other sentences: verify it with the version that it was made with."
+            f" Its ledger names reldp {made_by[:20]!r}, and this is {reldp.__version__}, whose pages may have other "
+            "sentences: verify it with the version that it was made with."
         )
 
     def folder(self) -> Iterator[str]:
