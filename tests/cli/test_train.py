@@ -1,8 +1,8 @@
 """``reldp train``: flags and recipes, resuming, and bad input as a new user would give it."""
 
 import json
-import shlex
 import re
+import shlex
 
 import numpy as np
 import pytest
