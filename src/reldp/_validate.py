@@ -162,6 +162,19 @@ def check_number(
     refuse(name, rule or _range(low, above, high, below), value, error=error, fix=fix)
 
 
+def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of some pairs, for `json.loads`; a name that comes twice could be read in two ways.
+
+    >>> unique_names([("dim", 8), ("dim", 9)])
+    Traceback (most recent call last):
+    ValueError: a name comes twice
+    """
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError("a name comes twice")
+    return values
+
+
 def check_flag(name: str, value: object, *, error: _Error, fix: str = "") -> bool:
     """Return the value if it is True or False."""
     if isinstance(value, bool):

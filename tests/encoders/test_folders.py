@@ -75,3 +75,11 @@ def test_the_hash_sees_names_types_shapes_and_every_value(dtype):
     hashes = {state_hash(other) for other in [state, *others]}
     assert state_hash(state) == state_hash(same)
     assert len(hashes) == 5
+
+
+def test_a_name_that_comes_twice_is_damage(tmp_path):
+    path = tmp_path / "encoder.json"
+    path.write_text('{"dim": 9, "dim": 8}')
+    with pytest.raises(EncoderError, match=r"a damaged encoder\.json"):
+        read_json(path)
+    assert read_json(path, is_strict=False) == {"dim": 8}

@@ -69,3 +69,11 @@ def test_wrong_values_are_refused_by_name(values: dict[str, object], name: str) 
 def test_what_is_no_record_is_refused(text: str) -> None:
     with pytest.raises(GraphError, match=r"record\.json must hold"):
         GraphRecord.from_json(text)
+
+
+def test_a_name_that_comes_twice_and_a_text_without_end_are_refused():
+    with pytest.raises(GraphError, match="damaged JSON"):
+        GraphRecord.from_json('{"source": "a", "source": "b"}')
+    assert len(GraphRecord(license="x" * 20_000).license) == 20_000
+    with pytest.raises(GraphError, match=r"`source` .* text of at most 20,000 characters"):
+        GraphRecord.from_json(json.dumps({"source": "x" * 20_001}))

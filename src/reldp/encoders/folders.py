@@ -23,6 +23,7 @@ from typing import Any
 from torch import Tensor
 from torch import uint8 as torch_uint8
 
+from reldp._validate import unique_names
 from reldp.errors import EncoderError
 
 __all__ = ["check_size", "new_folder", "read_json", "state_hash", "write_json"]
@@ -59,13 +60,16 @@ def write_json(path: Path, values: Any) -> None:
     path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
 
 
-def read_json(path: Path, argument: str = "folder", limit: int = _MAX_JSON) -> Any:
+def read_json(
+    path: Path, argument: str = "folder", limit: int = _MAX_JSON, *, is_strict: bool = True
+) -> Any:
     """Return the JSON in the file; a missing, damaged or too large file is refused by name.
 
     Args:
         path: The file.
         argument: The argument that names its folder, for the message.
         limit: Maximum number of bytes.
+        is_strict: Whether a name that comes twice in an object is damage.
     """
     if path.exists() and not path.is_file():  # a named pipe would block, a device never end
         raise EncoderError(
@@ -73,7 +77,8 @@ def read_json(path: Path, argument: str = "folder", limit: int = _MAX_JSON) -> A
         )
     try:
         check_size(path, argument, limit)
-        return json.loads(path.read_text(encoding="utf-8"))
+        hook = unique_names if is_strict else None
+        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=hook)
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise EncoderError(
             f"`{argument}` must hold {path.name}, got {path.parent.name!r} without it."

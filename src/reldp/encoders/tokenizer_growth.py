@@ -47,7 +47,7 @@ def check_tokenizer_file(folder: Path) -> None:
         folder: The folder of the model; it may have a tokenizer of another format instead.
     """
     if (folder / "tokenizer.json").is_file():
-        settings = read_json(folder / "tokenizer.json", "source", _MAX_FILE)
+        settings = read_json(folder / "tokenizer.json", "source", _MAX_FILE, is_strict=False)
         refuse_growth(settings if isinstance(settings, dict) else {})
 
 

@@ -72,12 +72,12 @@ def _refuse_depth(block: bytes, path: Path, show_ids: bool) -> None:
         return
     data = np.frombuffer(block, dtype=np.uint8)
     opens = (data | 0x20) == ord("{")  # the bit that tells one bracket from the other is set
-    ends = np.flatnonzero(data == ord("\n"))
-    starts = np.concatenate([[0], ends + 1])
+    breaks = np.flatnonzero(data == ord("\n"))
+    starts = np.concatenate([[0], breaks + 1])
     starts = starts[starts < len(data)]
     counts = np.add.reduceat(opens, starts, dtype=np.int64)
     for line in np.flatnonzero(counts > _MAX_DEPTH):
-        stop = ends[line] if line < len(ends) else len(data)
+        stop = breaks[line] if line < len(breaks) else len(data)
         for value in _parsed(block[starts[line] : stop], path, show_ids):
             if _is_deep(value):
                 _refuse_nesting(path)

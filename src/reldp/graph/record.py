@@ -17,12 +17,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from reldp._validate import is_integer
+from reldp._validate import is_integer, unique_names
 from reldp.errors import GraphError
 
 __all__ = ["PROVENANCE", "GraphRecord"]
 
 PROVENANCE = ("source", "version", "license")
+_LONGEST = 20_000  # characters of each of these
 """Fields of a record that may be published."""
 
 
@@ -53,7 +54,11 @@ class GraphRecord:
 
     def __post_init__(self) -> None:
         for name in PROVENANCE:
-            _require(isinstance(getattr(self, name), str), name, "text", getattr(self, name))
+            value = getattr(self, name)
+            _require(isinstance(value, str), name, "text", value)
+            _require(
+                len(value) <= _LONGEST, name, f"text of at most {_LONGEST:,} characters", value
+            )
         _require(_is_mapping(self.hashes, str), "hashes", "text by file name", self.hashes)
         _require(_is_mapping(self.drops, int), "drops", "counts by kind", self.drops)
         _require(_is_texts(self.notes), "notes", "a tuple of sentences", self.notes)
@@ -103,7 +108,7 @@ class GraphRecord:
             GraphError: The text is not such a record.
         """
         try:
-            values: Any = json.loads(text)
+            values: Any = json.loads(text, object_pairs_hook=unique_names)
         except (ValueError, RecursionError) as error:
             where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
             raise GraphError(

@@ -316,7 +316,7 @@ def _declared(
 
 
 def _declared_bound(name: str, value: int | None) -> int:
-    rule = f"an integer from 1 to {LARGEST:.0e} for declared sizes"
+    rule = f"an integer from 1 to {LARGEST:,} for declared sizes"
     fix = "Give both bounds, from what is known without looking at the data."
     return check_integer(name, value, low=1, high=LARGEST, rule=rule, fix=fix, error=PlanError)
 
