@@ -165,6 +165,9 @@ def check_number(
 def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the object of some pairs, for `json.loads`; a name that comes twice could be read in two ways.
 
+    Raises:
+        ValueError: A name does; `json.loads` passes it on like any damage.
+
     >>> unique_names([("dim", 8), ("dim", 9)])
     Traceback (most recent call last):
     ValueError: a name comes twice
