@@ -1,5 +1,6 @@
 """The first process of a run writes its folder and the others follow; `test_distributed` tries it with real ones."""
 
+import os
 import threading
 from collections import deque
 
@@ -149,3 +150,14 @@ def test_a_run_that_only_another_process_sees_is_not_started_a_second_time(tmp_p
     assert SharedRun(Disks("same", b""), folder).has_run
     with pytest.raises(RunError, match="a run on rank 1 that rank 0 does not see"):
         _ = SharedRun(Disks(b"other", "same"), folder).has_run
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "pipe"])
+def test_a_ledger_without_end_is_refused_and_not_waited_for(tmp_path, target):
+    folder = RunFolder(tmp_path)
+    if target == "pipe":
+        os.mkfifo(folder.ledger)
+    else:
+        folder.ledger.symlink_to(target)
+    with pytest.raises(RunError, match=r"ledger\.jsonl"):
+        SharedRun(Processes(0, 1), folder).has_run  # noqa: B018  # a property that reads

@@ -32,7 +32,8 @@ from reldp.processes import Processes
 from reldp.runs.certificate import Certificate
 from reldp.runs.certificate_files import write_certificate
 from reldp.runs.ledger import read_ledger
-from reldp.runs.run_folder import RunFolder, read_plan
+from reldp.runs.plain_files import read_plain
+from reldp.runs.run_folder import LEDGER_LIMIT, RunFolder, read_plan
 from reldp.runs.session import Session, threads_of
 from reldp.training.callbacks import StepRequests
 from reldp.training.metrics import MetricsLog, ReexecutionDiffers
@@ -124,8 +125,8 @@ def _identity(run: RunFolder) -> bytes:
     """Return a hash of the first line of the folder's ledger, which holds random salts; empty without one."""
     if not run.has_run:
         return b""
-    with run.ledger.open("rb") as ledger:
-        return hashlib.sha256(ledger.readline()).digest()
+    first = read_plain(run.ledger, limit=LEDGER_LIMIT).partition(b"\n")[0]
+    return hashlib.sha256(first).digest()
 
 
 class _LeadingSession(Session):
