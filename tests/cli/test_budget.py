@@ -43,8 +43,8 @@ def train(graph, run, *more):
 
 def test_a_note_says_what_was_spent_at_the_delta_of_the_limit(tmp_path):
     plan = PrivacyPlan(
-        num_entities=100,
-        num_relations=200,
+        num_entities=10_000,
+        num_relations=20_000,
         max_degree=2,
         num_negatives=3,
         expected_batch_size=10,
@@ -237,3 +237,43 @@ def test_show_says_what_it_is_conditional_on_and_how_to_see_epsilon(tmp_path, ca
         shown = json.loads(capsys.readouterr().out)
         assert shown["given_released_sizes"] == (name == "private")
         assert ("holds given these" in " ".join(said.split())) == (name == "private")
+
+
+def test_a_limit_that_comes_late_or_is_replaced_is_said(tmp_path, capsys):
+    plan = PrivacyPlan(
+        num_entities=9_000, num_relations=20_000, max_degree=2, num_negatives=3, delta=1e-6,
+        expected_batch_size=10, num_steps=5, noise_multiplier=4,
+    )  # fmt: skip
+    init = ["budget", "init", str(tmp_path), "--limit", "2", "--delta", "1e-5"]
+    assert main(init) == 0
+    said = capsys.readouterr()
+    assert "enter them with reldp budget enter" in said.out
+    assert "before anybody sees the first one; no limit that is set later" in said.out.replace(
+        "\n", " "
+    )
+    raised = ["budget", "limit", str(tmp_path), "--delta", "1e-5", "--limit"]
+    assert main([*raised, "3"]) == 0
+    assert "warning" not in capsys.readouterr().err, "nothing had run"
+    with Budget.open(tmp_path) as budget:
+        budget.enter_run("0" * 32, plan)
+    assert main(["budget", "show", str(tmp_path)]) == 0
+    words = "before anybody sees the first one; no limit that is set later"
+    assert words in " ".join(capsys.readouterr().out.split())
+    assert main([*raised, "9", "--adaptive"]) == 0
+    said = capsys.readouterr()
+    assert "warning: Runs were entered before this limit was set." in said.err
+    out = " ".join(said.out.split())
+    assert "Spent: epsilon" in out
+    assert "The guarantee is the limit, not what was spent" in out
+    assert out.count("Earlier limit, replaced on") == 2
+    assert "epsilon 2 at delta 1e-05." in out
+    assert main(["budget", "show", str(tmp_path), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["epsilon"], shown["delta"]) == (9.0, 1e-5)
+    assert 0 < shown["spent"] < 1
+    assert [limit["epsilon"] for limit in shown["limits"]] == [2.0, 3.0, 9.0]
+    (tmp_path / "graph").mkdir()
+    assert main(["budget", "share", str(tmp_path / "graph"), "--with", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "will be entered in the budget" in said
+    assert "Runs that were made before are not counted" in said

@@ -13,6 +13,7 @@ from scipy.stats import norm
 from reldp.accounting.rdp import _least, _total
 from reldp.accounting.search import SearchSize
 from reldp.plan import PrivacyPlan
+from reldp.runs import budget_cost
 from reldp.runs.budget_cost import Charge, composed_epsilon
 
 PLAN = PrivacyPlan(
@@ -203,3 +204,37 @@ def test_a_search_of_a_fixed_number_is_that_many_runs():
 
 def test_a_run_without_noise_has_no_finite_epsilon():
     assert composed_epsilon([Charge(plan=replace(PLAN, noise_multiplier=0.0))], 1e-6) == math.inf
+
+
+RELATIONS = {"max_degree": 1, "num_negatives": 7, "negatives": "relations", "pool_size": 4_000}
+SIZES = {"num_entities": 8_000, "num_relations": 5_000, "expected_batch_size": 8, "delta": 6e-6}
+
+
+def unlike_plans():
+    """Plans of epsilon 2 each, whose better analyses differ."""
+    plans = [
+        PrivacyPlan(**RELATIONS, **SIZES, num_steps=steps, noise_multiplier=noise)
+        for steps, noise in ((50_000, 14.4), (4, 0.7))
+    ]
+    assert {plan.privacy_cost().analysis for plan in plans} == {"replacement", "anchored"}
+    return plans
+
+
+def test_runs_of_unlike_plans_cost_at_most_the_sum_and_at_least_the_largest():
+    long, short = unlike_plans()
+    for count in (1, 3):
+        charges = [Charge(plan=long)] * count + [Charge(plan=short)]
+        total = composed_epsilon(charges, (count + 1) * 6e-6)
+        apart = count * long.epsilon() + short.epsilon()
+        assert long.epsilon() < total <= apart * (1 + 1e-9)
+    assert total < 0.7 * apart  # three long runs are composed, and the short one is added
+    together = budget_cost._steps_epsilon((long, long, long, short), 4 * 6e-6)
+    assert together > apart, "control: one analysis for all steps is worse than the sum"
+
+
+def test_one_kind_of_plan_is_composed_and_no_bound_is_below_a_longer_run():
+    long, _ = unlike_plans()
+    twice = composed_epsilon([Charge(plan=long)] * 2, 1.2e-5)
+    assert twice == pytest.approx(replace(long, num_steps=100_000, delta=1.2e-5).epsilon())
+    # Deltas that are used up leave no room for the sum, and the composition holds.
+    assert composed_epsilon([Charge(plan=long)] * 2, 6e-6) > twice

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from reldp.errors import ConfigError, LedgerError, ReldpError, ResumeError, RunError
+from reldp.reporting import verify
+from reldp.reporting.bundle import publish
 from reldp.runs.budget import Budget
 from reldp.runs.budget_entry import (
     BudgetUse,
@@ -18,7 +20,10 @@ from reldp.runs.budget_entry import (
     run_token,
 )
 from reldp.runs.run_folder import RunFolder, plan_bytes
+from reldp.training import Trainer
+from reldp.training.callbacks import TrainingCallback, TrainingStopped
 from tests.runs.test_budget_cost import OTHER, PLAN
+from tests.training.small import small_parts
 
 ONE, TWO, THREE = "1" * 64, "2" * 64, "3" * 64
 
@@ -147,3 +152,48 @@ def test_the_name_of_a_release_depends_on_the_budget():
     ]
     assert len(set(names)) == 4
     assert release_id(one, "f", 1, 2) == names[0]
+
+
+def test_a_complete_run_and_its_bundles_are_one_run(tmp_path):
+    run, bundle = tmp_path / "run", tmp_path / "bundle"
+    Trainer(*small_parts(num_steps=2)).fit(run)
+    publish(run, bundle)
+    copies = [bundle, shutil.copytree(bundle, tmp_path / "again")]
+    for number, order in enumerate(([run, *copies], [*copies, run])):
+        (home := tmp_path / f"budget-{number}").mkdir()
+        (run / "budget.json").unlink(missing_ok=True)
+        with Budget.create(home) as budget:
+            assert [enter_past_run(folder, budget) for folder in order] == [True, False, False]
+            assert len(budget.charges) == 1
+        assert not (bundle / "budget.json").exists(), "what was published stays as it is"
+        verify(bundle)
+
+
+def test_a_bundle_of_a_run_that_was_entered_when_it_ran_is_not_entered_again(tmp_path):
+    (home := tmp_path / "home").mkdir()
+    Budget.create(home).close()
+    Trainer(*small_parts(num_steps=2), budget=home).fit(tmp_path / "run")
+    publish(tmp_path / "run", tmp_path / "bundle")
+    with Budget.open(home) as budget:
+        assert not enter_past_run(tmp_path / "bundle", budget)
+        assert len(budget.charges) == 1
+
+
+class StopAfter(TrainingCallback):
+    def on_step_end(self, progress, requests):
+        requests.stop = progress.step == 2
+
+
+def test_copies_that_went_on_apart_are_different_runs(tmp_path):
+    """Both continuations have released steps of their own, though their ledgers begin with the same lines."""
+    run, parts = tmp_path / "run", small_parts(num_steps=4)
+    with pytest.raises(TrainingStopped):
+        Trainer(*parts, threads=1, callbacks=[StopAfter()]).fit(run)
+    copy = shutil.copytree(run, tmp_path / "copy")
+    for folder, threads in ((run, 1), (copy, 2)):
+        Trainer(*small_parts(num_steps=4), threads=threads).fit(folder)
+    lines = [(folder / "ledger.jsonl").read_text().splitlines() for folder in (run, copy)]
+    assert lines[0][0] == lines[1][0]
+    (home := tmp_path / "home").mkdir()
+    with Budget.create(home) as budget:
+        assert [enter_past_run(folder, budget) for folder in (run, copy)] == [True, True]

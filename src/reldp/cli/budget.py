@@ -1,5 +1,6 @@
 """``reldp budget``: what all runs and searches on the same data cost together, and a limit that they keep."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from reldp._validate import UNITS
 from reldp.cli.budget_search import search
 from reldp.cli.commands import Command, option
 from reldp.cli.options import Number, Word, json_option
-from reldp.cli.output import print_json, print_table, round_up
+from reldp.cli.output import print_json, print_table, round_up, say
 from reldp.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,17 +29,27 @@ _WITH_SEARCHES = (
     "equally."
 )
 _FIXED = (
-    "This holds if settings and number of all runs were fixed without looking "
-    "at results of runs on this data. If somebody looked, set a limit with --adaptive; the limit is then the guarantee."
+    "This holds if settings and number of all runs were fixed without looking at results of runs on this data. To "
+    "choose by results, set a limit with --adaptive before anybody sees the first one; no limit that is set later "
+    "covers a choice that was made before."
 )
 _ADDED = (
-    "Epsilons and deltas of all runs and searches are added: settings may be chosen by results of earlier runs. If the "
-    "number of runs was, the limit is the guarantee, as it was when the first result was seen."
+    "Epsilons and deltas of all runs and searches are added. The guarantee is the limit, not what was spent: settings "
+    "and number of runs may be chosen by results of earlier runs, if the limit was fixed before anybody saw the first "
+    "one."
+)
+_LATE = (
+    "Runs were entered before this limit was set. It is a guarantee for choices by results only if nobody had seen a "
+    "result of theirs."
+)
+_EARLIER = (
+    "Runs that were made before are not counted: enter them with reldp budget enter FOLDER RUN."
 )
 _GIVEN_SIZES = (
     "Plans with private sizes follow from the released bounds: what they cost together holds given these. A limit that "
     "was set before they were released holds without this condition (theory.md 3.5)."
 )
+_LIMIT_FIELDS = ("epsilon", "delta", "adaptive", "date")
 _CONDITIONS = {
     False: "settings and number of all runs were fixed without looking at results",
     True: "the limit was fixed before the first result was seen",
@@ -103,6 +114,8 @@ def init(
         folder, unit=unit, limit=limit, delta=delta, adaptive=adaptive, lost=lost
     ) as budget:
         _show(budget, delta, as_json)
+    if not as_json:
+        click.echo(_EARLIER)
 
 
 @command.command("limit", cls=Command, examples=["reldp budget limit GRAPH --limit 8 --delta 1e-6"])
@@ -133,7 +146,10 @@ def init(
 def limit_command(folder: Path, limit: float, delta: float, adaptive: bool, as_json: bool) -> None:
     """Set the limit of a budget. It must cover what is spent."""
     with _open(folder) as budget:
+        is_late = any(charge.plan is not None for charge in budget.charges)
         budget.set_limit(limit, delta, adaptive=adaptive)
+        if is_late:
+            say(f"reldp: warning: {_LATE}", err=True)
         _show(budget, delta, as_json)
 
 
@@ -169,7 +185,7 @@ def share(graph: Path, other: Path) -> None:
     from reldp.runs.budget_place import share_budget
 
     share_budget(graph, other)
-    click.echo(f"Runs on {graph} are entered in the budget in {other}.")
+    click.echo(f"Runs on {graph} will be entered in the budget in {other}. {_EARLIER}")
 
 
 @command.command("enter", cls=Command, examples=["reldp budget enter GRAPH RUN-1 RUN-2"])
@@ -233,14 +249,18 @@ def _show(budget: "Budget", delta: float | None, as_json: bool) -> None:
     at = delta if delta is not None else None if limit is None else float(limit["delta"])
     spent = None if at is None else budget.epsilon(at)
     entries = [e for e in budget.entries if e["kind"] in ("run", "search", "sizes")]
+    guaranteed = limit if budget.is_adaptive else None
     if as_json:
         print_json(
             {
                 "unit": budget.unit,
-                "epsilon": spent,
-                "delta": at,
+                "epsilon": spent if guaranteed is None else guaranteed["epsilon"],
+                "delta": at if guaranteed is None else guaranteed["delta"],
+                "spent": spent,
+                "spent_delta": at,
                 "limit": None if limit is None else limit["epsilon"],
                 "limit_delta": None if limit is None else limit["delta"],
+                "limits": [{n: e[n] for n in _LIMIT_FIELDS} for e in budget.limits],
                 "adaptive": budget.is_adaptive,
                 "holds_if": _CONDITIONS[budget.is_adaptive],
                 "given_released_sizes": _follows_from_sizes(entries),
@@ -258,9 +278,10 @@ def _show(budget: "Budget", delta: float | None, as_json: bool) -> None:
         table.add_row(entry["date"], *_row(entry))
     lines = [_combination(entries, adaptive=budget.is_adaptive)]
     if at is not None and spent is not None:
+        what = "Epsilon" if guaranteed is None else "Spent: epsilon"
         lines.insert(
             0,
-            f"Epsilon {round_up(spent)} at delta {round_up(at)} for any one {budget.unit} that all runs protect.",
+            f"{what} {round_up(spent)} at delta {round_up(at)} for any one {budget.unit} that all runs protect.",
         )
     if at is None and entries:
         lines.insert(
@@ -271,6 +292,11 @@ def _show(budget: "Budget", delta: float | None, as_json: bool) -> None:
         lines.append(_GIVEN_SIZES)
     if limit is not None:
         lines.append(f"Limit: epsilon {limit['epsilon']:g} at delta {limit['delta']:g}.")
+    lines += [
+        f"Earlier limit, replaced on {after['date']}: epsilon {before['epsilon']:g} at delta {before['delta']:g}"
+        f"{', adaptive' * before['adaptive']}."
+        for before, after in pairwise(budget.limits)
+    ]
     lines += [_lost_line(lost, budget.entries[0]["date"]) for lost in budget.lost]
     print_table(table if entries else None, *lines)
 

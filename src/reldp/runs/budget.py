@@ -168,6 +168,11 @@ class Budget:
         check_number("limit", epsilon, above=0, error=PlanError)
         check_number("delta", delta, above=0, below=1, error=PlanError)
         spent = composed_epsilon(self.charges, delta, adaptive=adaptive or self.is_adaptive)
+        if math.isinf(spent):
+            raise PlanError(
+                f"`limit` must cover what is spent, got {epsilon:g} at delta {delta:g}, where no epsilon does. Mostly "
+                "a run's delta is not below it: use a larger delta."
+            )
         if spent > epsilon:
             raise PlanError(
                 f"`limit` must be at least {_shown(spent)}, which is spent at this delta, got {epsilon:g}."
@@ -179,6 +184,15 @@ class Budget:
         """Return the run or search of a token, if it was entered."""
         entered = (e for e in self.entries if e["kind"] in ("run", "search"))
         return next((e for e in entered if e["token"] == token), None)
+
+    def has_head(self, head: str) -> bool:
+        """Return whether this hash was noted as the last line of a run's ledger."""
+        return any(e["kind"] == "session" and e["head"] == head for e in self.entries)
+
+    @property
+    def limits(self) -> tuple[_Entry, ...]:
+        """All limits in the order in which they were set; the last one holds."""
+        return tuple(e for e in self.entries if e["kind"] == "limit")
 
     def has_session(self, token: str) -> bool:
         """Return whether the run or search of a token was started."""

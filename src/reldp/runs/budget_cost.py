@@ -1,9 +1,10 @@
 """Epsilon of everything that is spent on the same data: runs of different plans, searches and releases of sizes.
 
-Steps of all runs are composed by their privacy-loss distributions, which gives less than the sum of their epsilons.
-This needs that the plans, and the number of runs, were fixed without looking at results of earlier runs on the data
-(theory.md 3.5). For plans that may have been chosen after looking, the epsilons and deltas of the runs are added: each
-run has the delta of its own plan, which was fixed when the run was chosen.
+Steps of all runs are composed by their privacy-loss distributions: all together, or in two groups by the analysis that
+is better for each run alone, whose epsilons are added. The sum of the runs' own epsilons is a bound as well, and the
+smallest of these holds. This needs that the plans, and the number of runs, were fixed without looking at results of
+earlier runs on the data (theory.md 3.5). For plans that may have been chosen after looking, the epsilons and deltas of
+the runs are added: each run has the delta of its own plan, which was fixed when the run was chosen.
 
 Releases of private sizes are added, each once, however many runs use it. Searches (`reldp.accounting.search`) are
 added, each with its own part of delta; a search of a fixed number of runs counts as these runs. A run counts with
@@ -73,9 +74,10 @@ def composed_epsilon(charges: Sequence[Charge], delta: float, *, adaptive: bool 
     searches = [c for c in used if _is_drawn(c)]
     runs = tuple(plan for c in used if not _is_drawn(c) for plan in _plans(c))
     share = rest / (bool(runs) + len(searches))
-    steps = _steps_epsilon(runs, share) if runs else 0.0
+    steps = min(_steps_epsilon(runs, share), _grouped(runs, share)) if runs else 0.0
     try:
-        return sizes + steps + sum(_one(charge, share) for charge in searches)
+        composed = sizes + steps + sum(_one(charge, share) for charge in searches)
+        return min(composed, sizes + _added(used, rest)) if len(used) > 1 else composed
     except PlanError:  # as in `_steps_epsilon`; a search alone says what to change
         if len(used) == 1:
             raise
@@ -93,6 +95,29 @@ def _added(charges: Sequence[Charge], delta: float) -> float:
     if math.fsum(parts) > delta * (1 + 1e-12):
         return math.inf
     return math.fsum(_one(charge, part) for charge, part in zip(charges, parts, strict=True))
+
+
+def _grouped(plans: tuple[PrivacyPlan, ...], delta: float) -> float:
+    """Return the sum of the epsilons of two groups of runs, by the analysis that is better for each; infinite for one.
+
+    One analysis is used for all steps that are composed, and few large batches want another one than many small ones.
+    """
+    groups: dict[str, list[PrivacyPlan]] = {}
+    for plan in plans:
+        groups.setdefault(_analysis(plan), []).append(plan)
+    if len(groups) == 1:
+        return math.inf
+    return math.fsum(_steps_epsilon(tuple(g), delta / len(groups)) for g in groups.values())
+
+
+@lru_cache(maxsize=256)
+def _analysis(plan: PrivacyPlan) -> str:
+    """Return the analysis that gives the smaller epsilon of a plan's steps."""
+    accountant, delta = PLDAccountant(wide_charge=True), plan.delta - plan.sizes_delta
+    try:
+        return accountant.epsilon(_steps([plan]), delta).analysis
+    except PlanError:  # as in `_steps_epsilon`
+        return "none"
 
 
 def _one(charge: Charge, delta: float) -> float:

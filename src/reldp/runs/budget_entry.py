@@ -29,7 +29,7 @@ from reldp.runs.budget_entries import TOKEN
 from reldp.runs.budgeted_graphs import note_graph
 from reldp.runs.durable import disk_errors, write_durably
 from reldp.runs.known_budgets import known_folder
-from reldp.runs.ledger import read_ledger
+from reldp.runs.ledger import completion_hash, read_ledger
 from reldp.runs.past_releases import enter_at_first_use, known_release
 from reldp.runs.plain_files import read_plain
 from reldp.runs.release_name import release_id
@@ -161,14 +161,25 @@ def note_end(run: RunFolder, ledger: "Ledger", *, is_released: bool = True) -> N
 def enter_past_run(folder: str | Path, budget: Budget) -> bool:
     """Enter a run that was made without the budget, whatever the limit; return whether it was entered now.
 
+    A complete run and its published copies are one run: the line that ends its steps is the same in all of them. Copies
+    that went on before that line are different runs, whose steps were released as well.
+
     Raises:
         ConfigError: It is in another budget, or its unit is another.
         RunError: There is no run.
     """
     run = RunFolder(folder)
     run.require_run()
-    search = read_ledger(run.ledger).start.get("search")
-    token, plan = run_token(run, budget.id, lost=budget.lost_ids), read_plan(run)
+    record, plan = read_ledger(run.ledger), read_plan(run)
+    search, end = record.start.get("search"), completion_hash(record)
+    if end is None or (run.path / BUDGET_TOKEN).exists():
+        token = run_token(run, budget.id, lost=budget.lost_ids)
+    else:
+        if budget.has_head(end):  # it was entered when it ran
+            return False
+        token = hashlib.sha256(f"run {end}".encode()).hexdigest()[:32]
+        if run.sensitive.exists():  # a published bundle stays as it is
+            _write_token(run, token, budget.id)
     release = None
     if run.sensitive.exists():
         release = release_of(budget, plan, SensitiveRecord.read(run.sensitive).fingerprint)
@@ -199,24 +210,29 @@ def run_token(
         ConfigError: The run is in another budget.
         LedgerError: The file is damaged.
     """
-    place = run.path / BUDGET_TOKEN
-    with disk_errors(place):
-        run.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if renew or not place.exists():
-            values = {"token": secrets.token_hex(16), "budget": budget}
-            values |= {} if folder is None else {"folder": str(folder.resolve())}
-            write_durably(place, (json.dumps(values) + "\n").encode(), mode=0o600)
+    if renew or not (run.path / BUDGET_TOKEN).exists():
+        _write_token(run, secrets.token_hex(16), budget, folder)
     values = _read_token(run)
     if values["budget"] in lost:
-        values = {"token": values["token"], "budget": budget}
-        values |= {} if folder is None else {"folder": str(folder.resolve())}
-        with disk_errors(place):
-            write_durably(place, (json.dumps(values) + "\n").encode(), mode=0o600)
+        values = _write_token(run, values["token"], budget, folder)
     if values["budget"] != budget:
         raise ConfigError(
             "The run must stay in the budget that it was entered in, got another one for this graph."
         )
     return values["token"]
+
+
+def _write_token(
+    run: RunFolder, token: str, budget: str, folder: Path | None = None
+) -> dict[str, str]:
+    """Write by which token which budget knows a run; return what is written."""
+    place = run.path / BUDGET_TOKEN
+    values = {"token": token, "budget": budget}
+    values |= {} if folder is None else {"folder": str(folder.resolve())}
+    with disk_errors(place):
+        run.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_durably(place, (json.dumps(values) + "\n").encode(), mode=0o600)
+    return values
 
 
 def _read_token(run: RunFolder) -> dict[str, str]:

@@ -52,7 +52,7 @@ from reldp.runs.plain_files import read_plain
 from reldp.runs.run_folder import LEDGER_LIMIT
 from reldp.runs.strict_json import parse_json
 
-__all__ = ["Ledger", "LedgerRecord", "fixed_day", "parse_ledger", "read_ledger"]
+__all__ = ["Ledger", "LedgerRecord", "completion_hash", "fixed_day", "parse_ledger", "read_ledger"]
 
 _FIRST_LINK = "0" * 64
 _Entry = Mapping[str, Any]
@@ -274,6 +274,16 @@ def read_ledger(path: str | Path) -> LedgerRecord:
         return parse_ledger(read_plain(place, limit=LEDGER_LIMIT))
     except RunError as error:
         raise LedgerError(str(error)) from None
+
+
+def completion_hash(record: LedgerRecord) -> str | None:
+    """Return the hash of the line that completes a run, which audits and a release leave as it is; None before it."""
+    head = _FIRST_LINK
+    for entry in record.entries:
+        _, head = _line(entry, head)
+        if entry["kind"] == "complete":
+            return head
+    return None
 
 
 def parse_ledger(data: bytes) -> LedgerRecord:

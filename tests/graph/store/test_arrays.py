@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from reldp.errors import GraphError
-from reldp.graph.store.arrays import GrowingArray, map_array, row_chunks
+from reldp.graph.store.arrays import GrowingArray, array_in, map_array, row_chunks
 
 
 def test_rows_survive_growing_and_the_file_is_what_numpy_writes(tmp_path):
@@ -58,3 +58,17 @@ def test_a_file_that_is_no_array_is_one_clear_line(tmp_path, damage):
     path.write_bytes(damage)
     with pytest.raises(GraphError, match=r"a\.npy must hold an array"):
         map_array(path)
+
+
+@pytest.mark.parametrize("header", [b"(300,), } }", b"(300,), {", b"(-1,), }", b"(" * 60, b"\x00"])
+def test_headers_that_are_no_literals_are_damage(tmp_path, header):
+    path = tmp_path / "a.npy"
+    np.save(path, np.arange(300))
+    data = path.read_bytes().replace(b"(300,), }", header.ljust(9))
+    path.write_bytes(data)
+    with pytest.raises(GraphError, match="as reldp wrote it"):
+        map_array(path)
+    with pytest.raises(ValueError):
+        array_in(data)
+    with pytest.raises(ValueError):
+        array_in(b"not an array")

@@ -108,8 +108,11 @@ def array_in(data: Any) -> npt.NDArray[Any]:
     """
     head = io.BytesIO(bytes(data[:_LONGEST_HEADER]))
     np.lib.format.read_magic(head)
-    shape, in_columns, dtype = np.lib.format.read_array_header_1_0(head)
-    if in_columns or dtype.hasobject:
+    try:
+        shape, in_columns, dtype = np.lib.format.read_array_header_1_0(head)
+    except _DAMAGE:
+        raise ValueError("header") from None
+    if in_columns or dtype.hasobject or min(shape, default=0) < 0:
         raise ValueError("array")
     count = math.prod(shape)
     array = np.frombuffer(data, dtype, count, head.tell()) if count else np.empty(0, dtype)
