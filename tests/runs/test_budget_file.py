@@ -136,3 +136,16 @@ def test_a_file_that_is_far_too_large_is_refused_unread(folder):
     os.truncate(folder / NAME, 2**32)
     with pytest.raises(LedgerError, match="at most 268,435,456 bytes"):
         BudgetFile.open(folder)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
+def test_what_is_no_regular_file_is_named(tmp_path, kind):
+    place = tmp_path / NAME
+    if kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "link":
+        place.symlink_to(tmp_path / "elsewhere")
+    else:
+        place.mkdir()
+    with pytest.raises(ConfigError, match="must be a regular file"):
+        BudgetFile.open(tmp_path)

@@ -1,6 +1,8 @@
 """Names of files, lines of files, hashes of files."""
 
 import hashlib
+import resource
+import signal
 import stat
 
 import pytest
@@ -111,3 +113,33 @@ def test_a_folder_without_a_ledger_says_what_may_have_happened(tmp_path):
     run.plan.write_bytes(plan_bytes(PLAN))
     with pytest.raises(RunError, match=r"stopped before its first step has none: .* restore it\.$"):
         run.require_run()
+
+
+def test_a_line_after_a_half_written_one_is_whole(tmp_path):
+    run, place = RunFolder(tmp_path), tmp_path / "evaluations.jsonl"
+    lines = [{"n": n, "text": "x" * (70_000 * (n == 1))} for n in range(3)]
+    for line in lines[:2]:
+        run.append_line(place, line)
+    whole = place.read_bytes()
+    for part in (b'{"half', b"x" * 200_000):
+        place.write_bytes(whole + part)
+        run.append_line(place, lines[2])
+        assert run.read_lines(place) == lines
+    place.write_bytes(b'{"never whole')
+    run.append_line(place, lines[0])
+    assert run.read_lines(place) == lines[:1]
+
+
+def test_a_full_disk_leaves_whole_lines(tmp_path):
+    run, place = RunFolder(tmp_path), tmp_path / "evaluations.jsonl"
+    run.append_line(place, {"n": 0})
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+        with pytest.raises(RunError, match="could not be written"):
+            run.append_line(place, {"text": "x" * 1_000})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert place.read_bytes() == b'{"n": 0}\n'

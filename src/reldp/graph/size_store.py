@@ -10,7 +10,7 @@ different releases of one graph (drawn by two users, say), the graph's own folde
 the release that it used. A damaged file is refused and never replaced: without it the sizes would be released again.
 
 Public: `remembered`, `is_remembered`, `known_values`, `kept_releases`, `name_of_release`, `state_folder`,
-`stored_releases`, `FILE_NAME`.
+`stored_releases`, `DifferentReleasesWarning`, `FILE_NAME`.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as home:
@@ -23,6 +23,7 @@ import hashlib
 import json
 import os
 import secrets
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -35,6 +36,7 @@ from reldp.runs.strict_json import parse_json
 
 __all__ = [
     "FILE_NAME",
+    "DifferentReleasesWarning",
     "is_remembered",
     "kept_releases",
     "known_values",
@@ -71,6 +73,10 @@ def state_folder() -> Path | None:
         return None
 
 
+class DifferentReleasesWarning(UserWarning):
+    """Two releases of the sizes of one graph are stored, and are not the same."""
+
+
 def remembered(
     fingerprint: str,
     folders: Sequence[Path],
@@ -98,6 +104,14 @@ def remembered(
             raise RunError(
                 "private sizes could not be stored: no folder for them may be written to. "
                 "Set RELDP_STATE_DIR to a folder of yours."
+            )
+        if any(values not in (None, stored) for values in known):
+            warnings.warn(
+                "private sizes of this graph are stored twice, in its folder and in the state folder, and differ. "
+                "Those in the folder of the graph are used. If both were drawn, each has cost its epsilon; if a file was "
+                "edited, no epsilon of a run with it holds.",
+                DifferentReleasesWarning,
+                stacklevel=2,
             )
         values = draw() if stored is None else stored
         release = parse(values)

@@ -94,7 +94,12 @@ class BudgetFile:
             RunError: Another process has it open for too long.
         """
         place = folder / NAME
-        if not place.is_file() or place.is_symlink():
+        if os.path.lexists(place) and (not place.is_file() or place.is_symlink()):
+            raise ConfigError(
+                f"The budget in {str(folder)!r} must be a regular file, got a link, a pipe or another thing named "
+                f"{NAME}. Restore it from a copy."
+            )
+        if not os.path.lexists(place):
             raise ConfigError(
                 f"The budget must exist, got no {NAME} in {str(folder)!r}. Make one with reldp budget init."
             )

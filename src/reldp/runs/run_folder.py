@@ -24,6 +24,7 @@ Public inside the package: `RunFolder`, `file_hashes`, `read_json`, `read_plan`,
 import json
 import os
 from collections.abc import Mapping
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ LOCK = ".lock"
 # Size limits, in bytes, of files that are read whole.
 LEDGER_LIMIT = 2**28
 FILE_LIMIT = 2**26
+_BLOCK_BYTES = 2**16
 
 
 _FOLDERS = ("model", "checkpoints", "tensorboard")
@@ -138,12 +140,36 @@ class RunFolder:
             raise RunError(f"{path.name} must hold JSON lines, got damage.") from None
 
     def append_line(self, path: Path, values: Mapping[str, Any]) -> None:
-        """Append a JSON line to a file that only its owner can read."""
+        """Append a JSON line to a file that only its owner can read; all of it or, on a full disk, nothing.
+
+        A part of a line that a crash has left at the end is removed.
+        """
+        line = (json.dumps(values) + "\n").encode()
         with disk_errors(path):
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
             descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o600)
-            with open(descriptor, "a", encoding="utf-8") as file:
-                file.write(json.dumps(values) + "\n")
+            with open(descriptor, "r+b", buffering=0) as file:
+                before = _end_of_lines(file)
+                file.truncate(before)
+                try:
+                    while line:
+                        line = line[file.write(line) :]
+                except OSError:
+                    file.truncate(before)
+                    raise
+
+
+def _end_of_lines(file: FileIO) -> int:
+    """Return the length of a file up to the end of its last whole line."""
+    end = file.seek(0, os.SEEK_END)
+    while end:
+        start = max(end - _BLOCK_BYTES, 0)
+        file.seek(start)
+        found = file.read(end - start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return 0
 
 
 def read_json(path: Path) -> Any:
