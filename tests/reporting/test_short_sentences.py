@@ -78,6 +78,7 @@ def test_every_short_form_is_one_of_a_sentence_that_exists():
     full = [
         s for plan, changes in variants() for s in wording.assumptions(plan, {**START, **changes})
     ]
+    full += wording.assumptions(sized_plan("private"), START, is_part=True)
     used = set(short_assumptions([*full, *decisions()]))
     for pattern, words in _SHORT:
         beginning = words.split("{")[0]

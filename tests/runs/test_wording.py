@@ -7,7 +7,7 @@ import pytest
 from reldp.errors import LedgerError
 from reldp.runs.certificate import Certificate
 from reldp.runs.wording import adjacency, assumptions, shown
-from tests.reporting.example import GRAPH, PLAN, certificate_of, ledger
+from tests.reporting.example import GRAPH, PLAN, certificate_of, ledger, sized_plan
 
 
 def certificate(plan=PLAN, **settings):
@@ -270,3 +270,14 @@ def test_relations_as_the_unit_have_groups_of_relations():
     whole = certificate(PLAN)
     assert any("removing one entity changes" in line for line in whole.values["assumptions"])
     assert "| protected | every entity |" in whole.to_markdown()
+
+
+def test_a_part_of_the_steps_has_one_condition_and_not_two():
+    plan = sized_plan("private")
+    start = {"graph": GRAPH, "noise": {"source": "secure"}, "training": {}}
+    whole = assumptions(plan, start)
+    part = assumptions(plan, start, is_part=True)
+    assert any("the target epsilon was fixed before" in line for line in whole)
+    assert not any("the target epsilon was fixed before" in line for line in part)
+    assert sum("epsilon of a part of the steps follows" in line for line in part) == 1
+    assert assumptions(PLAN, start) == assumptions(PLAN, start, is_part=True)

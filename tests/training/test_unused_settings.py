@@ -4,6 +4,7 @@ import pytest
 
 from reldp.cli.main import main
 from reldp.errors import ConfigError
+from reldp.graph import EntityGraph
 from reldp.training.recipe import Recipe
 from reldp.training.recipe_settings import SECTIONS
 from reldp.training.unused_settings import refuse_unused_encoder, refuse_unused_learning
@@ -80,3 +81,28 @@ def test_a_recipe_may_begin_with_a_byte_order_mark(tmp_path):
     path = tmp_path / "recipe.toml"
     path.write_bytes(b"\xef\xbb\xbf[privacy]\ntarget_epsilon = 4\n")
     assert Recipe.read(path, {}).values["privacy"]["target_epsilon"] == 4
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--loss", "distmult"], "--loss must be untyped for relations without a type"),
+        (["--clipping", "pair"], "--loss must be a sum over negatives"),
+        (["--eval-graph", "TEXTS"], "--eval-graph must be one that encoder and loss can evaluate"),
+        (["--no-privacy"], "--target-epsilon must be left out with --no-privacy"),
+        (["--delta", "2"], "--delta must be"),
+        (["--target-epsilon", "nan"], "--target-epsilon must be a finite number"),
+    ],
+)
+def test_what_can_never_work_is_refused_before_sizes_are_released(tmp_path, capsys, flags, words):
+    graph, run, texts = tmp_path / "graph", tmp_path / "run", tmp_path / "texts"
+    small_graph().write(graph)
+    pairs = [(f"t{i}", f"t{i + 1}") for i in range(5)]
+    EntityGraph.from_lists([f"t{i}" for i in range(6)], pairs, text=list("abcdef")).write(texts)
+    given = [str(texts) if flag == "TEXTS" else flag for flag in flags]
+    command = ["train", str(graph), "-o", str(run), "--delta", "1e-4", "--target-epsilon", "4"]
+    assert main([*command, *given]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert "Private sizes were released" not in said
+    assert not (graph / "sizes.private.json").exists()

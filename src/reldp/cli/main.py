@@ -208,7 +208,7 @@ def _spent_words(error: ReldpError) -> str:
 
     return (
         f" Private sizes were released before this, for epsilon {round_up(sizes.drawn_epsilon())}, which is spent; "
-        "they are kept, so that another try does not spend it again."
+        "they are kept, so that another try with the same degree bound does not spend it again."
     )
 
 

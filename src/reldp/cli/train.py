@@ -352,7 +352,14 @@ def _given(
             settings.setdefault(_SECTION_OF[name], {})[name] = value
     if promise_degrees:
         settings.setdefault("data", {})["promise_degrees"] = True
-    if no_privacy:
+    if (
+        no_privacy
+    ):  # goes before the target of a recipe, but not together with one on the command line
+        for name in ("target_epsilon", "noise_multiplier"):
+            if flags[name] is not None:
+                raise ConfigError(
+                    f"`{name}` must be left out with --no-privacy, got {flags[name]!r}. Leave out one of them."
+                )
         settings.setdefault("privacy", {})["enabled"] = False
     return parsed_changes(changes, settings)
 

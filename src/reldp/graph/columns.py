@@ -225,7 +225,7 @@ def extra_column(column: Any, table: str, label: str) -> Any | None:
 def _decoded(column: Any, table: str, label: str) -> Any:
     """Return a column without dictionary encoding; strings, and bytes taken for strings, are UTF-8."""
     if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+        column = _undictionaried(column)
     try:
         if pa.types.is_string_view(column.type) or _is_binary(column.type):
             return column.cast(pa.large_string())
@@ -236,6 +236,18 @@ def _decoded(column: Any, table: str, label: str) -> Any:
             f"{table} must be UTF-8 text in {label}, got other bytes. Convert it."
         ) from None
     return column
+
+
+def _undictionaried(column: Any) -> Any:
+    """Return a column without dictionary encoding; Polars encodes views of strings, which Arrow does not cast."""
+    if not pa.types.is_string_view(column.type.value_type):
+        return column.cast(column.type.value_type)
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    plain = [
+        pa.DictionaryArray.from_arrays(part.indices, part.dictionary.cast(pa.large_string()))
+        for part in chunks
+    ]
+    return pa.chunked_array([part.cast(pa.large_string()) for part in plain], pa.large_string())
 
 
 def _is_binary(kind: Any) -> bool:

@@ -108,8 +108,8 @@ def remembered(
         if any(values not in (None, stored) for values in known):
             warnings.warn(
                 "private sizes of this graph are stored twice, in its folder and in the state folder, and differ. "
-                "Those in the folder of the graph are used. If both were drawn, each has cost its epsilon; if a file was "
-                "edited, no epsilon of a run with it holds.",
+                "Those in the folder of the graph are used. If both were drawn, each has cost its epsilon; if a file "
+                "was edited, no epsilon of a run with it holds.",
                 DifferentReleasesWarning,
                 stacklevel=2,
             )

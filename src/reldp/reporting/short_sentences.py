@@ -28,6 +28,10 @@ _SHORT = (
         "The settings depend on the private graph by the released bounds on its sizes alone; epsilon holds given "
         "these.",
     ),
+    (
+        r"All settings .*epsilon of a part of the steps follows",
+        "The settings depend on the private graph by the released bounds on its sizes alone.",
+    ),
     (r"All settings ", "The settings do not depend on the private graph."),
     (r"The exact numbers of (\w+) ", r"The exact numbers of {0} and relations are public."),
     (

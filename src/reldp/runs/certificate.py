@@ -82,7 +82,9 @@ class Certificate:
                 "training": record.start["training"],
                 "model": completion["model"],
                 "ledger": {"entries": len(record.entries), "head": record.head},
-                "assumptions": wording.assumptions(plan, record.start)
+                "assumptions": wording.assumptions(
+                    plan, record.start, is_part=result_wording.is_part(completion)
+                )
                 + result_wording.early_end(plan, record.num_counted, completion)
                 + result_wording.choice(record.start, completion)
                 + result_wording.search(plan, record.start),

@@ -2,7 +2,7 @@
 
 All other sentences are in `reldp.runs.wording`.
 
-Private to the package: `choice`, `early_end`, `search`.
+Private to the package: `choice`, `early_end`, `is_part`, `search`.
 
 >>> choice({}, {})
 []
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from reldp.plan import PrivacyPlan
 
-__all__ = ["choice", "early_end", "search"]
+__all__ = ["choice", "early_end", "is_part", "search"]
 
 _Values = Mapping[str, Any]
 
@@ -23,6 +23,11 @@ _GIVEN = (
     " Private sizes: epsilon of a part of the steps follows from the released bounds, so it holds given them, also if "
     'the target epsilon was fixed before they were released (theory.md 2.4, "Noise fixed first").'
 )
+
+
+def is_part(completion: _Values) -> bool:
+    """Return whether epsilon of a run is that of a part of its planned steps."""
+    return "stopped_at" in completion and completion.get("stop_decided_by") != "result"
 
 
 def early_end(plan: "PrivacyPlan", num_counted: int, completion: _Values) -> list[str]:

@@ -165,9 +165,9 @@ def _end_of_lines(file: FileIO) -> int:
     while end:
         start = max(end - _BLOCK_BYTES, 0)
         file.seek(start)
-        found = file.read(end - start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
+        last = file.read(end - start).rfind(b"\n")
+        if last >= 0:
+            return start + last + 1
         end = start
     return 0
 

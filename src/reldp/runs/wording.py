@@ -137,15 +137,22 @@ def sizes(plan: "PrivacyPlan") -> str:
     )
 
 
-def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
-    """Return the assumptions that epsilon rests on; none without noise, where nothing is guaranteed."""
+def assumptions(plan: "PrivacyPlan", start: _Values, *, is_part: bool = False) -> list[str]:
+    """Return the assumptions that epsilon rests on; none without noise, where nothing is guaranteed.
+
+    Args:
+        plan: The plan.
+        start: The entry that starts the run.
+        is_part: Whether epsilon is that of a part of the planned steps.
+    """
     if plan.noise_multiplier == 0:
         return []
     is_fast = start["noise"]["source"] == "fast"
     sentences = [] if plan.sizes == "private" else [sizes(plan)]
     sentences += [
         "All settings (the degree bound, sampling rate, noise, steps, delta, the number of features) "
-        "are public, and were chosen without looking at the private graph" + _bounds(plan, start),
+        "are public, and were chosen without looking at the private graph"
+        + _bounds(plan, start, is_part),
         f"Every relation enters a batch independently; negatives are drawn without replacement{_by_owner(plan)}; "
         f"{'all random draws but the noise' if is_fast else 'all random draws'} come from AES-256 "
         "streams under one secret key from the operating system, and observers cannot break AES-256 "
@@ -217,10 +224,12 @@ def assumptions(plan: "PrivacyPlan", start: _Values) -> list[str]:
     return sentences
 
 
-def _bounds(plan: "PrivacyPlan", start: _Values) -> str:
+def _bounds(plan: "PrivacyPlan", start: _Values, is_part: bool) -> str:
     """Return what settings may depend on, and what epsilon is then conditional on (theory.md 2.4)."""
     if plan.sizes != "private":
         return "."
+    if is_part:
+        return ", except at the noisy bounds on its sizes, from which epsilon of a part of the steps follows."
     return _GIVEN_BOUNDS if "search" in start else _EXCEPT_BOUNDS
 
 

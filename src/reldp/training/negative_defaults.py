@@ -47,6 +47,11 @@ _FITTING: dict[str, tuple[Any, ...]] = {
     "min_unprotected": (None,),
 }
 
+_FLAGS = {
+    "enabled": "there is no privacy",
+    "promise_degrees": "degrees are promised",
+}
+
 
 def degree_and_negatives(
     max_degree: int | None, negatives: str | None, **settings: Any
@@ -77,8 +82,7 @@ def unfit_reason(settings: Mapping[str, Any]) -> str:
         return "sizes are declared without min_relations"
     for name, fitting in _FITTING.items():
         if settings.get(name, fitting[0]) not in fitting:
-            value = settings[name]
-            return f"{name} is {str(value).lower() if isinstance(value, bool) else value}"
+            return _FLAGS.get(name) or f"{name} is {settings[name]}"
     return ""
 
 

@@ -28,8 +28,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reldp._validate import check_integer, check_name
-from reldp.errors import ConfigError, RunError
+from reldp._validate import check_integer, check_name, check_number
+from reldp.accounting.calibration import SMALLEST_TARGET
+from reldp.errors import ConfigError, PlanError, RunError
 from reldp.runs.plain_files import read_plain
 from reldp.training.config import SETTINGS, TrainingConfig, refuse_old_names
 from reldp.training.negative_defaults import (
@@ -157,7 +158,11 @@ class Recipe:
         if not self.values["privacy"]["enabled"]:
             settings["clip"] = False
         # Mistakes must be found before sizes are released, because the release costs epsilon.
-        self._target()
+        target, delta = self._target(), self.values["privacy"]["delta"]
+        if target is not None:
+            check_number("target_epsilon", target, low=SMALLEST_TARGET, error=PlanError)
+        if delta is not None:
+            check_number("delta", delta, above=0, below=1, error=PlanError)
         if (num_steps := self.values["privacy"]["num_steps"]) is not None:
             check_integer("num_steps", num_steps, low=1, error=ConfigError)
         TrainingConfig.make(**settings)
@@ -165,6 +170,7 @@ class Recipe:
         capped, holdout = self._parts(show_ids)
         encoder, pool = self.encoder(capped), self.pool(show_ids)
         selection = self._selection(capped, holdout, show_ids)
+        self._check_loss(TrainingConfig.make(**settings), capped, encoder, selection)
 
         def make_plan() -> bytes:
             if resumed:
@@ -266,6 +272,32 @@ class Recipe:
                 "Use `target_epsilon` to have the noise calibrated."
             )
         return None if target is None else float(target)
+
+    def _check_loss(
+        self,
+        config: TrainingConfig,
+        capped: "CappedGraph",
+        encoder: "Encoder",
+        selection: "Selection | None",
+    ) -> None:
+        """Refuse a loss that graph, encoder or clipping rule do not fit, and a graph that it cannot evaluate."""
+        from reldp.training.chosen_loss import relation_loss
+
+        privacy, learning = self.values["privacy"], config.learning
+        loss = relation_loss(
+            learning,
+            negatives=privacy["negatives"],
+            type_names=capped.type_names,
+            dim=encoder.dim,
+        )
+        if privacy["clipping"] == "pair" and learning.loss == "infonce":
+            raise ConfigError(
+                "`loss` must be a sum over negatives with `clipping` pair, got infonce. Use the hinge or logistic "
+                "loss, or tuple clipping."
+            )
+        if selection is not None:
+            encoder.to(config.performance.device)
+            selection.check(encoder.eval(), loss)
 
     def size_cost(self, capped: "CappedGraph", plan: "PrivacyPlan") -> str:
         """Return one sentence on the epsilon of private sizes; empty for other sizes."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from reldp.encoders import Encoder
     from reldp.graph import CappedGraph, EntityGraph
     from reldp.graph.holdout import Holdout
     from reldp.training.objective import Objective
@@ -109,15 +110,19 @@ class Selection:
             "shares_ids": self._shares_ids,
         }
 
-    def check(self, objective: "Objective") -> None:
+    def check(self, encoder: "Encoder", loss: Any) -> None:
         """Refuse a graph that the encoder or the loss cannot evaluate, before anything is spent: two relations show it.
+
+        Args:
+            encoder: The encoder, ready to encode.
+            loss: The loss.
 
         Raises:
             ConfigError: It is one.
         """
         try:
             with reporting(None):
-                self._score(objective, 2)
+                self._score(encoder, loss, 2)
         except InputError as error:
             raise ConfigError(
                 f"`eval_graph` must be one that encoder and loss can evaluate, got another: {error}"
@@ -139,17 +144,17 @@ class Selection:
             current: The weights that would be released now.
         """
         with _loaded(objective, current), reporting(None):  # the bar of training is on the screen
-            score = self._score(objective)
+            score = self._score(objective.encoder, objective.loss)
         if chosen.facts and score <= chosen.facts["score"]:
             return chosen
         weights = {name: value.detach().cpu().clone() for name, value in current.items()}
         return Chosen(facts={"step": step, "score": score}, weights=weights)
 
-    def _score(self, objective: "Objective", max_relations: int = MAX_RELATIONS) -> float:
-        graph, loss = self._graph, objective.loss
+    def _score(self, encoder: "Encoder", loss: Any, max_relations: int = MAX_RELATIONS) -> float:
+        graph = self._graph
         is_typed = bool(graph.type_names) and hasattr(loss, "query_vectors")
         result = evaluate(
-            objective.encoder,
+            encoder,
             graph,
             min(CANDIDATES, graph.num_relations, max_relations),
             loss=loss if is_typed else None,

@@ -242,7 +242,7 @@ class Trainer:
         """Refuse a graph to choose weights by that cannot be evaluated."""
         if self._selection is not None:
             self.encoder.to(self.config.performance.device).eval()
-            self._selection.check(self._objective)
+            self._selection.check(self.encoder, self._objective.loss)
 
     def _rows(self) -> Any:
         """Return the rows that steps use, made once."""

@@ -1,5 +1,6 @@
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ def test_an_id_that_is_missing_later_is_named_by_its_line(tmp_path: Path) -> Non
 
 def test_files_without_a_pair_or_damaged_are_refused(tmp_path: Path) -> None:
     empty = _write(tmp_path / "empty.jsonl")
-    with pytest.raises(GraphError, match="at least one pair"):
+    with pytest.raises(GraphError, match="must not be empty, got 0 bytes"):
         pairs([empty])
     with pytest.raises(InputError, match="at least one file"):
         pairs([])
@@ -123,3 +124,12 @@ def test_files_without_a_pair_or_damaged_are_refused(tmp_path: Path) -> None:
     latin.write_bytes(b'{"q_text": "\xe9", "k_text": "b"}\n')
     with pytest.raises(GraphError, match="UTF-8"):
         pairs([latin])
+
+
+def test_a_pipe_is_refused_because_it_can_be_read_once_only(tmp_path):
+    pipe = tmp_path / "pairs.jsonl"
+    os.mkfifo(pipe)
+    with pytest.raises(GraphError, match=r"pairs\.jsonl must be a file, got something else"):
+        pairs([pipe])
+    with pytest.raises(GraphError, match="must be a file, got a folder"):
+        pairs([tmp_path])

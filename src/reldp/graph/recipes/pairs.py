@@ -30,6 +30,7 @@ import pyarrow as pa
 from reldp.errors import GraphError, InputError
 from reldp.graph.disclosure import SHOW_HINT
 from reldp.graph.recipes.prepared import PreparedGraph, sha256_file
+from reldp.graph.recipes.record_lines import check_file
 from reldp.graph.record import GraphRecord
 
 __all__ = ["ID_FIELDS", "find_ids", "pairs"]
@@ -173,6 +174,8 @@ def pairs(
     paths = [Path(source) for source in sources]
     if not paths:
         raise InputError("`sources` must name at least one file, got none.")
+    for path in paths:
+        check_file(path)
     if by_text and id_fields is not None:
         raise InputError("`by_text` and `id_fields` exclude one another, got both.")
     ids = _ids_of(paths, id_fields, by_text)

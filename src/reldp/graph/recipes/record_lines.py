@@ -66,7 +66,7 @@ class RecordLines:
         if repeated is not None:  # the record of a graph tells its files apart by name
             raise InputError(f"`sources` must be files of different names, got {repeated!r} twice.")
         for path in self.paths:
-            _check_file(path)
+            check_file(path)
         self._states = [_state(path) for path in self.paths]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -126,7 +126,12 @@ def _state(path: Path) -> tuple[int, int, int]:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _check_file(path: Path) -> None:
+def check_file(path: Path) -> None:
+    """Refuse what cannot be read twice: a source is read more than once, and a pipe would lose lines.
+
+    Raises:
+        GraphError: It is no file, or empty.
+    """
     if not path.is_file():
         what = "a folder" if path.is_dir() else "something else" if path.exists() else "none"
         raise GraphError(f"{path.name} must be a file, got {what}.")
