@@ -17,7 +17,7 @@ Public inside the package: `Charge`, `composed_epsilon`, `search_epsilon`.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -75,13 +75,10 @@ def composed_epsilon(charges: Sequence[Charge], delta: float, *, adaptive: bool 
     runs = tuple(plan for c in used if not _is_drawn(c) for plan in _plans(c))
     share = rest / (bool(runs) + len(searches))
     steps = min(_steps_epsilon(runs, share), _grouped(runs, share)) if runs else 0.0
-    try:
-        composed = sizes + steps + sum(_one(charge, share) for charge in searches)
-        return min(composed, sizes + _added(used, rest)) if len(used) > 1 else composed
-    except PlanError:  # as in `_steps_epsilon`; a search alone says what to change
-        if len(used) == 1:
-            raise
-        return math.inf
+    if len(used) == 1:  # a search alone says what to change
+        return sizes + steps + sum(_one(charge, share) for charge in searches)
+    composed = steps + _total((charge, share) for charge in searches)
+    return sizes + min(composed, _added(used, rest))
 
 
 def search_epsilon(plan: PrivacyPlan, size: SearchSize, delta: float) -> float:
@@ -94,7 +91,15 @@ def _added(charges: Sequence[Charge], delta: float) -> float:
     parts = [c.plan.delta - c.plan.sizes_delta for c in charges if c.plan is not None]
     if math.fsum(parts) > delta * (1 + 1e-12):
         return math.inf
-    return math.fsum(_one(charge, part) for charge, part in zip(charges, parts, strict=True))
+    return _total(zip(charges, parts, strict=True))
+
+
+def _total(parts: Iterable[tuple[Charge, float]]) -> float:
+    """Return the sum of the epsilons of runs or searches, each at its delta; infinite if one has none."""
+    try:
+        return math.fsum(_one(charge, delta) for charge, delta in parts)
+    except PlanError:  # as in `_steps_epsilon`
+        return math.inf
 
 
 def _grouped(plans: tuple[PrivacyPlan, ...], delta: float) -> float:

@@ -3,8 +3,8 @@
 A typed loss must have the types of the graph and the length of the encoder's embeddings; by name it takes both from
 there. An untyped loss works on relations with types as on any others: it ignores them.
 
-Public inside the package: `relation_loss`, `resolve_loss`, `default_pairing`, `with_defaults`, `recorded_settings`,
-`refuse_loss_settings`.
+Public inside the package: `fitting_loss`, `relation_loss`, `resolve_loss`, `default_pairing`, `with_defaults`,
+`recorded_settings`, `refuse_loss_settings`.
 
 >>> from reldp.training.config import LearningSettings
 >>> relation_loss(LearningSettings(loss="hinge"), negatives="entities").pairing
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "default_pairing",
+    "fitting_loss",
     "recorded_settings",
     "refuse_loss_settings",
     "relation_loss",
@@ -64,6 +65,26 @@ def relation_loss(
     """
     settings = asdict(learning.loss_settings(default_pairing(learning.loss, negatives)))
     return _named_loss(settings.pop("loss"), type_names, dim, **settings)
+
+
+def fitting_loss(
+    learning: "LearningSettings",
+    clipping: str,
+    negatives: str,
+    type_names: Sequence[str],
+    encoder: "Encoder",
+) -> Any:
+    """Return the loss that the learning settings ask for, if relations, encoder and clipping rule fit it.
+
+    Raises:
+        ConfigError: They do not, whatever the sizes of the graph are.
+    """
+    if clipping == "pair" and learning.loss == "infonce":
+        raise ConfigError(
+            "`loss` must be a sum over negatives with `clipping` pair, got infonce. Use the hinge or logistic loss, or "
+            "tuple clipping."
+        )
+    return relation_loss(learning, negatives=negatives, type_names=type_names, dim=encoder.dim)
 
 
 def _named_loss(name: str, type_names: Sequence[str], dim: int | None, **settings: Any) -> Loss:

@@ -144,6 +144,7 @@ class Recipe:
         """
         from reldp.plan import PrivacyPlan
         from reldp.processes import join_processes
+        from reldp.training.chosen_loss import fitting_loss
         from reldp.training.trainer import Trainer
 
         if isinstance(resumed, Path) and self.has_default_negatives:
@@ -165,12 +166,15 @@ class Recipe:
             check_number("delta", delta, above=0, below=1, error=PlanError)
         if (num_steps := self.values["privacy"]["num_steps"]) is not None:
             check_integer("num_steps", num_steps, low=1, error=ConfigError)
-        TrainingConfig.make(**settings)
+        config = TrainingConfig.make(**settings)
         refuse_unused_learning(self.values["learning"])
         capped, holdout = self._parts(show_ids)
         encoder, pool = self.encoder(capped), self.pool(show_ids)
         selection = self._selection(capped, holdout, show_ids)
-        self._check_loss(TrainingConfig.make(**settings), capped, encoder, selection)
+        clipping, negatives = (self.values["privacy"][n] for n in ("clipping", "negatives"))
+        loss = fitting_loss(config.learning, clipping, negatives, capped.type_names, encoder)
+        if selection is not None:
+            selection.check(encoder.to(config.performance.device).eval(), loss)
 
         def make_plan() -> bytes:
             if resumed:
@@ -272,32 +276,6 @@ class Recipe:
                 "Use `target_epsilon` to have the noise calibrated."
             )
         return None if target is None else float(target)
-
-    def _check_loss(
-        self,
-        config: TrainingConfig,
-        capped: "CappedGraph",
-        encoder: "Encoder",
-        selection: "Selection | None",
-    ) -> None:
-        """Refuse a loss that graph, encoder or clipping rule do not fit, and a graph that it cannot evaluate."""
-        from reldp.training.chosen_loss import relation_loss
-
-        privacy, learning = self.values["privacy"], config.learning
-        loss = relation_loss(
-            learning,
-            negatives=privacy["negatives"],
-            type_names=capped.type_names,
-            dim=encoder.dim,
-        )
-        if privacy["clipping"] == "pair" and learning.loss == "infonce":
-            raise ConfigError(
-                "`loss` must be a sum over negatives with `clipping` pair, got infonce. Use the hinge or logistic "
-                "loss, or tuple clipping."
-            )
-        if selection is not None:
-            encoder.to(config.performance.device)
-            selection.check(encoder.eval(), loss)
 
     def size_cost(self, capped: "CappedGraph", plan: "PrivacyPlan") -> str:
         """Return one sentence on the epsilon of private sizes; empty for other sizes."""
