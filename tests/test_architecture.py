@@ -206,7 +206,7 @@ def test_training_never_reaches_reporting():
 
 def test_commands_are_imported_by_nobody_but_the_program():
     outside = [i for i in IMPORTS if part(i.importer) != "cli" and part(i.imported) == "cli"]
-    assert {i.importer for i in outside} <= {"reldp.__main__"}
+    assert {i.importer for i in outside} <= {"reldp._entry"}
 
 
 def test_integrations_are_loaded_by_the_methods_of_graphs_and_by_nobody_else():

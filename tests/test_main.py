@@ -28,3 +28,17 @@ def test_importing_the_module_runs_nothing():
     command = [sys.executable, "-c", "import reldp.__main__"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_ctrl_c_while_the_command_is_imported_is_one_line():
+    broken = "import sys; sys.meta_path.insert(0, type('F', (), {'find_spec': stop}))"
+    lines = [
+        "def stop(name, *rest):",
+        "    if name == 'reldp.cli.main': raise KeyboardInterrupt",
+        broken,
+        "from reldp._entry import main",
+        "main()",
+    ]
+    command = [sys.executable, "-c", "\n".join(lines)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "reldp: stopped by the user.\n")

@@ -1,10 +1,10 @@
 """``python -m reldp``: the same as the command ``reldp``.
 
 >>> main.__module__
-'reldp.cli.main'
+'reldp._entry'
 """
 
-from reldp.cli.main import main
+from reldp._entry import main
 
 if __name__ == "__main__":
     main()

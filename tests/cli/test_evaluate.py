@@ -156,3 +156,24 @@ def test_before_needs_a_run_that_started_from_a_text_model(tmp_path, graph, caps
     assert main(command) == 2
     assert "started from a text model" in capsys.readouterr().err
     assert not (tmp_path / "run" / "evaluations.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--batch-size=-1"], "--batch-size must be an integer of at least 1, got -1"),
+        (["--batch-size=0"], "--batch-size must be an integer of at least 1, got 0"),
+        (["--seed=-1"], "--seed must be"),
+        (["--device", "meta"], "--device must exist here, got meta"),
+        (["--base-model", "x"], "--base-model must be given with --before only"),
+        (["--num-relations=0"], "It is the number of relations of GRAPH to evaluate"),
+    ],
+)
+def test_numbers_that_no_evaluation_has_are_one_line_and_recorded_nowhere(
+    tmp_path, graph, capsys, flags, words
+):
+    Trainer(*small_parts(num_steps=2)).fit(tmp_path / "run")
+    command = ["evaluate", str(tmp_path / "run"), "--graph", graph, "--candidates", "64"]
+    assert main([*command, *flags]) == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "run" / "evaluations.jsonl").exists()

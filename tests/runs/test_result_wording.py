@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from reldp.runs.result_wording import choice, early_end, search
+from reldp.runs.result_wording import choice, early_end, part_condition, search
 from tests.reporting.example import PLAN, sized_plan
 
 
@@ -51,3 +51,13 @@ def test_a_part_of_the_steps_holds_given_private_sizes(decided_by):
     assert ("so it holds given them" in private) == (decided_by != "result")
     for sizes in ("public", "declared"):
         assert "given" not in early_end(sized_plan(sizes), 60, end)[0]
+
+
+@pytest.mark.parametrize("sizes", ["private", "public"])
+@pytest.mark.parametrize("decided_by", ["steps", "result", None])
+def test_a_line_about_a_part_of_the_steps_has_the_condition(sizes, decided_by):
+    steps = {"counted": 60} | (
+        {"stopped_at": 60, "stop_decided_by": decided_by} if decided_by else {}
+    )
+    said = part_condition({"plan": {"sizes": sizes}, "steps": steps})
+    assert bool(said) == (sizes == "private" and decided_by == "steps")

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from reldp.errors import LedgerError
+from reldp.reporting.certificate_form import certificate_form
 from reldp.runs.certificate import Certificate
 from reldp.runs.wording import adjacency, assumptions, shown
 from tests.reporting.example import GRAPH, PLAN, certificate_of, ledger, sized_plan
@@ -281,3 +282,14 @@ def test_a_part_of_the_steps_has_one_condition_and_not_two():
     assert not any("the target epsilon was fixed before" in line for line in part)
     assert sum("epsilon of a part of the steps follows" in line for line in part) == 1
     assert assumptions(PLAN, start) == assumptions(PLAN, start, is_part=True)
+
+
+def test_a_delta_of_one_over_the_entities_is_called_what_it_is():
+    large = replace(PLAN, delta=1 / PLAN.num_entities)
+    words = "publishing one of them outright would be allowed"
+    assert any(words in line for line in certificate(large).values["not_guaranteed"])
+    below = replace(PLAN, delta=0.99 / PLAN.num_entities)
+    assert not any(words in line for line in certificate(below).values["not_guaranteed"])
+    for plan, is_said in ((large, True), (below, False)):
+        page = certificate_form(certificate(plan), [])
+        assert ("publishing one entity outright would be allowed" in page) == is_said

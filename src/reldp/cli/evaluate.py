@@ -138,7 +138,10 @@ def command(
     test_graph = open_graph(graph, drop=drop, show_ids=show_ids)
     limit = num_relations_alias if num_relations is None else num_relations
     if limit is not None:
-        check_integer("num_relations", limit, low=1, error=ConfigError)
+        fix = "It is the number of relations of GRAPH to evaluate."
+        check_integer("num_relations", limit, low=1, error=ConfigError, fix=fix)
+    if base_model is not None and not before:
+        raise ConfigError("`base_model` must be given with --before only, got it without.")
     used_device = default_device() if device is None else device
     settings = {} if pooling is None else {"pooling": pooling}
     encoder = load_trained(source, **settings).to(used_device)

@@ -7,6 +7,7 @@ import click
 from reldp.cli.commands import Command, option
 from reldp.cli.options import Word, json_option
 from reldp.cli.output import print_json, say, shell_word
+from reldp.runs.result_wording import part_condition
 from reldp.runs.schema import DECISIONS
 
 __all__ = ["command"]
@@ -58,7 +59,10 @@ def command(run: Path, decided_by: str | None, model: str | None, as_json: bool)
         )
         return
     say(certificate.summary)
-    click.echo(f"\nsteps        {steps['counted']:,} counted of {steps['planned']:,} planned")
+    condition = part_condition(certificate.values)
+    click.echo(
+        f"\nsteps        {steps['counted']:,} counted of {steps['planned']:,} planned{condition}"
+    )
     click.echo(f"model        {run / 'model'}")
     click.echo(f"certificate  {run / 'certificate.md'}")
     click.echo(f"\nCheck it: reldp verify {shell_word(run)}")

@@ -164,8 +164,10 @@ class Encoder(ABC):
         return next(self.module.parameters()).device
 
     def to(self, device: str | torch.device) -> Self:
-        """Move the module; a device that is not there is refused."""
+        """Move the module; a device that is not there, or holds no numbers, is refused."""
         try:
+            if torch.device(device).type == "meta":
+                raise RuntimeError("It holds shapes and no numbers")
             self.module.to(device)
         except (RuntimeError, AssertionError) as error:
             reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")

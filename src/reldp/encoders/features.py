@@ -158,6 +158,7 @@ class FeatureEncoder(Encoder):
         table = features if isinstance(features, FeatureTable) else self._checked(features)
         out = np.empty((len(table), self.dim), dtype=np.float32)
         step = 4096 if batch_size is None else batch_size
+        check_integer("batch_size", step, low=1, error=EncoderError)
         with torch.inference_mode():
             for start in range(0, len(table), step):
                 stop = min(start + step, len(table))

@@ -139,7 +139,9 @@ class ModuleEncoder(Encoder):
         table = self._rows_of(graph, indices=indices)
         numbers = sum(math.prod(given.shape) for given in self._inputs.by_name.values())
         step = max(1, min(4096, _NUMBERS_AT_ONCE // numbers))
-        return self._encode_rows(table, np.arange(len(table)), batch_size or step)
+        return self._encode_rows(
+            table, np.arange(len(table)), step if batch_size is None else batch_size
+        )
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write the weights and a description; `load` reads them, together with the module's code."""

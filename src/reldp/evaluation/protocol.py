@@ -168,6 +168,9 @@ def evaluate(
             wrong type.
     """
     _check_parts(encoder, graph)
+    check_integer("seed", seed, error=InputError)
+    if batch_size is not None:
+        check_integer("batch_size", batch_size, low=1, error=InputError)
     scores = DotScores() if loss is None else typed_scores(loss)
     typed = scores.loss if isinstance(scores, TypedScores) else None
     types = types_for(graph, typed)

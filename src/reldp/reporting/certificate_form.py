@@ -42,7 +42,7 @@ def certificate_form(certificate: Certificate, checks: Iterable[str]) -> str:
             f"{SEARCH_EPSILON} and delta"
             if certificate.status == "computed"
             else "epsilon and delta",
-            f"{shown(guarantee['epsilon']['pld'])} and {shown(guarantee['delta'])}",
+            f"{shown(guarantee['epsilon']['pld'])} and {shown(guarantee['delta'])}{_large_delta(values)}",
         ),
         ("status", _status(values)),
         ("who is protected", guarantee["adjacency"]),
@@ -77,6 +77,13 @@ def certificate_form(certificate: Certificate, checks: Iterable[str]) -> str:
         ],
         style="form",
     )
+
+
+def _large_delta(values: Mapping[str, Any]) -> str:
+    """Return a warning of a delta that allows to publish an entity; empty for a smaller one."""
+    if values["guarantee"]["delta"] < 1 / values["plan"]["num_entities"]:
+        return ""
+    return ". Delta is not below 1/n: publishing one entity outright would be allowed"
 
 
 def _status(values: Mapping[str, Any]) -> str:

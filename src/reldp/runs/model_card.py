@@ -14,6 +14,7 @@ from typing import Any
 from reldp.runs.certificate_text import status_words, table
 from reldp.runs.feature_widths import num_feature_weights
 from reldp.runs.inert_text import code_text, inert_text
+from reldp.runs.result_wording import part_condition
 from reldp.runs.wording import shown, summary
 
 __all__ = ["model_card"]
@@ -82,7 +83,7 @@ def model_card(values: Mapping[str, Any], *, has_count: bool = True) -> str:
                 ("unit of privacy", guarantee["unit"]),
                 ("neighboring graphs", guarantee["adjacency"]),
                 ("sizes", guarantee["sizes"]),
-                ("steps", values["steps"]["counted"]),
+                ("steps", _steps(values)),
                 ("ledger head", values["ledger"]["head"]),
             ]
         ),
@@ -123,3 +124,11 @@ def _front_matter(encoder: Mapping[str, Any]) -> list[str]:
     if encoder["kind"] != "text":
         lines = ["---", "tags:", "- differential-privacy"]
     return [*lines, "- reldp", "---", ""]
+
+
+def _steps(values: Mapping[str, Any]) -> str:
+    """Return the counted steps; where a run was ended early also the planned ones, and what epsilon is given."""
+    steps = values["steps"]
+    if "stopped_at" not in steps:
+        return str(steps["counted"])
+    return f"{steps['counted']:,} of {steps['planned']:,} planned{part_condition(values)}"

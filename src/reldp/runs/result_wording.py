@@ -2,7 +2,7 @@
 
 All other sentences are in `reldp.runs.wording`.
 
-Private to the package: `choice`, `early_end`, `is_part`, `search`.
+Private to the package: `choice`, `early_end`, `is_part`, `part_condition`, `search`.
 
 >>> choice({}, {})
 []
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from reldp.plan import PrivacyPlan
 
-__all__ = ["choice", "early_end", "is_part", "search"]
+__all__ = ["choice", "early_end", "is_part", "part_condition", "search"]
 
 _Values = Mapping[str, Any]
 
@@ -28,6 +28,13 @@ _GIVEN = (
 def is_part(completion: _Values) -> bool:
     """Return whether epsilon of a run is that of a part of its planned steps."""
     return "stopped_at" in completion and completion.get("stop_decided_by") != "result"
+
+
+def part_condition(certificate: _Values) -> str:
+    """Return what epsilon of a part of the steps is conditional on, as the end of a line; empty for nothing."""
+    if certificate["plan"]["sizes"] != "private" or not is_part(certificate["steps"]):
+        return ""
+    return "; epsilon holds given the released bounds on sizes (theory.md 2.4)"
 
 
 def early_end(plan: "PrivacyPlan", num_counted: int, completion: _Values) -> list[str]:

@@ -303,6 +303,8 @@ def not_guaranteed(plan: "PrivacyPlan", start: _Values) -> list[str]:
         f"Groups: {_groups(plan)}, are not protected together. "
         "For a group of g, epsilon is up to g times as large, and delta grows as well.",
     ]
+    if plan.delta >= 1 / plan.num_entities:
+        sentences.append(_large_delta(plan))
     if start["encoder"]["kind"] == "text":
         sentences.append(
             "Protection of texts that were already in the base model's pretraining data."
@@ -323,6 +325,14 @@ def not_guaranteed(plan: "PrivacyPlan", start: _Values) -> list[str]:
     if plan.unit == "relation":
         sentences.append("Privacy of entities: only single relations are protected.")
     return sentences
+
+
+def _large_delta(plan: "PrivacyPlan") -> str:
+    """Return what a delta of one over the number of entities, or more, allows."""
+    return (
+        f"Anything about a few {_units(plan)}: delta, {shown(plan.delta)}, is not below one over the number of "
+        f"{_units(plan)}, {shown(1 / plan.num_entities)}, so publishing one of them outright would be allowed."
+    )
 
 
 def _groups(plan: "PrivacyPlan") -> str:

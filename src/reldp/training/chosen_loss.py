@@ -16,6 +16,7 @@ from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from reldp._validate import TYPED_LOSSES
+from reldp.clipping import get_rule
 from reldp.errors import ConfigError
 from reldp.losses import Loss, TypedLoss, make_loss
 from reldp.losses.matryoshka import MatryoshkaLoss
@@ -79,7 +80,7 @@ def fitting_loss(
     Raises:
         ConfigError: They do not, whatever the sizes of the graph are.
     """
-    if clipping == "pair" and learning.loss == "infonce":
+    if get_rule(clipping).splits_tuples and learning.loss == "infonce":
         raise ConfigError(
             "`loss` must be a sum over negatives with `clipping` pair, got infonce. Use the hinge or logistic loss, or "
             "tuple clipping."
