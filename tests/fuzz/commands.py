@@ -137,6 +137,31 @@ def options(random, home: Path) -> None:
         _count(call(*path, *words, codes=(0, 2, 3)))
 
 
+def one_option(random, home: Path) -> None:
+    """A command that would work, with one option that may not: its other words hide nothing."""
+    for name in ("graph", "run", "run budget"):
+        shutil.copytree(templates.PLACE / name, home / name)
+    graph, run, budget = home / "graph", home / "run", home / "run budget"
+    path, words = random.choice((
+        (("evaluate",), (run, "--graph", graph, "--candidates", "8")),
+        (("evaluate",), (run, "--graph", graph)),
+        (("encode",), (run, "--graph", graph, "-o", home / "x.parquet")),
+        (("inspect",), (graph, "--sizes", "public", "--target-epsilon", "9")),
+        (("report",), (run,)),
+        (("verify",), (run,)),
+        (("publish",), (run, "-o", home / "new")),
+        (("budget", "show"), (budget,)),
+        (("budget", "limit"), (budget, "--limit", "1e6", "--delta", "0.1")),
+    ))  # fmt: skip
+    named = [
+        p for p in _commands()[path].params if not isinstance(p, click.Argument) and not p.is_flag
+    ]
+    option = random.choice([p for p in named if p.name != "password"] or [None])
+    value = random.choice((*NUMBERS, *WORDS))
+    more = () if option is None else (f"{option.opts[-1]}={value}",)
+    _count(call(*path, *words, *more, codes=(0, 2, 3)))
+
+
 def settings(random, home: Path) -> None:
     """Settings of a training on a small graph, as far as a dry run goes."""
     from reldp.training.recipe_settings import SECTIONS

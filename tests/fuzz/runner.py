@@ -42,7 +42,7 @@ TARGETS = {
     targets.graph: 30, targets.columns: 6, targets.store: 6, targets.lists: 15, targets.plan: 20, targets.recipe: 12,
     targets.budget: 8, targets.run_files: 12, commands.inspected: 12, commands.run_folder: 8, commands.half_run: 1.5,
     commands.plan_file: 0.5, commands.options: 6, commands.account: 2, commands.settings: 1, commands.audit: 0.2,
-    commands.prepared: 12,
+    commands.prepared: 12, commands.one_option: 6,
 }  # fmt: skip
 """What is fuzzed, and how often compared with the others."""
 
