@@ -217,7 +217,7 @@ def test_a_run_that_is_refused_after_its_sizes_were_released_says_that_they_are_
         assert main(["train", str(tmp_path / "graph"), "-o", str(tmp_path / "run"), *flags]) == 2
         said = capsys.readouterr().err
         assert "--sizes must not be private for this graph" in said
-        assert ("another try does not spend it again" in said) == bool(words)
+        assert ("with the same degree bound does not spend it again" in said) == bool(words)
         assert words in said
     assert main(["train", str(tmp_path / "none"), "--noise-multiplier", "2"]) == 2
     assert "does not spend" not in capsys.readouterr().err

@@ -167,7 +167,7 @@ class Encoder(ABC):
         """Move the module; a device that is not there, or holds no numbers, is refused."""
         try:
             if torch.device(device).type == "meta":
-                raise RuntimeError("It holds shapes and no numbers")
+                raise EncoderError("`device` must exist here, got meta, which holds no numbers.")
             self.module.to(device)
         except (RuntimeError, AssertionError) as error:
             reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
