@@ -268,6 +268,7 @@ def test_a_limit_that_comes_late_or_is_replaced_is_said(tmp_path, capsys):
     shown = json.loads(capsys.readouterr().out)
     assert (shown["epsilon"], shown["delta"]) == (9.0, 1e-5)
     assert 0 < shown["spent"] < 1
+    assert shown["spent_delta"] == 1e-6, "the delta of the run, and not that of the limit"
     assert [limit["epsilon"] for limit in shown["limits"]] == [2.0, 3.0, 9.0]
     (tmp_path / "graph").mkdir()
     assert main(["budget", "share", str(tmp_path / "graph"), "--with", str(tmp_path)]) == 0

@@ -104,6 +104,24 @@ def test_types_that_change_are_named_ids_first(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"id": "a", "id": "b"}', "each name once in an object"),
+        ('{"id": "a", "features": [1, 1e400]}', "numbers in the range of a double"),
+        ('{"id": "a", "x": {"y": -1e999}}', "numbers in the range of a double"),
+        ('{"id": "a", "text": "\\ud800"}', "text without half of a surrogate pair"),
+    ],
+)
+def test_what_the_grammar_allows_and_the_reader_refuses_is_named_with_its_line(
+    tmp_path, line, words
+):
+    sound = '{"id": "z", "x": {"y": 1.5}, "features": [1, 2.5], "text": "\\ud83d\\ude00"}'
+    path = write(tmp_path / "a.jsonl", f"{sound}\n{line}\n{sound}\n{line}\n".encode())
+    with pytest.raises(GraphError, match=rf"must hold {words}, got 2 lines that do not \(line 2, line 4\)"):
+        read_table(path)
+
+
 def test_damaged_archives_and_folders_are_refused(tmp_path: Path) -> None:
     whole = gzip.compress(b"hello" * 100)
     for data, message in [(whole[:-9], "ends too early"), (b"hello", "not gzip at all")]:

@@ -45,7 +45,7 @@ START = {
 }
 
 
-def ledger(plan=PLAN, *, counted=100, graph=None, noise="secure", search=None):
+def ledger(plan=PLAN, *, counted=100, graph=None, noise="secure", search=None, version="0.1.0"):
     """The record of a complete run of a plan."""
     if plan.noise_multiplier == 0:
         noise = "none"
@@ -53,6 +53,7 @@ def ledger(plan=PLAN, *, counted=100, graph=None, noise="secure", search=None):
         **START,
         "num_steps": plan.num_steps,
         "plan_hash": plan.hash,
+        "versions": {"reldp": version, "torch": "2"},
         "graph": {**GRAPH, "max_degree": plan.max_degree, **(graph or {})},
         "noise": {"source": noise, "description": f"{noise} noise"},
         **({"search": search} if search else {}),

@@ -1,6 +1,7 @@
 """The form to sign: who, what, which data, epsilon and delta, assumptions, verification, ledger, and lines."""
 
 from dataclasses import replace
+from html import unescape
 
 import pytest
 
@@ -34,6 +35,20 @@ def test_the_form_has_what_is_signed(mode):
     ):
         assert needed in text, needed
     assert "<svg" not in text
+
+
+def test_the_form_names_what_is_not_guaranteed():
+    made = Certificate.from_ledger(PLAN, ledger(PLAN, version="0.9.0"))
+    text = unescape(certificate_form(made, []))
+    assert "<h2>Not guaranteed</h2>" in text
+    assert "other releases from the same data; values that are shown without noise" in text
+    for sentence in made.values["not_guaranteed"]:
+        name = sentence.partition(":")[0].rstrip(".")
+        assert name in text or name[0].lower() + name[1:] in text
+    bare = replace(PLAN, noise_multiplier=0.0)
+    text = certificate_form(Certificate.from_ledger(bare, ledger(bare, version="0.9.0")), [])
+    assert "Privacy of any kind." in text
+    assert "Not guaranteed</h2>" not in certificate_form(certificate_of("public"), [])
 
 
 SECRET = {"mean": 4.0, "distribution": "logarithmic", "candidates": 3}

@@ -201,7 +201,9 @@ def enter(folder: Path, runs: tuple[Path, ...], as_json: bool) -> None:
 
     with _open(folder) as budget:
         for run in runs:
-            enter_past_run(run, budget)
+            is_new = enter_past_run(run, budget)
+            if not as_json:
+                click.echo(f"{run}: {'entered' if is_new else 'in this budget already'}.")
         _show(budget, None, as_json)
 
 
@@ -248,6 +250,7 @@ def _show(budget: "Budget", delta: float | None, as_json: bool) -> None:
     limit = budget.limit
     at = delta if delta is not None else None if limit is None else float(limit["delta"])
     spent = None if at is None else budget.epsilon(at)
+    spent_at = None if at is None else budget.spent_delta(at)
     entries = [e for e in budget.entries if e["kind"] in ("run", "search", "sizes")]
     guaranteed = limit if budget.is_adaptive else None
     if as_json:
@@ -257,7 +260,7 @@ def _show(budget: "Budget", delta: float | None, as_json: bool) -> None:
                 "epsilon": spent if guaranteed is None else guaranteed["epsilon"],
                 "delta": at if guaranteed is None else guaranteed["delta"],
                 "spent": spent,
-                "spent_delta": at,
+                "spent_delta": spent_at,
                 "limit": None if limit is None else limit["epsilon"],
                 "limit_delta": None if limit is None else limit["delta"],
                 "limits": [{n: e[n] for n in _LIMIT_FIELDS} for e in budget.limits],
@@ -277,11 +280,11 @@ def _show(budget: "Budget", delta: float | None, as_json: bool) -> None:
     for entry in entries:
         table.add_row(entry["date"], *_row(entry))
     lines = [_combination(entries, adaptive=budget.is_adaptive)]
-    if at is not None and spent is not None:
+    if spent_at is not None and spent is not None:
         what = "Epsilon" if guaranteed is None else "Spent: epsilon"
         lines.insert(
             0,
-            f"{what} {round_up(spent)} at delta {round_up(at)} for any one {budget.unit} that all runs protect.",
+            f"{what} {round_up(spent)} at delta {round_up(spent_at)} for any one {budget.unit} that all runs protect.",
         )
     if at is None and entries:
         lines.insert(

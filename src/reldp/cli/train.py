@@ -404,6 +404,8 @@ def _show(result: "TrainResult", as_json: bool, is_quiet: bool) -> None:
     say(certificate.summary)
     click.echo(f"\nmodel        {result.folder / 'model'}")
     click.echo(f"certificate  {result.folder / 'certificate.md'}")
+    if "chosen_step" in (steps := certificate.values["steps"]):
+        click.echo(f"weights      after step {steps['chosen_step']:,}, chosen on the public graph")
     if result.holdout is not None and not is_quiet:
         from reldp.cli.held_out import show_held_out
 

@@ -5,7 +5,7 @@ encoded. Only runs when something is wrong, or when an error message needs the l
 few rows. Errors contain lines and counts, never content.
 
 Public: `open_bytes`, `records`, `open_quote`, `may_end_open`, `well_formed`, `line_numbers`, `json_object`,
-`explain_delimited`, `explain_jsonl`, `field_count`.
+`explain_delimited`, `explain_jsonl`, `field_count`, `is_text`.
 
 >>> import io
 >>> [line for line, _ in records(io.BytesIO(b'id,text\na,"two\nlines"\nb,c\n'), quoted=True)]
@@ -13,6 +13,7 @@ Public: `open_bytes`, `records`, `open_quote`, `may_end_open`, `well_formed`, `l
 """
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 from io import BufferedIOBase
@@ -27,6 +28,7 @@ __all__ = [
     "explain_delimited",
     "explain_jsonl",
     "field_count",
+    "is_text",
     "json_object",
     "line_numbers",
     "may_end_open",
@@ -142,18 +144,19 @@ def well_formed(
 def explain_delimited(path: Path, delimiter: bytes, num_columns: int) -> str:
     """Return what is wrong with a CSV or TSV file, as the end of a sentence that starts with its name."""
     quoted = delimiter == b","
-    wrong, encoding = [], []
     with open_bytes(path) as stream:
-        for line, record in records(stream, quoted):
-            if not _is_utf8(record):
-                encoding.append(line)
-            elif field_count(record, delimiter, quoted) != num_columns:
-                wrong.append(line)
+        encoding = [n for n, line in enumerate(_lines(stream), 1) if not _is_utf8(line)]
     if encoding:
         return _encoding(encoding)
     opened = open_quote(path) if quoted else 0
-    if opened:
+    if opened:  # what follows it is one record, however large
         return f"must close every quote, but the one opened on line {opened} stays open. Close it."
+    with open_bytes(path) as stream:
+        wrong = [
+            line
+            for line, record in records(stream, quoted)
+            if field_count(record, delimiter, quoted) != num_columns
+        ]
     if wrong:
         name = "commas" if quoted else "tabs"
         return (
@@ -176,6 +179,7 @@ def json_object(record: bytes) -> dict[str, Any] | None:
 def explain_jsonl(path: Path, id_columns: Sequence[str], *, show_ids: bool = False) -> str:
     """Return what is wrong with a JSONL file, as the end of a sentence that starts with its name."""
     broken, encoding, kinds = [], [], dict[str, dict[str, int]]()
+    odd: dict[str, list[int]] = {}
     with open_bytes(path) as stream:
         for line, record in records(stream, quoted=False):
             if not _is_utf8(record):
@@ -185,6 +189,8 @@ def explain_jsonl(path: Path, id_columns: Sequence[str], *, show_ids: bool = Fal
             if value is None:
                 broken.append(line)
                 continue
+            for words in _unreadable(record):
+                odd.setdefault(words, []).append(line)
             for key, item in value.items():
                 kinds.setdefault(key, {}).setdefault(_json_kind(item), line)
     if encoding:
@@ -194,7 +200,34 @@ def explain_jsonl(path: Path, id_columns: Sequence[str], *, show_ids: bool = Fal
             f"must hold one JSON object per line, got something else on {len(broken)} lines "
             f"({_places(broken)}). Correct them."
         )
+    for words, lines in odd.items():
+        return f"must hold {words}, got {len(lines)} lines that do not ({_places(lines)}). Correct them."
     return _mixed(kinds, id_columns, show_ids)
+
+
+def _unreadable(record: bytes) -> set[str]:
+    """Return what a JSON object lacks that its grammar allows and the fast reader refuses."""
+    lacks = set()
+
+    def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        values = dict(pairs)
+        if len(values) < len(pairs):
+            lacks.add("each name once in an object")
+        for item in (*values, *values.values()):
+            for one in item if isinstance(item, list) else (item,):
+                if isinstance(one, float) and not math.isfinite(one):
+                    lacks.add("numbers in the range of a double")
+                elif isinstance(one, str) and not is_text(one):
+                    lacks.add("text without half of a surrogate pair")
+        return values
+
+    json.loads(record, object_pairs_hook=object_of)
+    return lacks
+
+
+def is_text(value: str) -> bool:
+    """Whether UTF-8 can hold a text; JSON can escape characters that it cannot."""
+    return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def _mixed(kinds: dict[str, dict[str, int]], id_columns: Sequence[str], show_ids: bool) -> str:

@@ -33,6 +33,7 @@ from reldp.graph.compression import COMPRESSED, open_unpacked
 from reldp.graph.diagnosis import (
     explain_delimited,
     explain_jsonl,
+    is_text,
     json_object,
     line_numbers,
     may_end_open,
@@ -297,18 +298,13 @@ def json_schema(path: Path, show_ids: bool) -> Any:
         what = explain_jsonl(path, ID_COLUMNS, show_ids=show_ids)
         what = what or "must hold one JSON object per line, got none."
         raise GraphError(f"{path.name} {what}")
-    if any(not _is_text(key) for key in record):
+    if any(not is_text(key) for key in record):
         raise GraphError(
             f"{path.name} must have names of columns that are text, got half of a surrogate pair. Write it again."
         )
     refuse_keys(path, show_ids=show_ids)
     strings = {key for key, value in record.items() if isinstance(value, str)} | {"text"}
     return pa.schema([(key, pa.string()) for key in sorted(strings & set(record))])
-
-
-def _is_text(name: str) -> bool:
-    """Whether UTF-8 can hold a name; JSON can escape characters that it cannot."""
-    return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from reldp.reporting.short_sentences import short_assumptions
 from reldp.runs.certificate import Certificate
 from reldp.runs.certificate_text import analysis_words, size_rows, status_words
 from reldp.runs.inert_text import html_text
+from reldp.runs.made_by import is_since
 from reldp.runs.wording import SEARCH_EPSILON, shown
 
 __all__ = ["certificate_form"]
@@ -70,13 +71,31 @@ def certificate_form(certificate: Certificate, checks: Iterable[str]) -> str:
             facts("Certified run", rows),
             "<h2>Assumed</h2>",
             sentences(assumed) if assumed else paragraph("Nothing is guaranteed."),
-            paragraph(
-                "The full text, with what is not guaranteed, is in certificate.md, whose ledger has the head above."
-            ),
+            *_not_guaranteed(values),
             f'<div class="lines" role="group" aria-label="Places to sign">{signing}</div>',
         ],
         style="form",
     )
+
+
+def _not_guaranteed(values: Mapping[str, Any]) -> list[str]:
+    """Return what is not guaranteed, by its names alone where it is explained, and where the full text is."""
+    if not is_since(values["versions"], 0, 9):
+        return [
+            paragraph(
+                "The full text, with what is not guaranteed, is in certificate.md, whose ledger has the head above."
+            )
+        ]
+    names = [sentence.partition(": ")[0].rstrip(".") for sentence in values["not_guaranteed"]]
+    return [
+        "<h2>Not guaranteed</h2>",
+        paragraph(f"{'; '.join([names[0], *map(_lower, names[1:])])}."),
+        paragraph("The full text is in certificate.md, whose ledger has the head above."),
+    ]
+
+
+def _lower(name: str) -> str:
+    return name[:1].lower() + name[1:]
 
 
 def _large_delta(values: Mapping[str, Any]) -> str:

@@ -35,7 +35,7 @@ from reldp._validate import UNITS, check_choice, check_number
 from reldp.accounting.search import SearchSize
 from reldp.errors import ConfigError, LedgerError, PlanError, ResumeError
 from reldp.plan import PrivacyPlan
-from reldp.runs.budget_cost import Charge, composed_epsilon
+from reldp.runs.budget_cost import Charge, added_delta, composed_epsilon
 from reldp.runs.budget_entries import charge_of, check_entry
 from reldp.runs.budget_file import LINK, NAME, BudgetFile, restore
 from reldp.runs.known_budgets import lost_budgets, lost_record
@@ -158,6 +158,12 @@ class Budget:
     def epsilon(self, delta: float) -> float:
         """Return the epsilon at delta of everything that was entered."""
         return composed_epsilon(self.charges, delta, adaptive=self.is_adaptive)
+
+    def spent_delta(self, delta: float) -> float:
+        """Return the delta of `epsilon`: that of what was entered where epsilons are added, else the given one."""
+        if not self.is_adaptive or math.isinf(self.epsilon(delta)):
+            return delta
+        return min(delta, added_delta(self.charges))
 
     def set_limit(self, epsilon: float, delta: float, *, adaptive: bool = False) -> None:
         """Refuse from now on what would exceed epsilon at delta.

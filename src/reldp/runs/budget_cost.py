@@ -10,7 +10,7 @@ Releases of private sizes are added, each once, however many runs use it. Search
 added, each with its own part of delta; a search of a fixed number of runs counts as these runs. A run counts with
 all of its planned steps, whether or not it took them.
 
-Public inside the package: `Charge`, `composed_epsilon`, `search_epsilon`.
+Public inside the package: `Charge`, `added_delta`, `composed_epsilon`, `search_epsilon`.
 
 >>> composed_epsilon([], 1e-6)
 0.0
@@ -27,7 +27,7 @@ from reldp.accounting.search import SearchSize, search_cost
 from reldp.errors import PlanError
 from reldp.plan import PrivacyPlan
 
-__all__ = ["Charge", "composed_epsilon", "search_epsilon"]
+__all__ = ["Charge", "added_delta", "composed_epsilon", "search_epsilon"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +79,12 @@ def composed_epsilon(charges: Sequence[Charge], delta: float, *, adaptive: bool 
         return sizes + steps + sum(_one(charge, share) for charge in searches)
     composed = steps + _total((charge, share) for charge in searches)
     return sizes + min(composed, _added(used, rest))
+
+
+def added_delta(charges: Sequence[Charge]) -> float:
+    """Return the sum of the deltas of all charges: that of what is spent where plans may be chosen by results."""
+    parts = [c.plan.delta - c.plan.sizes_delta for c in charges if c.plan is not None]
+    return math.fsum([*parts, _sizes(charges)[1]])
 
 
 def search_epsilon(plan: PrivacyPlan, size: SearchSize, delta: float) -> float:

@@ -16,6 +16,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from reldp.runs.made_by import is_since
+
 if TYPE_CHECKING:
     from reldp.plan import PrivacyPlan
 
@@ -42,6 +44,10 @@ _EXCEPT_BOUNDS = (
 _GIVEN_BOUNDS = (
     ", except at the noisy bounds on its sizes. The plan follows from these bounds, so epsilon of the search holds "
     'given them, also if the target epsilon was fixed before they were released (theory.md 2.4, "Noise fixed first").'
+)
+_OTHER_RUNS = (
+    "Other releases from the same data: models, statistics and further runs each add their own epsilon and delta. What "
+    "runs of reldp cost together is shown by reldp budget."
 )
 SEARCH_EPSILON = "epsilon of the search (theory.md 3.5)"
 SEARCH_METHOD = "Theorem E (theory.md 3.5), from Renyi divergences only"
@@ -297,6 +303,7 @@ def not_guaranteed(plan: "PrivacyPlan", start: _Values) -> list[str]:
     sentences = [
         f"Settings chosen by results on this graph{outside}: each trial run adds its own epsilon and delta, which "
         "are not included here.",
+        *([_OTHER_RUNS] if is_since(start["versions"], 0, 9) else []),
         "Values that are shown without noise: losses, norms, batch sizes, counts of dropped rows and "
         'evaluations on private relations are marked "sensitive".',
         "Inferences from other entities' relations: what these reveal about an entity is not hidden.",
