@@ -159,6 +159,15 @@ def test_more_layers_than_there_are_is_refused(model):
         adapt(model, Adaptation(lora_layers=4), "base")
 
 
+def test_a_rank_beyond_every_width_is_refused(model):
+    _, layers = transformer_layers(model)
+    linears = [m for m in layers.modules() if isinstance(m, nn.Linear)]
+    widest = max(max(m.weight.shape) for m in linears)
+    with pytest.raises(EncoderError, match=f"`lora_rank` must be at most {widest}, the width"):
+        adapt(model, Adaptation(lora_rank=widest + 1, lora_targets="all-linear"), "base")
+    trained(model, Adaptation(lora_rank=widest, lora_targets="all-linear"))
+
+
 def test_a_model_without_a_stack_of_layers_is_refused():
     with pytest.raises(EncoderError, match="stack of layers"):
         transformer_layers(nn.Linear(2, 2))

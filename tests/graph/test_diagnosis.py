@@ -118,7 +118,9 @@ def test_what_the_grammar_allows_and_the_reader_refuses_is_named_with_its_line(
 ):
     sound = '{"id": "z", "x": {"y": 1.5}, "features": [1, 2.5], "text": "\\ud83d\\ude00"}'
     path = write(tmp_path / "a.jsonl", f"{sound}\n{line}\n{sound}\n{line}\n".encode())
-    with pytest.raises(GraphError, match=rf"must hold {words}, got 2 lines that do not \(line 2, line 4\)"):
+    with pytest.raises(
+        GraphError, match=rf"must hold {words}, got 2 lines that do not \(line 2, line 4\)"
+    ):
         read_table(path)
 
 

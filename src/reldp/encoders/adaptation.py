@@ -219,6 +219,12 @@ def _with_adapters(model: nn.Module, how: Adaptation, targets: list[str], name: 
     inside = tuple(f"{path}.{index}." for index in range(first, len(layers)))
     named = [p for p in _linear_paths(model) if p.rsplit(".", 1)[-1] in targets]
     chosen = [p for p in named if p.startswith(inside)]
+    sides = [side for path in chosen for side in model.get_submodule(path).weight.shape]
+    widest = max(sides, default=how.lora_rank)
+    if how.lora_rank > widest:  # the memory of a mistyped number
+        raise EncoderError(
+            f"`lora_rank` must be at most {widest}, the width of the widest adapted layer, got {how.lora_rank}."
+        )
     config = LoraConfig(
         r=how.lora_rank,
         lora_alpha=how.alpha,
