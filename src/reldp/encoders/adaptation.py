@@ -219,7 +219,7 @@ def _with_adapters(model: nn.Module, how: Adaptation, targets: list[str], name: 
     inside = tuple(f"{path}.{index}." for index in range(first, len(layers)))
     named = [p for p in _linear_paths(model) if p.rsplit(".", 1)[-1] in targets]
     chosen = [p for p in named if p.startswith(inside)]
-    sides = [side for path in chosen for side in model.get_submodule(path).weight.shape]
+    sides = [s for path in chosen for s in model.get_parameter(f"{path}.weight").shape]
     widest = max(sides, default=how.lora_rank)
     if how.lora_rank > widest:  # the memory of a mistyped number
         raise EncoderError(
