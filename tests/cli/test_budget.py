@@ -267,6 +267,9 @@ def test_a_limit_that_comes_late_or_is_replaced_is_said(tmp_path, capsys):
     assert main(["budget", "show", str(tmp_path), "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert (shown["epsilon"], shown["delta"]) == (9.0, 1e-5)
+    assert shown["holds_if"].startswith("nobody had seen a result before the limits that came")
+    assert [limit["adaptive"] for limit in shown["limits"]] == [False, False, True]
+    assert "Guarantee for choices by results: epsilon 9 at delta 1e-05. Warning: limits" in out
     assert 0 < shown["spent"] < 1
     assert shown["spent_delta"] == 1e-6, "the delta of the run, and not that of the limit"
     assert [limit["epsilon"] for limit in shown["limits"]] == [2.0, 3.0, 9.0]

@@ -45,7 +45,9 @@ START = {
 }
 
 
-def ledger(plan=PLAN, *, counted=100, graph=None, noise="secure", search=None, version="0.1.0"):
+def ledger(
+    plan=PLAN, *, counted=100, graph=None, noise="secure", search=None, version="0.1.0", by="steps"
+):
     """The record of a complete run of a plan."""
     if plan.noise_multiplier == 0:
         noise = "none"
@@ -66,7 +68,7 @@ def ledger(plan=PLAN, *, counted=100, graph=None, noise="secure", search=None, v
         "date": "2025-01-02",
     }
     if counted < plan.num_steps:
-        end |= {"stopped_at": counted, "stop_decided_by": "steps"}
+        end |= {"stopped_at": counted, "stop_decided_by": by}
     steps = {"kind": "reserve", "branch": 0, "first": 0, "stop": counted}
     saved = {"kind": "checkpoint", "branch": 0, "step": counted, "sha256": "ab" * 32}
     return LedgerRecord.check([start, steps, *([saved] if counted else []), end], "f" * 64)

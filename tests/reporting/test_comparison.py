@@ -8,7 +8,7 @@ import pytest
 from reldp.errors import VerificationError
 from reldp.reporting.comparison import agreed_certificate
 from reldp.runs.certificate import Certificate
-from tests.reporting.example import PLAN, ledger
+from tests.reporting.example import PLAN, ledger, sized_plan
 
 MADE = Certificate.from_ledger(PLAN, ledger())
 EPSILON = MADE.values["guarantee"]["epsilon"]
@@ -35,11 +35,29 @@ def test_epsilon_may_differ_by_a_millionth(name, factor, same):
             agreed_certificate(stated.to_json().encode(), MADE)
 
 
+@pytest.mark.parametrize(("factor", "same"), [(1 + 9e-7, True), (1 - 2e-6, False)])
+def test_epsilon_of_all_planned_steps_is_compared_as_well(factor, same):
+    plan = sized_plan("private")
+    made = Certificate.from_ledger(plan, ledger(plan, counted=60, version="0.9.0"))
+    epsilon = made.values["guarantee"]["epsilon"]
+    stated = made.with_epsilon(
+        **{**epsilon, "planned_steps": epsilon["planned_steps"] * factor}
+    ).to_json()
+    if same:
+        assert agreed_certificate(stated.encode(), made).to_json() == stated
+    else:
+        with pytest.raises(VerificationError, match=r"guarantee\.epsilon\.planned_steps is"):
+            agreed_certificate(stated.encode(), made)
+    less = made.with_epsilon(**{n: epsilon[n] for n in ("pld", "rdp")}).to_json()
+    with pytest.raises(VerificationError, match=r"epsilon\.planned_steps is missing"):
+        agreed_certificate(less.encode(), made)
+
+
 def test_an_infinite_epsilon_is_that_word_only():
     plan = replace(PLAN, noise_multiplier=0.0)
     made = Certificate.from_ledger(plan, ledger(plan))
     assert agreed_certificate(made.to_json().encode(), made) == made
-    stated = made.with_epsilon(1e300, "Infinity")
+    stated = made.with_epsilon(pld=1e300, rdp="Infinity")
     with pytest.raises(VerificationError):
         agreed_certificate(stated.to_json().encode(), made)
 

@@ -105,7 +105,7 @@ def test_curves_are_about_the_steps_that_epsilon_counts():
     plan = sized_plan("public")
     steps = {**certificate.values["steps"], "counted": 60}
     changed = Certificate({**certificate.values, "steps": steps})
-    early = changed.with_epsilon(plan.epsilon("pld", 60), 9.0)
+    early = changed.with_epsilon(pld=plan.epsilon("pld", 60), rdp=9.0)
     assert curves_of(early).num_steps == 60
     by_result = {**certificate.values, "steps": {**steps, "stop_decided_by": "result"}}
     assert curves_of(Certificate(by_result)).num_steps == 100
@@ -115,7 +115,7 @@ def test_curves_are_about_the_steps_that_epsilon_counts():
 def test_an_epsilon_that_is_not_that_of_the_steps_has_no_curves(factor, tmp_path):
     """The best run of a search has the epsilon of the search, which curves of one run would understate."""
     certificate = certificate_of("public")
-    searched = certificate.with_epsilon(factor * certificate.epsilon, 9.0)
+    searched = certificate.with_epsilon(pld=factor * certificate.epsilon, rdp=9.0)
     assert curves_of(searched) is None
     text = report_page(RunFolder(tmp_path), searched, [], public=True)
     assert "not for a search" in text

@@ -68,6 +68,37 @@ def test_once_adaptive_means_added_for_ever(folder):
         assert budget.epsilon(1e-5) == pytest.approx(2 * PLAN.epsilon(), rel=1e-12)
 
 
+LIMIT, LOWER, HIGHER = (30.0, 1e-5), (25.0, 8e-6), (40.0, 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "guarantee", "is_late"),
+    [
+        ([], [], None, False),
+        ([(*LIMIT, False)], [(*HIGHER, False)], None, False),
+        ([(*LIMIT, True)], [], LIMIT, False),
+        ([(*HIGHER, True), (*LIMIT, False)], [], LIMIT, False),
+        ([(*LIMIT, True)], [(*LOWER, False)], LIMIT, False),
+        ([(*LIMIT, True)], [(*HIGHER, True)], HIGHER, True),
+        ([(*LIMIT, True)], [(*HIGHER, True), (*LOWER, True)], HIGHER, True),
+        ([(*LIMIT, True)], [(LOWER[0], HIGHER[1], True)], (LIMIT[0], HIGHER[1]), True),
+        ([], [(*LIMIT, True)], LIMIT, True),
+        ([(*LIMIT, False)], [(*LOWER, True)], LIMIT, True),
+    ],
+)
+def test_the_guarantee_of_an_adaptive_budget_covers_every_limit_since_its_first_run(
+    folder, before, after, guarantee, is_late
+):
+    with Budget.open(folder) as budget:
+        for epsilon, delta, adaptive in before:
+            budget.set_limit(epsilon, delta, adaptive=adaptive)
+        budget.enter_run(tokens("a")[0], replace(PLAN, delta=1e-6))
+        for epsilon, delta, adaptive in after:
+            budget.set_limit(epsilon, delta, adaptive=adaptive)
+        assert budget.guarantee == guarantee
+        assert budget.is_guarantee_late is is_late if guarantee else True
+
+
 def test_units_and_claims_do_not_mix(folder):
     relation = replace(PLAN, unit="relation", max_degree=1)
     claimed = replace(PLAN, clipping="frequency")

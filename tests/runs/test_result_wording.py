@@ -4,8 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from reldp.runs.result_wording import choice, early_end, part_condition, search
-from tests.reporting.example import PLAN, sized_plan
+from reldp.reporting.certificate_form import certificate_form
+from reldp.runs.certificate import Certificate
+from reldp.runs.model_card import model_card
+from reldp.runs.result_wording import GIVEN_SIZES, choice, early_end, part_condition, search
+from reldp.runs.wording import shown
+from tests.reporting.example import PLAN, ledger, sized_plan
 
 
 @pytest.mark.parametrize(
@@ -61,3 +65,54 @@ def test_a_line_about_a_part_of_the_steps_has_the_condition(sizes, decided_by):
     )
     said = part_condition({"plan": {"sizes": sizes}, "steps": steps})
     assert bool(said) == (sizes == "private" and decided_by == "steps")
+
+
+def certified(mode="private", **settings):
+    plan = sized_plan(mode)
+    return Certificate.from_ledger(plan, ledger(plan, **{"version": "0.9.0", **settings}))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"counted": 60},
+        {"counted": 60, "by": "time"},
+        {"search": {"runs": 3, "candidates": 2}},
+        {"search": {"mean": 3.0, "distribution": "logarithmic", "candidates": 2}},
+    ],
+)
+def test_what_epsilon_is_given_is_said_wherever_epsilon_is(settings):
+    made = certified(**settings)
+    assert made.given == GIVEN_SIZES
+    assert made.summary.endswith(f", given {GIVEN_SIZES}.")
+    pages = (made.to_markdown(), model_card(made.values), certificate_form(made, []))
+    for page in pages:
+        assert f"given {GIVEN_SIZES}" in page
+        assert "epsilon holds given" in page
+    assert Certificate.from_json(made.to_json()).values == made.values
+    whole = sized_plan("private").epsilon("pld")
+    if "search" in settings:
+        assert "planned_steps" not in made.values["guarantee"]["epsilon"]
+    else:
+        assert made.values["guarantee"]["epsilon"]["planned_steps"] == whole > made.epsilon
+        for page in pages:
+            assert "epsilon of all planned steps" in page
+            assert shown(whole) in page
+
+
+@pytest.mark.parametrize(
+    ("mode", "settings"),
+    [
+        ("private", {}),
+        ("private", {"counted": 60, "by": "result"}),
+        ("public", {"counted": 60}),
+        ("declared", {"search": {"runs": 3, "candidates": 2}}),
+        ("private", {"counted": 60, "version": "0.8.0"}),
+    ],
+)
+def test_epsilon_that_holds_as_it_is_has_no_condition_beside_it(mode, settings):
+    made = certified(mode, **settings)
+    assert made.given is None
+    assert "given the released bounds on sizes" not in made.summary
+    assert "planned_steps" not in made.values["guarantee"]["epsilon"]
+    assert "epsilon holds given" not in made.to_markdown()

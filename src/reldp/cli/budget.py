@@ -1,6 +1,7 @@
 """``reldp budget``: what all runs and searches on the same data cost together, and a limit that they keep."""
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +25,9 @@ __all__ = ["command", "run_note"]
 _MAIN = "Main options"
 _COMPOSED = "Steps of all runs are composed by their privacy-loss distributions."
 _WITH_SEARCHES = (
-    "Each search whose number of runs is secret has its own epsilon, from Renyi divergences (theory.md 3.5). These "
-    "epsilons are added to that of all other runs, which are composed by privacy-loss distributions; delta is divided "
-    "equally."
+    "Each search whose number of runs is secret has its own epsilon, from Renyi divergences (theory.md 3.5), computed "
+    "with an error estimate (3.3). These epsilons are added to that of all other runs, which are composed by "
+    "privacy-loss distributions; delta is divided equally."
 )
 _FIXED = (
     "This holds if settings and number of all runs were fixed without looking at results of runs on this data. To "
@@ -42,6 +43,10 @@ _LATE = (
     "Runs were entered before this limit was set. It is a guarantee for choices by results only if nobody had seen a "
     "result of theirs."
 )
+_LATE_GUARANTEE = (
+    "Warning: limits were set after runs had been entered, so this holds only if nobody had seen a result before the "
+    "last of them."
+)
 _EARLIER = (
     "Runs that were made before are not counted: enter them with reldp budget enter FOLDER RUN."
 )
@@ -50,6 +55,7 @@ _GIVEN_SIZES = (
     "was set before they were released holds without this condition (theory.md 3.5)."
 )
 _LIMIT_FIELDS = ("epsilon", "delta", "adaptive", "date")
+_LATE_CONDITION = "nobody had seen a result before the limits that came after runs were set"
 _CONDITIONS = {
     False: "settings and number of all runs were fixed without looking at results",
     True: "the limit was fixed before the first result was seen",
@@ -252,20 +258,22 @@ def _show(budget: "Budget", delta: float | None, as_json: bool) -> None:
     spent = None if at is None else budget.epsilon(at)
     spent_at = None if at is None else budget.spent_delta(at)
     entries = [e for e in budget.entries if e["kind"] in ("run", "search", "sizes")]
-    guaranteed = limit if budget.is_adaptive else None
+    guaranteed = budget.guarantee
     if as_json:
         print_json(
             {
                 "unit": budget.unit,
-                "epsilon": spent if guaranteed is None else guaranteed["epsilon"],
-                "delta": at if guaranteed is None else guaranteed["delta"],
+                "epsilon": spent if guaranteed is None else guaranteed[0],
+                "delta": at if guaranteed is None else guaranteed[1],
                 "spent": spent,
                 "spent_delta": spent_at,
                 "limit": None if limit is None else limit["epsilon"],
                 "limit_delta": None if limit is None else limit["delta"],
-                "limits": [{n: e[n] for n in _LIMIT_FIELDS} for e in budget.limits],
+                "limits": _limit_values(budget.limits),
                 "adaptive": budget.is_adaptive,
-                "holds_if": _CONDITIONS[budget.is_adaptive],
+                "holds_if": _LATE_CONDITION
+                if budget.is_guarantee_late
+                else _CONDITIONS[budget.is_adaptive],
                 "given_released_sizes": _follows_from_sizes(entries),
                 "lost": list(budget.lost),
                 "entries": [_values(entry) for entry in entries],
@@ -295,6 +303,13 @@ def _show(budget: "Budget", delta: float | None, as_json: bool) -> None:
         lines.append(_GIVEN_SIZES)
     if limit is not None:
         lines.append(f"Limit: epsilon {limit['epsilon']:g} at delta {limit['delta']:g}.")
+    if guaranteed is not None:
+        epsilon, at_delta = guaranteed
+        lines.append(
+            f"Guarantee for choices by results: epsilon {epsilon:g} at delta {at_delta:g}."
+        )
+        if budget.is_guarantee_late:
+            lines.append(_LATE_GUARANTEE)
     lines += [
         f"Earlier limit, replaced on {after['date']}: epsilon {before['epsilon']:g} at delta {before['delta']:g}"
         f"{', adaptive' * before['adaptive']}."
@@ -331,6 +346,15 @@ def _values(entry: Any) -> dict[str, Any]:
         "noise_multiplier": plan["noise_multiplier"],
         **runs,
     }
+
+
+def _limit_values(limits: "Sequence[Mapping[str, Any]]") -> list[dict[str, Any]]:
+    """Return limits for programs; once a budget is adaptive, it stays so."""
+    adaptive = accumulate((bool(limit["adaptive"]) for limit in limits), or_)
+    return [
+        {n: limit[n] for n in _LIMIT_FIELDS} | {"adaptive": is_adaptive}
+        for limit, is_adaptive in zip(limits, adaptive, strict=True)
+    ]
 
 
 def _lost_line(lost: Any, date: str) -> str:

@@ -154,6 +154,7 @@ def search(
             {
                 "epsilon": certificate.epsilon,
                 "delta": certificate.delta,
+                "given": certificate.given,
                 **_basis(size, certificate.values["plan"]["sizes"]),
                 "folder": str(best),
             }

@@ -51,6 +51,7 @@ def command(run: Path, decided_by: str | None, model: str | None, as_json: bool)
             {
                 "epsilon": certificate.epsilon,
                 "delta": certificate.delta,
+                "given": certificate.given,
                 "status": certificate.status,
                 "summary": certificate.summary,
                 "steps": steps,

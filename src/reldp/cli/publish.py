@@ -41,6 +41,7 @@ def command(run: Path, output: Path, as_json: bool) -> None:
                 "bundle": str(output),
                 "epsilon": certificate.epsilon,
                 "delta": certificate.delta,
+                "given": certificate.given,
                 "status": certificate.status,
                 "summary": certificate.summary,
                 "ledger_head": head,

@@ -392,6 +392,7 @@ def _show(result: "TrainResult", as_json: bool, is_quiet: bool) -> None:
             {
                 "epsilon": certificate.epsilon,
                 "delta": certificate.delta,
+                "given": certificate.given,
                 "status": certificate.status,
                 "summary": certificate.summary,
                 "sizes": certificate.values["guarantee"]["sizes"],

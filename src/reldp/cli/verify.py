@@ -52,6 +52,7 @@ def command(run: Path, head: str | None, key: Path | None, as_json: bool) -> Non
                 "unverified": list(verification.unverified),
                 "epsilon": certificate.epsilon,
                 "delta": certificate.delta,
+                "given": certificate.given,
                 "status": certificate.status,
                 "summary": certificate.summary,
                 "ledger_head": certificate.values["ledger"]["head"],

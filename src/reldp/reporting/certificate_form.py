@@ -16,7 +16,7 @@ from reldp.reporting.page import facts, page, paragraph, sentences
 from reldp.reporting.report import encoder_name
 from reldp.reporting.short_sentences import short_assumptions
 from reldp.runs.certificate import Certificate
-from reldp.runs.certificate_text import analysis_words, size_rows, status_words
+from reldp.runs.certificate_text import analysis_words, given_rows, size_rows, status_words
 from reldp.runs.inert_text import html_text
 from reldp.runs.made_by import is_since
 from reldp.runs.wording import SEARCH_EPSILON, shown
@@ -45,6 +45,7 @@ def certificate_form(certificate: Certificate, checks: Iterable[str]) -> str:
             else "epsilon and delta",
             f"{shown(guarantee['epsilon']['pld'])} and {shown(guarantee['delta'])}{_large_delta(values)}",
         ),
+        *given_rows(guarantee),
         ("status", _status(values)),
         ("who is protected", guarantee["adjacency"]),
         ("data", _data(values)),

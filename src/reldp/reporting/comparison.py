@@ -1,6 +1,6 @@
 """Comparing a stated certificate with the one that follows from plan and ledger, byte for byte.
 
-Sums of floating-point numbers may differ in their last digits between machines, so the two numbers
+Sums of floating-point numbers may differ in their last digits between machines, so the numbers
 for epsilon may differ by 1e-6 of their value. Everything else must have the same bytes.
 
 Private to the package: `agreed_certificate`, `TOLERANCE`.
@@ -39,8 +39,8 @@ def agreed_certificate(stated: bytes, made: Certificate) -> Certificate:
         return made
     parsed = Certificate.from_json(stated)
     now, then = (one.values["guarantee"]["epsilon"] for one in (made, parsed))
-    if all(_close(then[name], now[name]) for name in now):
-        agreed = made.with_epsilon(then["pld"], then["rdp"])
+    if then.keys() == now.keys() and all(_close(then[name], now[name]) for name in now):
+        agreed = made.with_epsilon(**then)
         if stated == agreed.to_json().encode():
             return agreed
     differences = list(_differences("", parsed.values, made.values))

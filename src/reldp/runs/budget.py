@@ -200,6 +200,35 @@ class Budget:
         """All limits in the order in which they were set; the last one holds."""
         return tuple(e for e in self.entries if e["kind"] == "limit")
 
+    @property
+    def guarantee(self) -> tuple[float, float] | None:
+        """Epsilon and delta that cover choices by results: the larger of all limits since the first run.
+
+        Results may have been seen under any of these. None where no limit is adaptive.
+        """
+        if not self.is_adaptive:
+            return None
+        _, first, late = self._limits_by_use
+        held = [*([] if first is None else [first]), *late]
+        return max(e["epsilon"] for e in held), max(e["delta"] for e in held)
+
+    @property
+    def is_guarantee_late(self) -> bool:
+        """Whether the guarantee needs that nobody had seen a result before a limit that came after runs was set."""
+        was_adaptive, first, late = self._limits_by_use
+        if first is None or not was_adaptive:
+            return bool(late)
+        return any(e[name] > first[name] for e in late for name in ("epsilon", "delta"))
+
+    @property
+    def _limits_by_use(self) -> tuple[bool, _Entry | None, tuple[_Entry, ...]]:
+        """Whether the budget was adaptive when its first run was entered, the limit at that time, and later ones."""
+        used = (n for n, e in enumerate(self.entries) if e["kind"] in ("run", "search"))
+        start = next(used, len(self.entries))
+        before = [e for e in self.entries[:start] if e["kind"] == "limit"]
+        late = tuple(e for e in self.entries[start:] if e["kind"] == "limit")
+        return any(e["adaptive"] for e in before), before[-1] if before else None, late
+
     def has_session(self, token: str) -> bool:
         """Return whether the run or search of a token was started."""
         return self._last_head(token) is not None

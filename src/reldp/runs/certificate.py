@@ -21,7 +21,7 @@ from reldp._validate import NOISE_GENERATORS
 from reldp.errors import LedgerError, RunError, VerificationError
 from reldp.runs import result_wording, schema, wording
 from reldp.runs.certificate_text import certificate_text
-from reldp.runs.privacy_cost import cost_of_run
+from reldp.runs.privacy_cost import cost_of_run, privacy_cost
 from reldp.runs.start_entry import check_start
 from reldp.runs.strict_json import parse_json
 
@@ -105,6 +105,12 @@ class Certificate:
         return float(self.values["guarantee"]["delta"])
 
     @property
+    def given(self) -> str | None:
+        """What epsilon holds given, such as released bounds on sizes; None if it holds as it is (theory.md 2.4)."""
+        given = self.values["guarantee"].get("given")
+        return None if given is None else str(given)
+
+    @property
     def status(self) -> str:
         """``"proven"``, ``"computed"``, ``"claimed"`` (false in the worst case) or ``"none"`` (no privacy).
 
@@ -121,9 +127,9 @@ class Certificate:
         """Return the content of certificate.json; an infinite epsilon is the word Infinity."""
         return json.dumps(self.values, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
-    def with_epsilon(self, pld: float | str, rdp: float | str) -> "Certificate":
+    def with_epsilon(self, **epsilon: float | str) -> "Certificate":
         """Return this certificate with the last digits of epsilon from another machine."""
-        guarantee = {**self.values["guarantee"], "epsilon": {"pld": pld, "rdp": rdp}}
+        guarantee = {**self.values["guarantee"], "epsilon": epsilon}
         return Certificate({**self.values, "guarantee": guarantee})
 
     @classmethod
@@ -237,8 +243,15 @@ def _guarantee(plan: "PrivacyPlan", record: "LedgerRecord") -> dict[str, Any]:
     rdp = cost_of_run(plan, "rdp", record)
     # One number, by Theorem E, for the best of a secret number of runs: both accountants return it.
     is_search = pld.accountant == "rdp" and plan.status == "proven"
+    epsilon, given = {"pld": _plain(pld.epsilon), "rdp": _plain(rdp.epsilon)}, {}
+    if result_wording.is_given_sizes(plan, record.start, record.completion or {}):
+        given = {"given": result_wording.GIVEN_SIZES}
+        if "search" not in record.start:
+            planned = privacy_cost(plan, "pld", plan.num_steps).epsilon
+            epsilon["planned_steps"] = _plain(planned)
     return {
-        "epsilon": {"pld": _plain(pld.epsilon), "rdp": _plain(rdp.epsilon)},
+        "epsilon": epsilon,
+        **given,
         "delta": plan.delta,
         "analysis": pld.analysis if plan.noise_multiplier > 0 else "none",
         "status": "computed" if is_search else plan.status,

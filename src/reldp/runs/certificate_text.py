@@ -2,7 +2,8 @@
 
 A pure function of the certificate's values, so that `reldp.verify` can recompute and compare it.
 
-Private to the package: `analysis_words`, `certificate_text`, `epsilon_rows`, `size_rows`, `status_words`, `table`.
+Private to the package: `analysis_words`, `certificate_text`, `epsilon_rows`, `given_rows`, `size_rows`, `status_words`,
+`table`.
 
 >>> table([("epsilon", "4"), ("delta", "1e-06")])
 ['| | |', '|---|---|', '| epsilon | 4 |', '| delta | 1e-06 |']
@@ -20,6 +21,7 @@ __all__ = [
     "analysis_words",
     "certificate_text",
     "epsilon_rows",
+    "given_rows",
     "size_rows",
     "status_words",
     "table",
@@ -88,11 +90,24 @@ def epsilon_rows(guarantee: _Values, renyi: str = "epsilon (Renyi)") -> list[tup
     """
     epsilon = guarantee["epsilon"]
     if guarantee["status"] == "computed":
-        return [(SEARCH_EPSILON, shown(epsilon["pld"])), ("method", guarantee["method"])]
-    return [
-        ("epsilon (privacy-loss distributions)", shown(epsilon["pld"])),
-        (renyi, shown(epsilon["rdp"])),
-    ]
+        rows = [(SEARCH_EPSILON, shown(epsilon["pld"])), ("method", guarantee["method"])]
+    else:
+        rows = [
+            ("epsilon (privacy-loss distributions)", shown(epsilon["pld"])),
+            (renyi, shown(epsilon["rdp"])),
+        ]
+    return [*rows, *given_rows(guarantee)]
+
+
+def given_rows(guarantee: _Values) -> list[tuple[str, object]]:
+    """Return what epsilon holds given, and the epsilon that holds without this; empty if it holds as it is."""
+    if "given" not in guarantee:
+        return []
+    rows: list[tuple[str, object]] = [("epsilon holds given", guarantee["given"])]
+    if "planned_steps" in guarantee["epsilon"]:
+        words = "epsilon of all planned steps (not given these bounds, if the target was fixed before their release)"
+        rows.append((words, shown(guarantee["epsilon"]["planned_steps"])))
+    return rows
 
 
 def status_words(guarantee: _Values) -> str:

@@ -11,7 +11,7 @@ Private to the package: `model_card`.
 from collections.abc import Mapping
 from typing import Any
 
-from reldp.runs.certificate_text import status_words, table
+from reldp.runs.certificate_text import given_rows, status_words, table
 from reldp.runs.feature_widths import num_feature_weights
 from reldp.runs.inert_text import code_text, inert_text
 from reldp.runs.result_wording import part_condition
@@ -78,6 +78,7 @@ def model_card(values: Mapping[str, Any], *, has_count: bool = True) -> str:
         *table(
             [
                 ("epsilon", shown(guarantee["epsilon"]["pld"])),
+                *given_rows(guarantee),
                 ("delta", shown(guarantee["delta"])),
                 ("status", status_words(guarantee)),
                 ("unit of privacy", guarantee["unit"]),

@@ -2,7 +2,7 @@
 
 All other sentences are in `reldp.runs.wording`.
 
-Private to the package: `choice`, `early_end`, `is_part`, `part_condition`, `search`.
+Private to the package: `GIVEN_SIZES`, `choice`, `early_end`, `is_given_sizes`, `is_part`, `part_condition`, `search`.
 
 >>> choice({}, {})
 []
@@ -11,14 +11,24 @@ Private to the package: `choice`, `early_end`, `is_part`, `part_condition`, `sea
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from reldp.runs.made_by import is_since
+
 if TYPE_CHECKING:
     from reldp.plan import PrivacyPlan
 
-__all__ = ["choice", "early_end", "is_part", "part_condition", "search"]
+__all__ = [
+    "GIVEN_SIZES",
+    "choice",
+    "early_end",
+    "is_given_sizes",
+    "is_part",
+    "part_condition",
+    "search",
+]
 
 _Values = Mapping[str, Any]
 
-
+GIVEN_SIZES = "the released bounds on sizes (theory.md 2.4)"
 _GIVEN = (
     " Private sizes: epsilon of a part of the steps follows from the released bounds, so it holds given them, also if "
     'the target epsilon was fixed before they were released (theory.md 2.4, "Noise fixed first").'
@@ -28,6 +38,16 @@ _GIVEN = (
 def is_part(completion: _Values) -> bool:
     """Return whether epsilon of a run is that of a part of its planned steps."""
     return "stopped_at" in completion and completion.get("stop_decided_by") != "result"
+
+
+def is_given_sizes(plan: "PrivacyPlan", start: _Values, completion: _Values) -> bool:
+    """Return whether epsilon of a run holds only given the released bounds on sizes (theory.md 2.4).
+
+    Certificates of versions before 0.9 say it among their assumptions, and not beside epsilon.
+    """
+    if plan.sizes != "private" or plan.noise_multiplier == 0:
+        return False
+    return is_since(start["versions"], 0, 9) and ("search" in start or is_part(completion))
 
 
 def part_condition(certificate: _Values) -> str:

@@ -145,7 +145,8 @@ CERTIFICATE = {
     "format": SIZE,
     "date": DATE,
     "guarantee": {
-        "epsilon": {"pld": EPSILON, "rdp": EPSILON},
+        "epsilon": {"pld": EPSILON, "rdp": EPSILON, "planned_steps?": EPSILON},
+        "given?": TEXT,
         "delta": PROBABILITY,
         "analysis": TEXT,
         "status": _one_of("proven", "computed", "claimed", "none"),

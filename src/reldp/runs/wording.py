@@ -362,6 +362,8 @@ def summary(values: _Values) -> str:
         f"({shown(guarantee['epsilon']['pld'])}, {shown(guarantee['delta'])})-differential privacy "
         f"for {_protected(guarantee['unit'], data)}"
     )
+    if "given" in guarantee:
+        guaranteed += f", given {guarantee['given']}"
     if guarantee["status"] == "claimed":
         return f"Claimed, and known to be false in the worst case: {guaranteed}."
     if guarantee["status"] == "computed":
