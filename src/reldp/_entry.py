@@ -4,6 +4,7 @@
 'reldp._entry'
 """
 
+import signal
 import sys
 
 __all__ = ["main"]
@@ -13,7 +14,9 @@ def main() -> None:
     """Run the command line and exit."""
     try:
         from reldp.cli.main import main as run
+
+        run()
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
         print("reldp: stopped by the user.", file=sys.stderr)
         sys.exit(130)
-    run()

@@ -9,6 +9,7 @@ import pytest
 
 from reldp.cli.main import main
 from tests.reporting.example import PLAN
+from tests.training.small import small_graph
 
 ACCOUNT = {
     "--num-entities": "1e4", "--num-relations": "2e4", "--max-degree": "5", "--num-negatives": "4",
@@ -99,3 +100,31 @@ def test_a_terminal_without_unicode_shows_escapes(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.decode("ascii"))["num_entities"] == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["train", "GRAPH", "--config", "LOOP", "--target-epsilon", "4", "-o", "new"],
+        ["train", "LOOP", "--target-epsilon", "4", "-o", "new"],
+        ["verify", "LOOP"],
+        ["publish", "LOOP", "-o", "new"],
+        ["report", "LOOP"],
+        ["finish", "LOOP", "--decided-by", "time"],
+        ["sign", "LOOP", "--key", "LOOP"],
+        ["budget", "share", "GRAPH", "--with", "LOOP"],
+        ["budget", "enter", "LOOP", "LOOP"],
+        ["budget", "init", "LOOP"],
+        ["inspect", "LOOP"],
+    ],
+)
+def test_links_in_a_circle_are_bad_input(command, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small_graph().write(tmp_path / "graph")
+    (tmp_path / "loop").symlink_to("loop")
+    places = {"LOOP": str(tmp_path / "loop"), "GRAPH": str(tmp_path / "graph")}
+    assert main([places.get(word, word) for word in command]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("reldp: ")
+    assert said.count("\n") == 1
+    assert "Internal" not in said

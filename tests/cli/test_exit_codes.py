@@ -224,6 +224,49 @@ def test_signals_stop_a_real_process_in_one_line(number, code):
     assert said.strip().count("\n") == 0
 
 
+TWICE = SLEEPER.replace(
+    "; main(None)",
+    """
+import reldp.cli.main as command_line
+stopped = command_line._stopped
+def slow(*words):
+    print("stopping", flush=True)
+    time.sleep(1.5)
+    return stopped(*words)
+command_line._stopped = slow
+main(None)""",
+)
+
+
+@pytest.mark.parametrize(("first", "code"), SIGNALS, ids=["term", "int", "hup"])
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_second_signal_while_the_first_is_reported_changes_nothing(first, code, second):
+    with subprocess.Popen(
+        [sys.executable, "-c", TWICE, "account"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(first)
+        assert process.stdout.readline() == "stopping\n"
+        process.send_signal(second)
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert said.strip().count("\n") == 0, said
+    assert said.strip().startswith("reldp: stopped ")
+
+
+def test_a_stop_is_reported_without_importing_the_command_again(monkeypatch, capsys):
+    def interrupted(name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("reldp.cli.main.import_module", interrupted)
+    monkeypatch.setattr("reldp.cli.messages.import_module", interrupted)
+    assert main(["theory"]) == 130
+    assert capsys.readouterr().err.strip() == "reldp: stopped by the user."
+
+
 TRAINING = """
 import os, signal, sys, time
 from pathlib import Path

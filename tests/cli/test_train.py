@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -142,6 +144,21 @@ def large_graph(tmp_path_factory):
     return str(folder)
 
 
+def test_a_resumption_with_another_graph_or_bound_says_what_differs(tmp_path, large_graph, capsys):
+    command = ["-o", str(tmp_path / "run"), "--target-epsilon", "4", "--num-steps", "3", "--quiet"]
+    assert main(["train", large_graph, *command, "--max-degree", "4"]) == 0
+    capsys.readouterr()
+    assert main(["train", large_graph, *command, "--max-degree", "3"]) == 2
+    said = capsys.readouterr().err
+    assert "must be resumed as it was started, got: plan.max_degree was 4, is 3." in said
+    whole = EntityGraph.read(large_graph)
+    mask = np.arange(whole.num_relations) > 0
+    whole.keep_relations(mask, record=whole.record).write(tmp_path / "other")
+    shutil.copy(Path(large_graph, "sizes.private.json"), tmp_path / "other")
+    assert main(["train", str(tmp_path / "other"), *command, "--max-degree", "4"]) == 2
+    assert "got: the graph is another." in capsys.readouterr().err
+
+
 def test_sizes_are_private_by_default_and_their_cost_is_said(tmp_path, large_graph, capsys):
     run = tmp_path / "run"
     command = ["train", large_graph, "--max-degree", "4", "--target-epsilon", "4"]
@@ -172,8 +189,6 @@ def test_sizes_are_private_by_default_and_their_cost_is_said(tmp_path, large_gra
 
 def test_a_run_that_goes_on_never_releases_sizes_again(tmp_path, large_graph, capsys, monkeypatch):
     """Elsewhere, without the stored release: a second draw would cost epsilon that nobody counts."""
-    import shutil
-
     folder = shutil.copytree(
         large_graph, tmp_path / "graph", ignore=lambda *_: ["sizes.private.json"]
     )

@@ -124,6 +124,20 @@ def test_what_the_grammar_allows_and_the_reader_refuses_is_named_with_its_line(
         read_table(path)
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ['{"id": "a", "x": [1, {"b": 1}]}'],
+        ['{"id": "a", "x": {"y": 1}}', '{"id": "b", "x": {"y": "z"}}'],
+    ],
+)
+def test_types_that_change_inside_of_lists_and_objects_are_named_with_their_line(tmp_path, lines):
+    sound = '{"id": "z"}\n' * 3
+    path = write(tmp_path / "a.jsonl", (sound + "\n".join(lines) + "\n" + sound).encode())
+    with pytest.raises(GraphError, match=rf"got another on line {3 + len(lines)}, also inside"):
+        read_table(path)
+
+
 def test_damaged_archives_and_folders_are_refused(tmp_path: Path) -> None:
     whole = gzip.compress(b"hello" * 100)
     for data, message in [(whole[:-9], "ends too early"), (b"hello", "not gzip at all")]:

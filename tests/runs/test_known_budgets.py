@@ -6,9 +6,15 @@ import stat
 
 import pytest
 
-from reldp.errors import LedgerError
+from reldp.errors import LedgerError, RunError
 from reldp.runs import known_budgets
-from reldp.runs.known_budgets import FILE_NAME, known_head, lost_budgets, note
+from reldp.runs.known_budgets import (
+    FILE_NAME,
+    StateFolderWarning,
+    known_head,
+    lost_budgets,
+    note,
+)
 
 ID, HEAD = "1" * 32, "a" * 64
 
@@ -59,10 +65,23 @@ def test_damage_is_refused_and_a_state_that_cannot_be_written_forgets(state, tmp
             known_head(ID)
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "file"))
+    with pytest.raises(
+        RunError, match="RELDP_STATE_DIR must be a folder, got the path of something"
+    ):
+        note(ID, tmp_path, 1, HEAD)
+
+
+def test_a_state_that_cannot_be_written_forgets_and_says_so_once(tmp_path, monkeypatch, recwarn):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "file" / "state"))
+    with pytest.warns(StateFolderWarning, match=r"cannot be written \(Not a directory\), so this"):
+        note(ID, tmp_path, 1, HEAD)
     note(ID, tmp_path, 1, HEAD)
+    assert not recwarn.list
     assert known_head(ID) is None
 
 
+@pytest.mark.filterwarnings("ignore::reldp.runs.known_budgets.StateFolderWarning")
 @pytest.mark.parametrize("make", [os.mkfifo, lambda place: os.symlink(f"{place}.elsewhere", place)])
 def test_a_lock_that_is_no_file_is_neither_followed_nor_waited_for(state, tmp_path, make):
     state.mkdir()

@@ -84,3 +84,24 @@ def test_folders_without_end_are_refused(tmp_path):
         list_plain(tmp_path)
     with pytest.raises(RunError, match="must be there"):
         list_plain(tmp_path / "none")
+
+
+def test_a_file_of_holes_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    place = tmp_path / "model.safetensors"
+    place.write_bytes(b"x" * 5000)
+    os.truncate(place, 1 << 40)
+    monkeypatch.setattr(hashlib, "file_digest", None)
+    with pytest.raises(RunError, match=r"got 1,099,511,627,776 bytes of which [\d,]+ are there"):
+        hash_plain(place)
+
+
+def test_a_file_with_some_holes_is_hashed(tmp_path):
+    place = tmp_path / "weights"
+    with open(place, "wb") as file:
+        for start in range(0, 40 << 20, 4 << 20):
+            file.seek(start)
+            file.write(b"y" * (1 << 18))
+        file.truncate(40 << 20)
+    assert hash_plain(place) == hashlib.sha256(place.read_bytes()).hexdigest()
+    place.write_bytes(bytes(20 << 20))  # zeros, and no holes
+    assert hash_plain(place) == hashlib.sha256(bytes(20 << 20)).hexdigest()

@@ -9,7 +9,7 @@ from reldp._validate import POOLINGS, SCORES, check_integer
 from reldp.cli.commands import Command, option
 from reldp.cli.graph_options import drop_option
 from reldp.cli.options import Integer, Word, device_option, is_plain, json_option, show_ids_option
-from reldp.cli.output import print_json, print_table
+from reldp.cli.output import print_json, print_table, say, shell_word
 from reldp.cli.progress import show_progress
 from reldp.errors import ConfigError
 
@@ -124,8 +124,8 @@ def command(
 
     SOURCE is a run folder, the folder of a model, or a model's name on the hub. The results are sensitive: they are
     computed from the relations of the test graph without noise. The results of a run are also appended to its
-    evaluations.jsonl, for the report. If relations have types, the metrics are also shown by type, with their means
-    over relations (micro) and over types (macro).
+    evaluations.jsonl, for the report; a published bundle stays as it is. If relations have types, the metrics are also
+    shown by type, with their means over relations (micro) and over types (macro).
     """
     from reldp.encoders.device import default_device
     from reldp.evaluation import evaluate
@@ -208,7 +208,13 @@ def _store(source: str, lines: list[dict[str, Any]]) -> None:
     from reldp.runs.run_folder import RunFolder
 
     run = RunFolder(source)
-    if run.has_run:
+    if run.is_bundle:  # it stays as it was published
+        say(
+            f"reldp: the results are not stored: {shell_word(source)} is a published bundle, which holds nothing "
+            "sensitive.",
+            err=True,
+        )
+    elif run.has_run:
         for fields in lines:
             run.append_line(run.evaluations, fields)
         refresh_report(run)

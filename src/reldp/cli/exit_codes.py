@@ -105,10 +105,14 @@ def _send_later(number: int) -> None:
 
 
 @contextmanager
-def termination_as_exception() -> Iterator[None]:
+def termination_as_exception(*, for_good: bool = False) -> Iterator[None]:
     """Turn SIGTERM and SIGHUP into an exception; a process that ignores one continues to ignore it.
 
-    Every signal is noted in `reldp._signals`, also Ctrl-C, in case the exception is dropped on its way.
+    Every signal is noted in `reldp._signals`, also Ctrl-C, in case the exception is dropped on its way. Once the end of
+    the command is reported (`reldp._signals.end`), a signal does nothing.
+
+    Args:
+        for_good: Whether the process exits afterwards, so that signals after a reported end stay ignored.
 
     Raises:
         Terminated: One of them arrived inside.
@@ -117,6 +121,8 @@ def termination_as_exception() -> Iterator[None]:
 
     def _stop(number: int, stack: Any) -> None:
         _signals.note(number)
+        if _signals.is_ending():
+            return
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         raise Terminated(_CODES[number])
@@ -144,8 +150,9 @@ def termination_as_exception() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = show_unraisable
+        stays = for_good and _signals.is_ending()
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if stays else handler)
         _signals.forget()
 
 

@@ -18,12 +18,14 @@ from importlib import import_module
 import click
 
 import reldp
+from reldp import _signals
 from reldp._optional import missing_text_package
 from reldp._validate import did_you_mean
 from reldp.cli import exit_codes
 from reldp.cli.messages import as_shell_message
 from reldp.cli.options import with_hint
 from reldp.cli.torchrun import refuse_several
+from reldp.cli.warning_lines import reldp_as_lines
 from reldp.errors import ConfigError, PlanError, ReldpError, VerificationError
 from reldp.runs.inert_text import visible_text
 
@@ -131,6 +133,13 @@ def _fail(message: str, code: int = exit_codes.BAD_INPUT) -> int:
     return code
 
 
+def _stopped(message: str, code: int) -> int:
+    """Print the line of a stop by a signal, which names no option: no command is imported for it."""
+    with suppress(OSError):
+        click.echo(visible_text(f"reldp: {message}"), err=True)
+    return code
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code, or exit with it if no arguments are given.
 
@@ -139,8 +148,15 @@ def main(arguments: list[str] | None = None) -> int:
     """
     if arguments is None:
         _never_fail_to_encode()
-    with exit_codes.termination_as_exception():
-        code = _run(arguments)
+    with exit_codes.termination_as_exception(for_good=arguments is None):
+        try:
+            code = _run(arguments)
+        except (
+            exit_codes.Terminated,
+            KeyboardInterrupt,
+        ):  # a second one, before the first was reported
+            _signals.end()
+            code = exit_codes.interruption("")[1]
     if arguments is None:
         sys.exit(code)
     return code
@@ -169,7 +185,7 @@ def _run(arguments: list[str] | None) -> int:
         sizes.drawn_epsilon(forget=True)
     _called[-1] = next((word for word in words if word in COMMANDS), None)
     try:
-        with _progress(words):
+        with _progress(words), reldp_as_lines():
             result = _root.main(args=arguments, prog_name="reldp", standalone_mode=False)
         exit_codes.flush_output()
     except click.UsageError as error:
@@ -179,12 +195,14 @@ def _run(arguments: list[str] | None) -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except exit_codes.Terminated as error:
-        return _fail(str(error), error.code)
+        _signals.end()
+        return _stopped(str(error), error.code)
     except (click.Abort, KeyboardInterrupt) as error:
         if isinstance(error.__cause__, EOFError):  # click takes any end of file for an abort
             return _fail_by(error.__cause__)
+        _signals.end()
         hint = str(error.__cause__ or error)  # how to resume, or nothing
-        return _fail(*exit_codes.interruption(hint))
+        return _stopped(*exit_codes.interruption(hint))
     except SystemExit as error:
         # Click (which replaces streams) and rich exit so when a pipe is closed; nothing else here exits.
         closed = sys.stdout is not streams[0] or isinstance(error.__context__, BrokenPipeError)

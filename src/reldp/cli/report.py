@@ -24,12 +24,14 @@ def command(run: Path, public: bool, as_json: bool) -> None:
     """Write report.html and certificate.html into RUN.
 
     The report shows what an attacker could do, who is protected how well, evaluations and training curves, audits,
-    assumptions, and how to verify all of it. certificate.html is the certificate on one page, with places to sign. The
-    run is verified first. Exit code 3 means that verification failed and no page was written.
+    assumptions, and how to verify all of it; that of a published bundle has nothing sensitive. certificate.html is the
+    certificate on one page, with places to sign. The run is verified first. Exit code 3 means that verification failed
+    and no page was written.
     """
     from reldp.reporting.publishing import write_report
     from reldp.runs.run_folder import RunFolder
 
+    public = public or RunFolder(run).is_bundle  # nothing sensitive goes into what was published
     page = write_report(run, public=public)
     if as_json:
         print_json(

@@ -3,17 +3,17 @@
 The settings and everything they do are in `reldp.training.recipe`; this module turns flags into the same settings.
 """
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import date
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from reldp._real_path import real_path
 from reldp._validate import (
     CLIPPING_RULES,
     LOSSES,
@@ -33,6 +33,7 @@ from reldp.cli.output import print_json, say, shell_word
 from reldp.cli.progress import show_progress
 from reldp.cli.settings import parsed_changes
 from reldp.cli.torchrun import refuse_dry_run, require_folder
+from reldp.cli.warning_lines import all_as_lines
 from reldp.errors import ConfigError
 from reldp.training.recipe_settings import SECTIONS
 
@@ -216,10 +217,10 @@ def command(
     processes = join_processes()
     if dry_run:
         refuse_dry_run(processes.size)
-        with _warnings_as_lines():
+        with all_as_lines():
             show_dry_run(recipe, budget=budget, show_ids=show_ids, as_json=as_json)
         return
-    with _notes(verbose, shown=processes.is_first), _warnings_as_lines(), processes.reporting():
+    with _notes(verbose, shown=processes.is_first), all_as_lines(), processes.reporting():
         require_folder(output)
         folder = output or Path(
             processes.from_first(lambda: str(_new_folder(recipe)).encode()).decode()
@@ -288,7 +289,7 @@ def _graph(graph: str | None, graph_option: str | None) -> str | None:
 
 def _new_folder(recipe: "Recipe") -> Path:
     """Return a folder that does not exist yet, named after the graph and the date."""
-    graph = Path(recipe.values["data"]["graph"] or "run").resolve().name or "run"
+    graph = real_path(recipe.values["data"]["graph"] or "run").name or "run"
     name = f"{graph}-{date.today().isoformat()}"
     candidates = (Path(name if number == 1 else f"{name}-{number}") for number in count(1))
     return next(folder for folder in candidates if not folder.exists())
@@ -362,26 +363,6 @@ def _given(
                 )
         settings.setdefault("privacy", {})["enabled"] = False
     return parsed_changes(changes, settings)
-
-
-@contextmanager
-def _warnings_as_lines() -> Iterator[None]:
-    """Print warnings at once, one line each."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        warnings.showwarning = _show_warning
-        yield
-
-
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    say(f"reldp: warning: {' '.join(str(message).split())}", err=True)
 
 
 def _show(result: "TrainResult", as_json: bool, is_quiet: bool) -> None:

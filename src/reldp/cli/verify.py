@@ -63,6 +63,6 @@ def command(run: Path, head: str | None, key: Path | None, as_json: bool) -> Non
         click.echo(f"ok  {check}")
     if verification.unverified:
         names = ", ".join(verification.unverified)
-        click.echo(f"--  not verified, for the owner alone: {names}")
+        click.echo(f"--  not verified, for the owner alone, do not publish: {names}")
     click.echo(visible_text(f"\n{certificate.summary}"))
     click.echo(f"Head of the ledger: {certificate.values['ledger']['head']}")

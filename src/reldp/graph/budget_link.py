@@ -11,6 +11,8 @@ Private to the package: `carry_budget`.
 from importlib import import_module
 from pathlib import Path
 
+from reldp._real_path import real_path
+
 __all__ = ["carry_budget"]
 
 
@@ -20,7 +22,7 @@ def carry_budget(source: Path | None, target: Path) -> None:
     Raises:
         ConfigError: The folder has another budget.
     """
-    if source is None or source.resolve() == target.resolve():
+    if source is None or real_path(source) == real_path(target):
         return
     place = import_module("reldp.runs.budget_place")
     if place.find_budget(source) is not None:

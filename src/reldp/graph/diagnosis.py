@@ -309,7 +309,7 @@ def _is_utf8(record: bytes) -> bool:
 def _encoding(lines: Sequence[int]) -> str:
     return (
         f"must be UTF-8 text, got other bytes on {len(lines)} lines ({_places(lines)}). "
-        "Convert it, for example with iconv -f latin1 -t utf-8."
+        "Convert it, for example with iconv -f windows-1252 -t utf-8."
     )
 
 

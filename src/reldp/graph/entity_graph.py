@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from reldp._real_path import real_path
 from reldp._validate import check_path
 from reldp.errors import GraphError
 from reldp.graph.bounding import Bounding
@@ -125,7 +126,7 @@ class EntityGraph(Conversions, Bounding, Counting):
             return StoredGraph.open(folder)
         graph = cls._checked(read_folder(path, kinds, show_ids=show_ids), kinds)
         pa.default_memory_pool().release_unused()  # the tables as they were read
-        return dataclasses.replace(graph, folder=folder.resolve())
+        return dataclasses.replace(graph, folder=real_path(folder))
 
     @classmethod
     def read_files(

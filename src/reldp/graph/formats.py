@@ -18,9 +18,11 @@ reads the same files a bounded number of rows at a time.
 
 import csv
 import io
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,7 @@ EXTENSIONS = (
 
 ID_COLUMNS = ("id", "source", "target")
 BLOCK_BYTES = 1 << 24  # a JSON line must fit into a block
+_SEARCHED = 200_000  # lines
 
 
 def read_table(
@@ -283,10 +286,41 @@ def _jsonl(path: Path, show_ids: bool) -> SourceTable:
         table.validate(full=True)
         table.column_names  # noqa: B018  # raises where a name is no text
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        what = explain_jsonl(path, ID_COLUMNS, show_ids=show_ids)
+        what = explain_jsonl(path, ID_COLUMNS, show_ids=show_ids) or _refused_line(path, show_ids)
         raise explained(error, path, what, show_ids) from None
     locate = partial(line_numbers, path, header=False)
     return SourceTable(table=table, name=path.name, locate=locate, show_ids=show_ids)
+
+
+def _refused_line(path: Path, show_ids: bool) -> str:
+    """Return the first line that does not fit those before it, for a file of moderate size; empty if none is found."""
+    import pyarrow.json as pj
+
+    schema = json_schema(path, show_ids)
+    with open_bytes(path) as stream:
+        lines = list(islice(records(stream, quoted=False), _SEARCHED + 1))
+    if len(lines) > _SEARCHED:
+        return ""
+
+    def is_refused(count: int) -> bool:
+        data = b"\n".join(record for _, record in lines[:count])
+        try:
+            pj.read_json(
+                pa.BufferReader(data),
+                read_options=pj.ReadOptions(block_size=BLOCK_BYTES),
+                parse_options=pj.ParseOptions(explicit_schema=schema),
+            )
+        except pa.ArrowException:
+            return True
+        return False
+
+    count = bisect_left(range(1, len(lines) + 1), True, key=is_refused) + 1
+    if count > len(lines):
+        return ""
+    return (
+        f"must hold one type of value in each column, got another on line {lines[count - 1][0]}, also inside of lists "
+        "and objects. Write all the same way."
+    )
 
 
 def json_schema(path: Path, show_ids: bool) -> Any:

@@ -58,12 +58,15 @@ def state_folder() -> Path | None:
     """Return the folder of this user's state; None for a user without a home, as in many containers.
 
     Raises:
-        RunError: RELDP_STATE_DIR is a relative path: elsewhere the same sizes would be released again.
+        RunError: RELDP_STATE_DIR is a relative path, where the same sizes would be released again elsewhere, or no
+            folder.
     """
     configured, shared = os.environ.get("RELDP_STATE_DIR"), os.environ.get("XDG_STATE_HOME", "")
     if configured:
         if not os.path.isabs(configured):
             raise RunError("RELDP_STATE_DIR must be an absolute path, got a relative one.")
+        if os.path.lexists(configured) and not os.path.isdir(configured):
+            raise RunError("RELDP_STATE_DIR must be a folder, got the path of something else.")
         return Path(configured)
     if os.path.isabs(shared):  # relative ones are to be ignored, as its specification says
         return Path(shared) / "reldp"

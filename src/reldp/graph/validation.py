@@ -159,9 +159,11 @@ def require_columns(
         raise GraphError(f"{source.name} must not repeat a column, got {label} twice.")
     for name in required:
         if name not in names:
+            header = (
+                "" if source.typed else ", or write the line with the names if the file has none"
+            )
             raise GraphError(
-                f"{source.name} must have a column {name!r}, got {there}. Rename yours, or write "
-                "the line with the names if the file has none."
+                f"{source.name} must have a column {name!r}, got {there}. Rename yours{header}."
             )
     if one_of and not set(one_of) & set(names):
         wanted = " or ".join(map(repr, one_of))

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from reldp._real_path import real_path
 from reldp.errors import ConfigError, VerificationError
 from reldp.reporting.certificate_form import certificate_form
 from reldp.reporting.report import report_page
@@ -80,7 +81,7 @@ def _check_target(run: RunFolder, target: Path) -> None:
         raise ConfigError(
             f"`output` must be a new folder, got {str(target)!r}, which exists. Choose another."
         )
-    if target.resolve().is_relative_to(run.path.resolve()):
+    if real_path(target).is_relative_to(real_path(run.path)):
         raise ConfigError(
             "`output` must lie outside of the run folder, got a place in it. Choose another."
         )

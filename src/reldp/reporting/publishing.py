@@ -53,7 +53,7 @@ def write_report(folder: str | Path, *, public: bool = False) -> Path:
 
     Args:
         folder: The run folder.
-        public: Omit sensitive values: curves and evaluations.
+        public: Omit sensitive values: curves and evaluations. The report of a published bundle never has them.
 
     Returns:
         The report; certificate.html is beside it.
@@ -63,6 +63,7 @@ def write_report(folder: str | Path, *, public: bool = False) -> Path:
     """
     run = RunFolder(folder)
     verified = verify_files(run)
+    public = public or run.is_bundle
     page = report_page(run, verified.certificate, verified.checks, public=public)
     form = certificate_form(verified.certificate, verified.checks)
     write_durably(run.report, page.encode(), mode=0o644 if public else 0o600)

@@ -21,6 +21,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from reldp._real_path import real_path
 from reldp.errors import ConfigError, VerificationError
 from reldp.runs import schema
 from reldp.runs.plain_files import hash_plain, list_plain, read_plain
@@ -61,7 +62,7 @@ def read_public_key(path: str | Path) -> str:
         RunError: The file cannot be read.
     """
     place = Path(path)
-    data = read_plain(place.resolve(), limit=KEY_LIMIT)
+    data = read_plain(real_path(place), limit=KEY_LIMIT)
     try:
         if data.lstrip().startswith(b"ssh-"):
             key: Any = serialization.load_ssh_public_key(data)

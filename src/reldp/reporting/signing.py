@@ -17,6 +17,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from reldp._real_path import real_path
 from reldp.errors import ConfigError
 from reldp.reporting.signature import (
     KEY_LIMIT,
@@ -102,7 +103,7 @@ def sign(folder: str | Path, key: str | Path, *, password: bytes | None = None) 
 
 
 def _private_key(place: Path, password: bytes | None) -> Ed25519PrivateKey:
-    data = read_plain(place.resolve(), limit=KEY_LIMIT)
+    data = read_plain(real_path(place), limit=KEY_LIMIT)
     openssh = b"OPENSSH PRIVATE KEY" in data
     load: Any = (
         serialization.load_ssh_private_key if openssh else serialization.load_pem_private_key

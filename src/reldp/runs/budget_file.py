@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from reldp._real_path import real_path
 from reldp.errors import ConfigError, LedgerError, RunError
 from reldp.runs.durable import disk_errors
 from reldp.runs.known_budgets import known_folder, known_head, note, note_place
@@ -261,5 +262,5 @@ def _note_move(entries: list[_Entry], folder: Path) -> None:
     """Make the place of a budget known that is not where this machine saw it last."""
     budget = entries[0].get("id") if entries else None
     last = known_folder(budget) if isinstance(budget, str) else None
-    if last is not None and last != folder.resolve() and not holds_budget(last, str(budget)):
+    if last is not None and last != real_path(folder) and not holds_budget(last, str(budget)):
         note_place(str(budget), folder)

@@ -14,6 +14,7 @@ import json
 import os
 from pathlib import Path
 
+from reldp._real_path import real_path
 from reldp.errors import ConfigError
 from reldp.graph.graph_names import GraphNames
 from reldp.runs.budget import Budget
@@ -128,7 +129,7 @@ def share_budget(graph: str | Path, budget: str | Path, *, is_written: bool = Fa
         if names is not None:
             refuse_copied_graph(names, opened.id, opened.lost_ids)
         enter_releases_of(folder, opened, place)
-        text = json.dumps({"folder": str(place.resolve()), "id": opened.id}) + "\n"
+        text = json.dumps({"folder": str(real_path(place)), "id": opened.id}) + "\n"
     write_durably(folder / LINK, text.encode(), mode=0o600)
     if names is not None:
         note_graph(opened.id, names)

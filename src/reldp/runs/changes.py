@@ -9,14 +9,15 @@ There are two kinds of differences (theory.md 6):
 
 A run always continues its newest branch, so the present is compared with that one.
 
-Public inside the package: `refuse_changes`, `why_new_branch`, `newest_branch`, `changes`.
+Public inside the package: `refuse_changes`, `refuse_other_graph`, `why_new_branch`, `newest_branch`, `changes`.
 
 >>> changes("plan.", {"num_steps": 5}, {"num_steps": 6})
 ['plan.num_steps was 5, is 6']
 """
 
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from reldp.errors import InputError, ResumeError, RunError
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from reldp.runs.run_folder import RunFolder
     from reldp.runs.session import RunFacts
 
-__all__ = ["changes", "newest_branch", "refuse_changes", "why_new_branch"]
+__all__ = ["changes", "newest_branch", "refuse_changes", "refuse_other_graph", "why_new_branch"]
 
 
 def refuse_changes(run: "RunFolder", facts: "RunFacts", record: "LedgerRecord") -> SensitiveRecord:
@@ -49,11 +50,39 @@ def refuse_changes(run: "RunFolder", facts: "RunFacts", record: "LedgerRecord") 
     if record.completion is None:  # a complete run computes nothing any more
         differences += _input_changes(facts, sensitive, newest_branch(record))
     if differences:
-        raise ResumeError(
-            f"The run in {run.path.name!r} must be resumed as it was started, got: "
-            f"{'; '.join(differences)}. Use what it was started with, or another folder."
-        )
+        _refuse(run, differences)
     return sensitive
+
+
+def refuse_other_graph(run: "RunFolder", max_degree: int, fingerprint: str) -> None:
+    """Refuse a graph or a degree bound that is not that of a run, before its private sizes are looked for.
+
+    Args:
+        run: The folder; one without plan or sensitive.json is compared later.
+        max_degree: Of the capped graph.
+        fingerprint: Of the capped graph; sensitive.
+
+    Raises:
+        ResumeError: They differ.
+    """
+    if not (os.path.lexists(run.plan) and os.path.lexists(run.sensitive)):
+        return
+    try:
+        was = PrivacyPlan.from_json(read_plain(run.plan, limit=2**20)).max_degree
+        sensitive = SensitiveRecord.read(run.sensitive)
+    except (UnicodeDecodeError, InputError, RunError):
+        return
+    if was != max_degree:
+        _refuse(run, [f"plan.max_degree was {was}, is {max_degree}"])
+    if sensitive.fingerprint != fingerprint:
+        _refuse(run, ["the graph is another"])
+
+
+def _refuse(run: "RunFolder", differences: Iterable[str]) -> None:
+    raise ResumeError(
+        f"The run in {run.path.name!r} must be resumed as it was started, got: "
+        f"{'; '.join(differences)}. Use what it was started with, or another folder."
+    )
 
 
 def why_new_branch(facts: "RunFacts", record: "LedgerRecord") -> str | None:

@@ -6,7 +6,7 @@ folder, its number of lines and the hash of its last line. A budget whose lines 
 on other machines are not known here.
 
 Public inside the package: `note`, `note_place`, `known_head`, `known_folder`, `lost_budgets`, `empty_budgets`,
-`lost_record`, and for other files of the state folder `read_known` and `write_known`.
+`lost_record`, `StateFolderWarning`, and for other files of the state folder `read_known` and `write_known`.
 
 >>> known_head("0" * 32) is None
 True
@@ -14,11 +14,13 @@ True
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from reldp._real_path import real_path
 from reldp.errors import LedgerError, RunError
 from reldp.graph.size_store import state_folder
 from reldp.runs import schema
@@ -27,6 +29,7 @@ from reldp.runs.plain_files import read_plain
 from reldp.runs.strict_json import parse_json
 
 __all__ = [
+    "StateFolderWarning",
     "empty_budgets",
     "known_folder",
     "known_head",
@@ -38,6 +41,7 @@ __all__ = [
     "write_known",
 ]
 
+_WARNED: set[Path | None] = set()
 FILE_NAME = "budgets.private.json"
 _LARGEST = 10**8  # bytes
 _MANY = 500
@@ -52,14 +56,18 @@ _LOCK_FLAGS = (
 _ENTRY = {"folder": schema.TEXT, "lines": schema.SIZE, "head": schema.HASH}
 
 
+class StateFolderWarning(UserWarning):
+    """The user's state folder cannot be written, so that budgets are not known here."""
+
+
 def note(budget: str, folder: Path, lines: int, head: str) -> None:
     """Remember the newest entry of a budget; a state folder that cannot be written remembers nothing."""
-    _update(budget, lambda _: {"folder": str(folder.resolve()), "lines": lines, "head": head})
+    _update(budget, lambda _: {"folder": str(real_path(folder)), "lines": lines, "head": head})
 
 
 def note_place(budget: str, folder: Path) -> None:
     """Remember the new place of a budget that was moved; one that this machine does not know stays unknown."""
-    _update(budget, lambda entry: entry and entry | {"folder": str(folder.resolve())})
+    _update(budget, lambda entry: entry and entry | {"folder": str(real_path(folder))})
 
 
 def known_head(budget: str) -> str | None:
@@ -85,7 +93,7 @@ def empty_budgets(folder: Path) -> list[str]:
 
 
 def _in_folder(folder: Path) -> dict[str, Any]:
-    place = str(folder.resolve())
+    place = str(real_path(folder))
     return {n: entry for n, entry in _read(state_folder()).items() if entry["folder"] == place}
 
 
@@ -161,14 +169,32 @@ def write_known(name: str, kind: str, change: Callable[[Path], dict[str, Any] | 
     """
     state = state_folder()
     if state is None:
+        _warn(state, "there is no home")
         return
-    with suppress(OSError, RunError):
+    try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _locked(state):
             entries = change(state)
             if entries is not None:
                 text = json.dumps({"format": 1, kind: entries}, indent=1) + "\n"
                 write_durably(state / name, text.encode(), mode=0o600)
+    except (OSError, RunError) as error:
+        _warn(state, str(error.strerror if isinstance(error, OSError) else error).rstrip("."))
+
+
+def _warn(state: Path | None, reason: str) -> None:
+    """Say once that nothing can be remembered, and what that means."""
+    if state in _WARNED:
+        return
+    _WARNED.add(state)
+    where = "" if state is None else f" {str(state)!r}"
+    warnings.warn(
+        f"The state folder{where} cannot be written ({reason}), so this machine does not notice copies of a graph "
+        "without their budget, nor budgets that were put back to an older state. Set RELDP_STATE_DIR to a folder that "
+        "can be written.",
+        StateFolderWarning,
+        stacklevel=2,
+    )
 
 
 @contextmanager

@@ -38,6 +38,8 @@ _KINDS = (
     (stat.S_ISDIR, "a folder"),
 )
 _MAX_DEPTH = 16
+_LARGE = 16 << 20
+_MAX_FACTOR = 100  # as for compressed files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,13 +94,39 @@ def read_plain(path: Path, *, limit: int) -> bytes:
 
 
 def hash_plain(path: Path) -> str:
-    """Return the SHA-256 of a regular file, however large.
+    """Return the SHA-256 of a regular file, however large its content.
 
     Raises:
-        RunError: It is not there, or no regular file.
+        RunError: It is not there, no regular file, or a large one that consists almost of holes.
     """
     with open_plain(path) as file:
+        _refuse_holes(path, file)
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _refuse_holes(path: Path, file: BufferedReader) -> None:
+    """Refuse a file that consists almost of holes: a few bytes on the disk would take hours to read.
+
+    Raises:
+        RunError: Less than a hundredth of a large file is data.
+    """
+    size, descriptor = os.fstat(file.fileno()).st_size, file.fileno()
+    if size <= _LARGE or not hasattr(os, "SEEK_DATA"):
+        return
+    data = place = 0
+    while data * _MAX_FACTOR < size:
+        try:
+            begin = os.lseek(descriptor, place, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # a file system that knows no holes
+                break
+            raise RunError(
+                f"{path.name} must be a file with content, got {size:,} bytes of which {data:,} are there: "
+                "the rest are holes."
+            ) from None
+        place = os.lseek(descriptor, begin, os.SEEK_HOLE)
+        data += place - begin
+    file.seek(0)
 
 
 def _entries(folder: str, before: str) -> Iterator[tuple[str, int | None]]:

@@ -28,6 +28,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from reldp._real_path import real_path
 from reldp._validate import check_path
 from reldp.errors import PlanError, RunError
 from reldp.plan import PrivacyPlan
@@ -84,6 +85,11 @@ class RunFolder:
         """Whether a run was started here."""
         return self.ledger.exists()
 
+    @property
+    def is_bundle(self) -> bool:
+        """Whether the folder holds what was published of a run, and nothing that is for its owner alone."""
+        return self.has_run and not os.path.lexists(self.sensitive)
+
     def knows(self, name: str) -> bool:
         """Return whether a file of this name, relative to the folder, belongs in it; the key does not."""
         first, slash, rest = name.partition("/")
@@ -109,7 +115,7 @@ class RunFolder:
 
     def refuse_unreleased(self) -> None:
         """Refuse a run of a search that has not ended: only the best of all its runs is released."""
-        parent = self.path.resolve().parent
+        parent = real_path(self.path).parent
         is_in_search = parent.name == "runs" and (parent.parent / "search.json").exists()
         if is_in_search or self._is_bound():
             raise RunError(

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reldp._real_path import real_path
 from reldp._validate import check_integer, check_name, check_number
 from reldp.accounting.calibration import SMALLEST_TARGET
 from reldp.errors import ConfigError, PlanError, RunError
@@ -104,7 +105,7 @@ class Recipe:
     def read(cls, path: str | Path, changes: Mapping[str, Mapping[str, Any]]) -> "Recipe":
         """Return the recipe of a TOML file, with some settings changed."""
         try:
-            given = _parsed(read_plain(Path(path).resolve(), limit=MAX_BYTES).decode("utf-8-sig"))
+            given = _parsed(read_plain(real_path(path), limit=MAX_BYTES).decode("utf-8-sig"))
         except (OSError, RunError, UnicodeDecodeError) as error:
             is_binary = isinstance(error, UnicodeDecodeError)
             reason = (
@@ -149,7 +150,7 @@ class Recipe:
 
         if isinstance(resumed, Path) and self.has_default_negatives:
             started = Recipe(with_negatives_of(resumed, self.values))
-            return started.trainer(show_ids=show_ids, resumed=True, budget=budget)
+            return started.trainer(show_ids=show_ids, resumed=resumed, budget=budget)
         settings = {
             name: value
             for section in SETTINGS
@@ -178,7 +179,7 @@ class Recipe:
 
         def make_plan() -> bytes:
             if resumed:
-                self._require_release(capped)
+                self._require_release(capped, resumed)
             return self.plan(capped, pool).to_json().encode()
 
         # Sizes are released once, by the first process.
@@ -312,11 +313,15 @@ class Recipe:
 
         return self._sizes()["sizes"] == "private" and not has_release(capped, self._folder())
 
-    def _require_release(self, capped: "CappedGraph") -> None:
-        """Refuse to release the sizes of a resumed run again."""
+    def _require_release(self, capped: "CappedGraph", resumed: bool | Path) -> None:
+        """Refuse to release the sizes of a resumed run again; one of another graph says so."""
         from reldp.graph.size_store import FILE_NAME
+        from reldp.runs.changes import refuse_other_graph
+        from reldp.runs.run_folder import RunFolder
 
         if self.needs_release(capped):
+            if isinstance(resumed, Path):
+                refuse_other_graph(RunFolder(resumed), capped.max_degree, capped.fingerprint)
             raise ConfigError(
                 "`sizes` of a resumed run must be those that it was started with, got none for this graph here. "
                 f"Copy {FILE_NAME} into the graph's folder; releasing sizes again costs epsilon again."

@@ -29,6 +29,7 @@ from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 
+from reldp._real_path import real_path
 from reldp.errors import GraphError, RunError
 from reldp.graph.reading import read_record
 from reldp.graph.relation_types import declared_names
@@ -207,7 +208,7 @@ def _scratch(folder: Path, settings: BuildSettings) -> Iterator[Path]:
     place = folder / "scratch"
     if settings.temp_dir is not None:
         # One name per store, whose builder holds a lock: the next build removes what this one may leave.
-        name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:24]
+        name = hashlib.sha256(os.fsencode(real_path(folder))).hexdigest()[:24]
         place = Path(settings.temp_dir) / f"reldp-build-{name}"
         shutil.rmtree(place, ignore_errors=True)
     place.mkdir(mode=0o700, parents=True)

@@ -24,6 +24,7 @@ from typing import Any
 from transformers.trainer_utils import TrainOutput
 
 from reldp._plan_suggestion import suggest_settings
+from reldp._real_path import real_path
 from reldp.encoders.folders import new_folder
 from reldp.errors import ConfigError, RunError
 from reldp.graph.sizes import bounds_for, has_release
@@ -43,6 +44,7 @@ from reldp.integrations.sentence_transformers.reporters import make_reporters
 from reldp.integrations.sentence_transformers.stock_arguments import is_stock
 from reldp.plan import PrivacyPlan
 from reldp.runs.certificate import Certificate
+from reldp.runs.changes import refuse_other_graph
 from reldp.runs.run_folder import RunFolder
 from reldp.training.callbacks import TrainingStopped
 from reldp.training.trainer import Trainer, TrainResult
@@ -139,7 +141,7 @@ class PrivateSentenceTransformerTrainer:
                     "`evaluator` or `eval_dataset` must be given to evaluate every eval_steps, got none."
                 )
             if RunFolder(self._folder).has_run:
-                _require_release(self.args, capped, graph_folder(graph))
+                _require_release(self.args, capped, graph_folder(graph), RunFolder(self._folder))
             self.plan = _plan(self.args, capped, graph_folder(graph), pool)
             self._events = Events(
                 args=self.args,
@@ -224,7 +226,7 @@ class PrivateSentenceTransformerTrainer:
             EncoderError: The folder has files.
         """
         certificate = self._certificate()
-        if Path(output_dir).resolve() == self._folder.resolve():
+        if real_path(output_dir) == real_path(self._folder):
             raise ConfigError(
                 "`output_dir` must be another folder than the run's, whose files are verified. Use a new one."
             )
@@ -337,9 +339,12 @@ def _checked_prompt(prompt: str | None, model: Any) -> str | None:
     return prompt
 
 
-def _require_release(args: PrivateTrainingArguments, capped: Any, folder: Path | None) -> None:
-    """Refuse to release private sizes a second time for a run that has them."""
+def _require_release(
+    args: PrivateTrainingArguments, capped: Any, folder: Path | None, run: RunFolder
+) -> None:
+    """Refuse to release private sizes a second time for a run that has them; one of another graph says so."""
     if args.sizes == "private" and not has_release(capped, folder):
+        refuse_other_graph(run, capped.max_degree, capped.fingerprint)
         raise ConfigError(
             "`sizes` of a resumed run must be those that it was started with, got none for this graph here. "
             "Resume where it was started; releasing sizes again costs epsilon again."
