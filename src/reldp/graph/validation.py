@@ -159,9 +159,8 @@ def require_columns(
         raise GraphError(f"{source.name} must not repeat a column, got {label} twice.")
     for name in required:
         if name not in names:
-            header = (
-                "" if source.typed else ", or write the line with the names if the file has none"
-            )
+            may_lack = any(kind in source.name for kind in (".csv", ".tsv"))
+            header = ", or write the line with the names if the file has none" if may_lack else ""
             raise GraphError(
                 f"{source.name} must have a column {name!r}, got {there}. Rename yours{header}."
             )
