@@ -40,7 +40,7 @@ def agreed_certificate(stated: bytes, made: Certificate) -> Certificate:
     parsed = Certificate.from_json(stated)
     now, then = (one.values["guarantee"]["epsilon"] for one in (made, parsed))
     if then.keys() == now.keys() and all(_close(then[name], now[name]) for name in now):
-        agreed = made.with_epsilon(**then)
+        agreed = made.with_epsilon(**{name: then[name] for name in now})  # in their order
         if stated == agreed.to_json().encode():
             return agreed
     differences = list(_differences("", parsed.values, made.values))

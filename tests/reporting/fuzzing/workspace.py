@@ -142,15 +142,15 @@ def _close(before, after):
     """Whether two certificates differ in the last digits of epsilon alone."""
     try:
         old, new = json.loads(before), json.loads(after)
+        names = list(old["guarantee"]["epsilon"])
         pairs = [
-            (old["guarantee"]["epsilon"][name], new["guarantee"]["epsilon"][name])
-            for name in ("pld", "rdp")
+            (old["guarantee"]["epsilon"][name], new["guarantee"]["epsilon"][name]) for name in names
         ]
         if not all(type(a) is float and type(b) is float for a, b in pairs):
             return False
         if not all(math.isclose(a, b, rel_tol=1e-6) for a, b in pairs):
             return False
-        new["guarantee"]["epsilon"] |= dict(zip(("pld", "rdp"), (a for a, _ in pairs), strict=True))
+        new["guarantee"]["epsilon"] |= dict(zip(names, (a for a, _ in pairs), strict=True))
         text = json.dumps(json.loads(after), indent=2, ensure_ascii=False) + "\n"
         return json.dumps(new) == json.dumps(old) and after == text.encode()
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
