@@ -1,4 +1,5 @@
 import click
+import pytest
 
 from reldp.cli.commands import Command, Option, option
 
@@ -44,3 +45,15 @@ def test_defaults_end_the_sentence():
 def test_an_option_has_a_group():
     assert Option(["--x"]).group == "Other options"
     assert Option(["--x"], group="Main options").group == "Main options"
+
+
+@pytest.mark.parametrize(
+    "words", [[""], ["here", "--size", ""], ["here", "--color="], ["--size=", "x"]]
+)
+def test_empty_words_are_refused(words):
+    with pytest.raises(click.UsageError, match="must not be empty, got ''"):
+        tool.main(words, standalone_mode=False)
+
+
+def test_words_that_end_like_an_option_are_taken():
+    tool.main(["place=", "--color", "--x", "--size=a="], standalone_mode=False)

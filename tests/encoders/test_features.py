@@ -106,6 +106,9 @@ def test_features_that_do_not_fit_are_refused():
     [
         ({"in_dim": 0}, "in_dim"),
         ({"in_dim": 2, "hidden": (3, -1)}, "hidden"),
+        ({"in_dim": 2, "hidden": {}}, "hidden"),
+        ({"in_dim": 2, "hidden": ""}, "hidden"),
+        ({"in_dim": 2, "hidden": 1e308}, "hidden"),
         ({"in_dim": 2, "dim": 1.5}, "dim"),
         ({"in_dim": 2, "activation": "swish"}, "activation"),
     ],

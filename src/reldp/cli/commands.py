@@ -77,6 +77,17 @@ class Command(click.Command):
         super().__init__(*arguments, **settings)
         self.examples = tuple(examples)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse empty words: as a path, one would be the current folder."""
+        for word in args:
+            name, is_set, value = word.partition("=")
+            if not word or (is_set and not value and name.startswith("--")):
+                which = f"{name} " if name else "A word of the command "
+                raise click.UsageError(
+                    f"{which}must not be empty, got ''. A variable of the shell may not be set", ctx
+                )
+        return super().parse_args(ctx, args)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options of each group under its heading."""
         groups: dict[str, list[tuple[str, str]]] = {}

@@ -27,7 +27,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from reldp._validate import check_choice, check_flag, check_integer
+from reldp._validate import check_choice, check_flag, check_integer, refuse
 from reldp.encoders.encoder import Encoder, entities_of
 from reldp.encoders.folders import new_folder, read_json, state_hash, write_json
 from reldp.encoders.model_files import check_weights_file
@@ -103,6 +103,7 @@ class FeatureEncoder(Encoder):
             normalize: Whether embeddings are scaled to length 1.
             seed: Of the starting weights, which are public.
         """
+        _check_hidden(hidden)
         dims = [in_dim, *hidden, in_dim if dim is None else dim]
         for name, width in zip(["in_dim", *["hidden"] * len(hidden), "dim"], dims, strict=True):
             check_integer(name, width, low=1, high=_MAX_WIDTH, error=EncoderError)
@@ -252,8 +253,15 @@ def _features_of(graph: Any) -> npt.NDArray[np.float32]:
     return np.asarray(features)
 
 
+def _check_hidden(hidden: object) -> None:
+    """Refuse what is no list of widths; a file may hold anything."""
+    if isinstance(hidden, str) or not isinstance(hidden, Sequence):
+        refuse("hidden", "a list of widths", hidden, error=EncoderError)
+
+
 def _check_widths(settings: dict[str, Any], stored: dict[str, tuple[int, ...]]) -> None:
     """Refuse widths of other layers than the stored ones, before memory is used for them."""
+    _check_hidden(settings.get("hidden", ()))
     widths = [settings["in_dim"], *settings.get("hidden", ())]
     widths.append(settings["in_dim"] if settings.get("dim") is None else settings["dim"])
     for width in widths:
