@@ -78,12 +78,16 @@ class Command(click.Command):
         self.examples = tuple(examples)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse empty words: as a path, one would be the current folder."""
+        """Refuse empty words before the rest is read.
+
+        Raises:
+            click.UsageError: A word, or the value of an option, is empty.
+        """
         for word in args:
             name, is_set, value = word.partition("=")
             if not word or (is_set and not value and name.startswith("--")):
                 which = f"{name} " if name else "A word of the command "
-                raise click.UsageError(
+                raise click.UsageError(  # as a path, it would be the current folder
                     f"{which}must not be empty, got ''. A variable of the shell may not be set", ctx
                 )
         return super().parse_args(ctx, args)
