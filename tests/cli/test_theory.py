@@ -50,7 +50,7 @@ def test_json_is_one_object(capsys):
     assert printed["text"].startswith("### 2.2 ")
 
 
-@pytest.mark.parametrize("section", ["9.9", "3.2.1", "", "\x1b[31m"])
+@pytest.mark.parametrize("section", ["9.9", "3.2.1", " ", "\x1b[31m"])
 def test_a_section_that_does_not_exist_is_one_line_with_those_that_do(capsys, section):
     assert main(["theory", section]) == 2
     line = capsys.readouterr().err

@@ -18,7 +18,7 @@ KINDS = ["bert", "llama"]
 def test_embeddings_are_those_of_the_default_attention(folders, kind, train):
     ours = TextEncoder.load(folders[kind], train=train, max_length=32, attention="short")
     default = TextEncoder.load(folders[kind], train=train, max_length=32)
-    np.testing.assert_allclose(ours.encode(TEXTS), default.encode(TEXTS), atol=2e-6)
+    np.testing.assert_allclose(ours.encode(TEXTS), default.encode(TEXTS), atol=5e-6)
     assert (attention_of(ours), attention_of(default)) == ("short", "sdpa")
 
 

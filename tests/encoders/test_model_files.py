@@ -280,7 +280,11 @@ def test_a_gguf_file_that_is_a_pointer_or_cut_is_one_line(
         ("encoder.json", "", "damaged encoder.json"),
         ("encoder.json", '{"kind": "features"}', "in_dim"),
         ("encoder.json", '{"kind": "features", "in_dim": "x"}', "in_dim"),
-        ("encoder.json", '{"kind": "features", "in_dim": 3, "hidden": null}', "whole feature"),
+        (
+            "encoder.json",
+            '{"kind": "features", "in_dim": 3, "hidden": null}',
+            "`hidden` must be a list",
+        ),
         ("encoder.json", '{"kind": "features", "in_dim": 3, "bias": "no"}', "`bias` must be true"),
         ("encoder.json", '{"kind": "features", "in_dim": 4}', "size mismatch|state_dict"),
         ("encoder.json", '{"kind": "features", "in_dim": 3, "zzz": 1}', "zzz"),

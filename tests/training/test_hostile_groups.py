@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -49,8 +50,11 @@ def test_a_process_that_changes_alone_after_the_start_is_named_with_the_change(
 
 
 def test_other_arithmetic_of_one_process_is_refused_and_that_of_all_is_checked_again(found):
+    """On a CPU without products in bfloat16 the setting changes no number, and is compared all the same."""
     for process in found["changed"]:
-        assert "the arithmetic on public rows of length 8 differs" in process["precision"]
+        assert re.search(
+            "the arithmetic( on public rows of length 8)? differs", process["precision"]
+        )
         assert process["precision everywhere"] == ""
         assert "rank 1" in process["new_precision"]
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from reldp._validate import NOISE_GENERATORS, PRECISIONS, check_choice, check_integer
 from reldp.auditing.real_step import StepSettings
 from reldp.auditing.training_audit import TrainingAudit, audit_training
-from reldp.errors import ConfigError, LedgerError
+from reldp.errors import ConfigError, EncoderError, LedgerError
 from reldp.graph.graph_names import graph_names
 from reldp.graph.holdout import Holdout
 from reldp.runs.budget_place import budget_of_graph
@@ -153,7 +153,8 @@ def _initial_encoder(description: dict[str, Any], model: str | None) -> "Encoder
     from reldp.encoders import FeatureEncoder, TextEncoder
 
     if description["kind"] == "features":
-        return FeatureEncoder(**{name: description[name] for name in _FEATURE_SETTINGS})
+        with as_ledger_error("encoder", EncoderError):
+            return FeatureEncoder(**{name: description[name] for name in _FEATURE_SETTINGS})
     if description["kind"] != "text":
         raise ConfigError(
             f"`canaries` cannot be used for a run with an encoder of kind {description['kind']!r}, whose code is "

@@ -48,15 +48,16 @@ def check_start(start: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def as_ledger_error(part: str) -> Iterator[None]:
+def as_ledger_error(part: str, *further: type[Exception]) -> Iterator[None]:
     """Turn what settings of a wrong name or kind raise into one line.
 
     Args:
         part: Name of the part of the first entry that holds the settings.
+        further: Errors that no other reason has than the settings.
     """
     try:
         yield
-    except (AttributeError, KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError, *further) as error:
         words = " ".join(str(error).split()).rstrip(".")[:_LONGEST]
         raise LedgerError(
             f"ledger.jsonl: start.{part} must be as a run writes it, got settings that make none: {words}."

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reldp._validate import check_choice
-from reldp.errors import ConfigError, ResumeError
+from reldp.errors import ConfigError, EncoderError, ResumeError
 from reldp.runs.certificate_files import write_certificate
 from reldp.runs.changes import changes
 from reldp.runs.checkpoints import read_checkpoint, remove_other_checkpoints
@@ -184,7 +184,8 @@ def _encoder_of_run(described: Mapping[str, Any], model: str | None) -> "Encoder
 
     if described["kind"] == "features":
         settings = {n: v for n, v in described.items() if n not in _FEATURE_FACTS}
-        return FeatureEncoder(settings.pop("in_dim"), **settings)
+        with as_ledger_error("encoder", EncoderError):
+            return FeatureEncoder(settings.pop("in_dim"), **settings)
     adaptation = described.get("adaptation", {})
     if described["kind"] != "text" or "train" not in adaptation:
         raise ConfigError(
