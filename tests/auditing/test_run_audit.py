@@ -15,7 +15,7 @@ from reldp.auditing.run_audit import (
     step_settings,
 )
 from reldp.encoders import FeatureEncoder, TextEncoder
-from reldp.errors import ConfigError
+from reldp.errors import ConfigError, LedgerError
 from reldp.graph import EntityGraph
 from reldp.graph.holdout import Holdout
 from reldp.plan import PrivacyPlan
@@ -111,6 +111,12 @@ def test_an_encoder_of_features_is_made_again_from_its_description():
     assert again.describe() == encoder.describe()
     for name, parameter in encoder.trainable().items():
         assert torch.equal(parameter, again.trainable()[name])
+
+
+def test_widths_that_no_run_writes_are_a_damaged_ledger():
+    described = {**FeatureEncoder(8, hidden=[5], dim=3).describe(), "hidden": 5}
+    with pytest.raises(LedgerError, match=r"start\.encoder must be as a run writes it"):
+        initial_encoder(described)
 
 
 @pytest.mark.parametrize(

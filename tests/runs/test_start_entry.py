@@ -61,14 +61,7 @@ CHANGES = {
 COMMANDS = {
     "finish": ["no encoder", "no training", "no graph", "encoder is odd", "hidden is a number"],
     "audit": [
-        *(
-            "no encoder",
-            "hidden is a number",
-            "no machine",
-            "no training",
-            "no graph",
-            "machine is a list",
-        ),
+        *("no encoder", "no machine", "no training", "no graph", "machine is a list"),
         *("negative units", "units are a word", "odd precision", "odd device"),
     ],
     "evaluate": ["no encoder", "no training", "encoder is text"],

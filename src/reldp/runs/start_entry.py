@@ -55,9 +55,10 @@ def as_ledger_error(part: str, *further: type[Exception]) -> Iterator[None]:
         part: Name of the part of the first entry that holds the settings.
         further: Errors that no other reason has than the settings.
     """
+    errors: tuple[type[Exception], ...] = (AttributeError, KeyError, TypeError, *further)
     try:
         yield
-    except (AttributeError, KeyError, TypeError, *further) as error:
+    except errors as error:
         words = " ".join(str(error).split()).rstrip(".")[:_LONGEST]
         raise LedgerError(
             f"ledger.jsonl: start.{part} must be as a run writes it, got settings that make none: {words}."
