@@ -6,7 +6,7 @@ import pytest
 
 from reldp.training import toml_text
 from reldp.training.recipe import Recipe
-from reldp.training.toml_text import MAX_BYTES, UnsafeToml, parse_toml
+from reldp.training.toml_text import MAX_BYTES, UnsafeToml, parse_toml, toml_sections
 
 LONG = ".".join("a" * 20)
 
@@ -57,3 +57,11 @@ def test_a_long_text_never_reaches_the_parser(monkeypatch):
 )
 def test_dots_elsewhere_are_allowed(text):
     assert parse_toml(text) == tomllib.loads(text)
+
+
+def test_what_is_written_is_read_back():
+    values = {
+        "data": {"graph": 'a "quoted" \\ folder\n\u00e9', "drop": {"bad": 2}},
+        "learning": {"learning_rate": 1e-05, "hidden": [4, 8], "normalize": True},
+    }
+    assert parse_toml(toml_sections(values)) == values

@@ -35,6 +35,7 @@ from reldp._validate import UNITS, check_choice, check_number
 from reldp.accounting.search import SearchSize
 from reldp.errors import ConfigError, LedgerError, PlanError, ResumeError
 from reldp.plan import PrivacyPlan
+from reldp.runs import budget_limits
 from reldp.runs.budget_cost import Charge, added_delta, composed_epsilon
 from reldp.runs.budget_entries import charge_of, check_entry
 from reldp.runs.budget_file import LINK, NAME, BudgetFile, restore
@@ -139,7 +140,12 @@ class Budget:
     @property
     def limit(self) -> _Entry | None:
         """The limit that holds: the last one that was set."""
-        return next((e for e in reversed(self.entries) if e["kind"] == "limit"), None)
+        return next(reversed(self.limits), None)
+
+    @property
+    def limits(self) -> tuple[_Entry, ...]:
+        """All limits in the order in which they were set."""
+        return budget_limits.limits(self.entries)
 
     @property
     def charges(self) -> list[Charge]:
@@ -153,7 +159,7 @@ class Budget:
     @property
     def is_adaptive(self) -> bool:
         """Whether plans may be chosen by results of earlier runs, or could be once, so that epsilons are added."""
-        return any(e["adaptive"] for e in self.entries if e["kind"] == "limit")
+        return budget_limits.is_adaptive(self.entries)
 
     def epsilon(self, delta: float) -> float:
         """Return the epsilon at delta of everything that was entered."""
@@ -196,38 +202,14 @@ class Budget:
         return any(e["kind"] == "session" and e["head"] == head for e in self.entries)
 
     @property
-    def limits(self) -> tuple[_Entry, ...]:
-        """All limits in the order in which they were set; the last one holds."""
-        return tuple(e for e in self.entries if e["kind"] == "limit")
-
-    @property
     def guarantee(self) -> tuple[float, float] | None:
-        """Epsilon and delta that cover choices by results: the larger of all limits since the first run.
-
-        Results may have been seen under any of these. None where no limit is adaptive.
-        """
-        if not self.is_adaptive:
-            return None
-        _, first, late = self._limits_by_use
-        held = [*([] if first is None else [first]), *late]
-        return max(e["epsilon"] for e in held), max(e["delta"] for e in held)
+        """Epsilon and delta that cover choices by results; None where no limit is adaptive."""
+        return budget_limits.guarantee(self.entries)
 
     @property
     def is_guarantee_late(self) -> bool:
         """Whether the guarantee needs that nobody had seen a result before a limit that came after runs was set."""
-        was_adaptive, first, late = self._limits_by_use
-        if first is None or not was_adaptive:
-            return bool(late)
-        return any(e[name] > first[name] for e in late for name in ("epsilon", "delta"))
-
-    @property
-    def _limits_by_use(self) -> tuple[bool, _Entry | None, tuple[_Entry, ...]]:
-        """Whether the budget was adaptive when its first run was entered, the limit at that time, and later ones."""
-        used = (n for n, e in enumerate(self.entries) if e["kind"] in ("run", "search"))
-        start = next(used, len(self.entries))
-        before = [e for e in self.entries[:start] if e["kind"] == "limit"]
-        late = tuple(e for e in self.entries[start:] if e["kind"] == "limit")
-        return any(e["adaptive"] for e in before), before[-1] if before else None, late
+        return budget_limits.is_guarantee_late(self.entries)
 
     def has_session(self, token: str) -> bool:
         """Return whether the run or search of a token was started."""

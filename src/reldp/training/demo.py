@@ -14,7 +14,6 @@ Inside the package: `Demo`, `DemoSettings`, `minilm_folder`.
 4.0
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +31,7 @@ from reldp.graph import EntityGraph
 from reldp.graph.bundled import BUNDLED, notice, open_graph
 from reldp.training.demo_folder import DemoFolder
 from reldp.training.recipe import Recipe
+from reldp.training.toml_text import toml_sections
 
 if TYPE_CHECKING:
     from reldp.training.result import TrainResult
@@ -152,7 +152,7 @@ class Demo:
         """Write the private graph and the recipe, and load what they name."""
         values = self.settings.recipe(self.folder.graph)
         _write_graph(self.settings, self.folder.graph)
-        self.folder.recipe.write_text(_toml(values), encoding="utf-8")
+        self.folder.recipe.write_text(toml_sections(values), encoding="utf-8")
         self._test_graph = open_graph(self.settings.test_graph)
         return Recipe.from_values(values).trainer()
 
@@ -225,12 +225,3 @@ def _write_graph(settings: DemoSettings, folder: Path) -> None:
     (folder / "record.json").write_text(graph.record.to_json(), encoding="utf-8")
     if settings.train_graph in BUNDLED:
         (folder / "NOTICE.txt").write_text(notice(settings.train_graph), encoding="utf-8")
-
-
-def _toml(values: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a recipe; all values are numbers and texts, which TOML writes as JSON does."""
-    sections = [
-        "\n".join([f"[{section}]", *(f"{k} = {json.dumps(v)}" for k, v in settings.items())])
-        for section, settings in values.items()
-    ]
-    return "\n\n".join(sections) + "\n"

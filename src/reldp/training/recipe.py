@@ -20,7 +20,6 @@ Traceback (most recent call last):
 reldp.errors.ConfigError: `target_epsilom` must be a setting of [privacy]. Did you mean target_epsilon?
 """
 
-import json
 import tomllib
 from collections.abc import Mapping
 from copy import deepcopy
@@ -42,7 +41,7 @@ from reldp.training.negative_defaults import (
 )
 from reldp.training.negative_pool import POOL_BOUNDS, check_negatives, declared_pool, named_bound
 from reldp.training.recipe_settings import SECTIONS, refuse_outside
-from reldp.training.toml_text import MAX_BYTES, UnsafeToml, parse_toml
+from reldp.training.toml_text import MAX_BYTES, UnsafeToml, parse_toml, toml_value
 from reldp.training.unused_settings import refuse_unused_encoder, refuse_unused_learning
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ class Recipe:
             for name, setting in settings.items():
                 lines += [f"# {line}" for line in setting.lines()]
                 empty = setting.default is None
-                written = setting.example if empty else _toml(setting.default)
+                written = setting.example if empty else toml_value(setting.default)
                 lines.append(f"{'# ' if empty else ''}{name} = {written}")
             parts.append("\n".join(lines))
         return "\n\n".join(parts) + "\n"
@@ -416,10 +415,3 @@ def _refuse_old_section(given: Mapping[str, Any]) -> None:
             f"`training` must be split into the sections {', '.join(f'[{name}]' for name in SETTINGS)}. "
             "Run reldp train --print-config to see which setting belongs where."
         )
-
-
-def _toml(value: Any) -> str:
-    """Return a plain value as TOML writes it."""
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{k} = {_toml(v)}" for k, v in value.items()) + " }"
-    return json.dumps(value)

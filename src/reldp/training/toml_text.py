@@ -1,9 +1,9 @@
-r"""TOML that is safe to parse: short, and without long dotted keys.
+r"""TOML: text that is safe to parse (short, and without long dotted keys), and values as TOML writes them.
 
 Python's parser needs memory that grows with the square of the number of dots in a key: a key of 40 KB takes 1.5 GB.
-This module refuses such a text before it is parsed.
+`parse_toml` refuses such a text before it is parsed.
 
-Inside the package: `parse_toml`, `UnsafeToml`, `MAX_BYTES`.
+Inside the package: `parse_toml`, `toml_sections`, `toml_value`, `UnsafeToml`, `MAX_BYTES`.
 
 >>> parse_toml('[data]\ngraph = "a.b.c"')
 {'data': {'graph': 'a.b.c'}}
@@ -12,11 +12,13 @@ Traceback (most recent call last):
 reldp.training.toml_text.UnsafeToml: keys must have at most 8 dots, got more on line 1
 """
 
+import json
 import re
 import tomllib
+from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["MAX_BYTES", "UnsafeToml", "parse_toml"]
+__all__ = ["MAX_BYTES", "UnsafeToml", "parse_toml", "toml_sections", "toml_value"]
 
 MAX_BYTES = 2**16
 _MAX_DOTS = 8
@@ -53,3 +55,19 @@ def parse_toml(text: str) -> dict[str, Any]:
         if token[0] in _SEPARATORS:
             num_dots = 0
     return tomllib.loads(text)
+
+
+def toml_value(value: Any) -> str:
+    """Return a plain value as TOML writes it."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{k} = {toml_value(v)}" for k, v in value.items()) + " }"
+    return json.dumps(value)
+
+
+def toml_sections(values: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return sections of plain values as a TOML text."""
+    sections = [
+        "\n".join([f"[{section}]", *(f"{k} = {toml_value(v)}" for k, v in settings.items())])
+        for section, settings in values.items()
+    ]
+    return "\n\n".join(sections) + "\n"
