@@ -1,5 +1,6 @@
 """``python -m reldp`` is the command ``reldp``."""
 
+import os
 import subprocess
 import sys
 
@@ -42,3 +43,30 @@ def test_ctrl_c_while_the_command_is_imported_is_one_line():
     command = [sys.executable, "-c", "\n".join(lines)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (130, "reldp: stopped by the user.\n")
+
+
+def test_closed_streams_are_the_null_device():
+    """Otherwise files that are opened take their numbers, and what a library prints goes into them."""
+    look = "import os, sys; from reldp import _entry; _entry._open_closed_streams(); " + (
+        "print(os.dup(0), sys.stdin.read(), file=open(sys.argv[1], 'w')); print('x'); "
+        "print('y', file=sys.stderr); os.write(2, b'z')"
+    )
+    for closed in ([2], [1, 2], [0, 1, 2], [0]):
+        shell = " ".join(f"{number}>&-" for number in closed)
+        done = subprocess.run(
+            ["sh", "-c", f'exec "$@" {shell}', "sh", sys.executable, "-c", look, os.devnull],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == ("" if 1 in closed else "x\n")
+        assert done.stderr == ("" if 2 in closed else "y\nz")
+
+
+def test_a_command_with_closed_streams_does_what_it_does_with_open_ones():
+    command = f'"{sys.executable}" -m reldp calibrate --help 2>&- <&-'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    assert done.stdout.startswith("Usage: reldp calibrate")

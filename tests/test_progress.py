@@ -1,8 +1,10 @@
 """Loops report how far they are to whoever asked, and to nobody else."""
 
+import sys
+
 import numpy as np
 
-from reldp._progress import followed, reporting, tick
+from reldp._progress import followed, is_on_terminal, reporting, show_line, tick
 from reldp.encoders import FeatureEncoder, TextEncoder
 from reldp.graph import EntityGraph
 from tests.encoders.tiny import write_model
@@ -31,3 +33,13 @@ def test_nobody_is_told_without_being_asked():
         FeatureEncoder(2).encode(np.zeros((3, 2), np.float32))
         tick("x", 1, 2)
     assert seen == []
+
+
+def test_lines_go_nowhere_if_the_error_stream_is_closed(monkeypatch, capsys):
+    show_line("one")
+    monkeypatch.setattr(sys, "stderr", None)  # as Python does for a closed descriptor
+    assert not is_on_terminal()
+    show_line("two")
+    monkeypatch.undo()
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", "one\n")

@@ -1,6 +1,8 @@
 """Progress of long loops inside of the library, for whoever wants to show it; by default nobody does.
 
-Private to the package: `reporting`, `tick`, `followed`.
+It goes to the error stream, and nowhere if that is closed: not to standard output, which may be a result.
+
+Private to the package: `followed`, `is_on_terminal`, `reporting`, `show_line`, `tick`.
 
 >>> seen = []
 >>> with reporting(lambda phase, done, total: seen.append((phase, done, total))):
@@ -10,12 +12,13 @@ Private to the package: `reporting`, `tick`, `followed`.
 [('tokenizing', 2, 3), ('tokenizing', 3, 3)]
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-__all__ = ["followed", "reporting", "tick"]
+__all__ = ["followed", "is_on_terminal", "reporting", "show_line", "tick"]
 
 Report = Callable[[str, int, int], None]
 Batch = TypeVar("Batch", bound=Sequence[Any])
@@ -47,3 +50,17 @@ def followed(phase: str, batches: Iterable[Batch], total: int) -> Iterator[Batch
         yield batch
         done += len(batch)
         tick(phase, done, total)
+
+
+def is_on_terminal() -> bool:
+    """Return whether the error stream is a terminal."""
+    stream = sys.stderr  # None if it was closed when the process started
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def show_line(text: str) -> None:
+    """Print a line on the error stream, if it is open: nobody may be reading, and work goes on."""
+    stream = sys.stderr
+    if stream is not None and not stream.closed:
+        with suppress(OSError):
+            print(text, file=stream, flush=True)

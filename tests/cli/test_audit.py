@@ -52,6 +52,17 @@ def run(tmp_path_factory, graph):
     return folder
 
 
+def test_without_a_terminal_lines_say_how_far_an_audit_is(monkeypatch, capsys):
+    monkeypatch.setattr("reldp.cli.audit.INTERVAL", 0.0)
+    assert main(["audit", *FLAGS, *QUICK]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if " of " in line]
+    stages = {line.partition(": ")[2].rpartition(": ")[0] for line in lines}
+    assert len(stages) > 1
+    for stage in stages:
+        done, _, total = [x for x in lines if stage in x][-1].rpartition(": ")[2].partition(" of ")
+        assert done == total
+
+
 def test_a_plan_by_flags_gets_a_table_and_a_verdict(capsys):
     assert main(["audit", *FLAGS, *QUICK, "--at-delta", "0.05"]) == 0
     out = capsys.readouterr().out

@@ -2,6 +2,7 @@ import click
 import pytest
 
 from reldp.cli.commands import Command, Option, option
+from reldp.cli.main import main
 
 
 @click.command(cls=Command, examples=["tool --size 3 \\\n  --color red", "tool --json"])
@@ -57,3 +58,11 @@ def test_empty_words_are_refused(words):
 
 def test_words_that_end_like_an_option_are_taken():
     tool.main(["place=", "--color", "--x", "--size=a="], standalone_mode=False)
+
+
+def test_a_group_without_a_command_shows_its_help_as_it_is(capsys):
+    assert main(["budget"]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("Usage: reldp budget")
+    assert "\nCommands:\n" in shown.err

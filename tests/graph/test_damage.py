@@ -41,6 +41,14 @@ DAMAGE: dict[str, tuple[dict[str, str | bytes], str]] = {
         {"entities_csv": "id,text,text\na,x,y\n"},
         "repeat a column, got column 'text'",
     ),
+    "owners in capital letters": (
+        {"entities_csv": "id,text,Owner\na,x,p\n"},
+        r"entities\.csv must name the column 'owner' like this, got 'Owner', .* entities, not owners, would be",
+    ),
+    "protection in capital letters": (
+        {"entities_csv": "id,text,PROTECTED\na,x,true\n"},
+        r"the column 'protected' like this, got 'PROTECTED', .* all entities would be protected",
+    ),
     "an id twice": (
         {"entities_csv": ENTITIES + "a,again\n"},
         r"must not repeat an id, got 1 repeated ids \(line 5: 'a'\)\. Give every entity one row, or"

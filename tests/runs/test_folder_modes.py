@@ -14,7 +14,7 @@ torch.set_num_threads(1)
 SECRET = {"key", "sensitive.json", "metrics.jsonl"}
 
 
-@pytest.mark.parametrize("umask", [0o000, 0o077])
+@pytest.mark.parametrize("umask", [0o000, 0o077, 0o777])
 def test_modes_are_the_same_whatever_the_umask(tmp_path, umask):
     before = os.umask(umask)
     try:

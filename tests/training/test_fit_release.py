@@ -1,5 +1,6 @@
 """A plan with private sizes must have those that were released for its graph."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from reldp.errors import ConfigError
 from reldp.graph.size_release import Release
-from reldp.graph.size_store import DifferentReleasesWarning, remembered
+from reldp.graph.size_store import FILE_NAME, DifferentReleasesWarning, remembered
 from reldp.graph.sizes import stored_bounds
 from reldp.plan import PrivacyPlan
 from reldp.training import Trainer
@@ -123,14 +124,36 @@ def test_the_cost_for_another_unit_is_not_taken():
     assert "`sizes_epsilon` of the plan" in refusal(PLAIN, replace(plan, unit="entity"))
 
 
-def test_a_plan_whose_release_is_not_stored_here_is_checked_by_the_bounds(tmp_path, monkeypatch):
-    """As where a run is resumed on another machine."""
+def test_a_plan_without_a_release_of_its_graph_is_refused(tmp_path, monkeypatch):
+    """Bounds that nobody released are not private, and those of another graph say nothing about this one."""
     plan = plan_for(PLAIN, negatives="relations")
+    other_seed = small_graph().cap_degrees(1, seed=1)
+    assert "got no release of its sizes here" in refusal(other_seed, plan)
+    other_graph = small_graph(seed=1).cap_degrees(1, seed=0)
+    assert "got no release of its sizes here" in refusal(other_graph, plan)
+    exact = {"num_entities": 300, "num_relations": PLAIN.num_relations, "pool_size": None}
+    cost = {"sizes_epsilon": 1e-9, "sizes_delta": 1e-12, "sample_rate": None}
+    by_hand = replace(plan, negatives="entities", **exact, **cost)
     monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "elsewhere"))
-    check_fit(PLAIN, plan)
-    too_many = replace(plan, num_entities=301)
-    assert "must be a lower bound" in refusal(PLAIN, too_many)
+    for capped in (PLAIN, other_seed):
+        assert "copy sizes.private.json from where it was made" in refusal(capped, by_hand)
+    with pytest.raises(ConfigError, match="got no release of its sizes here"):
+        Trainer(small_encoder(), PLAIN, by_hand, progress=False)
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_release_that_is_copied_into_the_folder_of_the_graph_will_do(
+    tmp_path, monkeypatch, state
+):
+    plan = plan_for(PLAIN, negatives="relations")
+    small_graph().write(tmp_path / "graph")
+    opened = small_graph().read(tmp_path / "graph").cap_degrees(1, seed=0)
+    monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "elsewhere"))
+    assert "got no release of its sizes here" in refusal(opened, plan)
+    shutil.copy(state / FILE_NAME, tmp_path / "graph")
+    check_fit(opened, plan)
+    too_many = replace(plan, num_entities=301, sample_rate=None)
+    assert "`num_entities` of the plan must be that of the private" in refusal(opened, too_many)
 
 
 def test_the_first_of_several_processes_compares(tmp_path, monkeypatch):
@@ -166,3 +189,18 @@ def test_a_release_that_is_too_noisy_for_bounds_has_no_plan(state, tmp_path, mon
     store(PLAIN, tmp_path / "noisy", entity_rate=10**7)
     assert stored_bounds(PLAIN, "entity") == [None]
     assert "`sizes` of the plan" in refusal(PLAIN, plan)
+
+
+@pytest.mark.parametrize(
+    ("noisy", "words"), [({"entities": 400}, "lower bound"), ({"relations": 50}, "upper bound")]
+)
+def test_a_release_beyond_its_margin_is_refused_without_exact_sizes(
+    tmp_path, monkeypatch, noisy, words
+):
+    """The bounds of a release fail with a small probability, which is a part of delta."""
+    monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "beyond"))
+    store(PLAIN, tmp_path / "beyond", **noisy)
+    said = refusal(PLAIN, plan_for(PLAIN, negatives="entities"))
+    assert words in said
+    assert "to nobody" in said
+    assert not any(number in said for number in ("300", str(PLAIN.num_relations)))

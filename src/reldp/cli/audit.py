@@ -4,6 +4,7 @@ The audits are in `reldp.auditing`. Those of a complete run are appended to its 
 except the audit with canaries, which is sensitive.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reldp._progress import is_on_terminal, show_line
 from reldp.cli.audit_tables import print_audits
 from reldp.cli.commands import Command, option
 from reldp.cli.exit_codes import NOT_VERIFIED
@@ -24,6 +26,7 @@ from reldp.cli.options import (
     show_ids_option,
 )
 from reldp.cli.output import print_json, say
+from reldp.cli.progress import INTERVAL
 from reldp.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -283,12 +286,14 @@ def _note(sentence: str) -> None:
 
 @contextmanager
 def _progress_bar() -> "Iterator[Progress]":
-    """Show a progress bar for each audit on a terminal."""
+    """Show a progress bar for each audit on a terminal, and a line from time to time elsewhere."""
+    if not is_on_terminal():
+        yield _lines()
+        return
     from rich.console import Console
     from rich.progress import Progress as Bar
 
-    console = Console(stderr=True)
-    with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Bar(console=Console(stderr=True), transient=True) as bar:
         tasks: dict[str, Any] = {}
 
         def update(stage: str, done: int, total: int) -> None:
@@ -297,3 +302,17 @@ def _progress_bar() -> "Iterator[Progress]":
             bar.update(tasks[stage], advance=done, total=total)
 
         yield update
+
+
+def _lines() -> "Progress":
+    """Return a function that prints how far an audit is, at most every 30 seconds."""
+    printed, done_of = time.monotonic(), dict[str, int]()
+
+    def update(stage: str, done: int, total: int) -> None:
+        nonlocal printed
+        done_of[stage] = done_of.get(stage, 0) + done
+        if time.monotonic() - printed >= INTERVAL:
+            printed = time.monotonic()
+            show_line(f"reldp: {stage}: {done_of[stage]:,} of {total:,}")
+
+    return update

@@ -1,7 +1,6 @@
 """``reldp demo``: trains, evaluates and certifies MiniLM on a bundled graph, in two minutes on a CPU."""
 
 import math
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reldp._progress import is_on_terminal
 from reldp.cli.commands import Command, option
 from reldp.cli.options import Integer
 from reldp.cli.output import print_table, round_up, shell_word, to_json
@@ -115,7 +115,7 @@ class _Phases:
     def spin(self, name: str) -> Iterator[None]:
         """Show a spinner on a terminal."""
         began = time.perf_counter()
-        if sys.stderr.isatty():
+        if is_on_terminal():
             from rich.console import Console
 
             with Console(stderr=True).status(name):

@@ -20,6 +20,7 @@ import click
 import reldp
 from reldp import _signals
 from reldp._optional import missing_text_package
+from reldp._progress import is_on_terminal
 from reldp._validate import did_you_mean
 from reldp.cli import exit_codes
 from reldp.cli.messages import as_shell_message
@@ -171,7 +172,7 @@ def _never_fail_to_encode() -> None:
 
 def _progress(words: list[str]) -> AbstractContextManager[None]:
     """Show what takes long on a graph store, unless nobody looks or wants to."""
-    if _called[-1] not in _LONG or "--quiet" in words or not sys.stderr.isatty():
+    if _called[-1] not in _LONG or "--quiet" in words or not is_on_terminal():
         return nullcontext()
     from reldp.cli.prepare_store import progress_lines
 
@@ -188,6 +189,9 @@ def _run(arguments: list[str] | None) -> int:
         with _progress(words), reldp_as_lines():
             result = _root.main(args=arguments, prog_name="reldp", standalone_mode=False)
         exit_codes.flush_output()
+    except click.exceptions.NoArgsIsHelpError as error:  # its message is the whole help
+        click.echo(error.format_message(), err=True)
+        return exit_codes.BAD_INPUT
     except click.UsageError as error:
         return _fail(_usage_message(error))
     except click.ClickException as error:

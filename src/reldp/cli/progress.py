@@ -4,13 +4,12 @@
 ...     pass
 """
 
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
-from reldp._progress import reporting
+from reldp._progress import is_on_terminal, reporting, show_line
 
 __all__ = ["show_progress"]
 
@@ -31,7 +30,7 @@ def show_progress(
         with reporting(None):
             yield
         return
-    shown = _Bar() if sys.stderr.isatty() else _Lines()
+    shown = _Bar() if is_on_terminal() else _Lines()
 
     def report(phase: str, done: int, total: int) -> None:
         shown.report(phase, done, total)
@@ -55,9 +54,8 @@ class _Lines:
         if time.monotonic() - self._printed < INTERVAL:
             return
         self._printed = time.monotonic()
-        with suppress(OSError):  # nobody may be reading
-            share = 100 * done // max(1, total)  # exact numbers of entities are private
-            print(f"reldp: (sensitive) {phase} {share} %", file=sys.stderr, flush=True)
+        share = 100 * done // max(1, total)  # exact numbers of entities are private
+        show_line(f"reldp: (sensitive) {phase} {share} %")
 
     def close(self) -> None:
         """Do nothing."""

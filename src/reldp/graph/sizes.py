@@ -238,8 +238,8 @@ def has_release(capped: "CappedGraph", folder: str | PathLike[str] | None = None
 def stored_bounds(capped: "CappedGraph", unit: str) -> list[SizeBounds | None] | None:
     """Return the bounds of each release that is known for a capped graph, the one that decides last.
 
-    A release that is too noisy for bounds gives None. All of it is None where there is nothing to compare with: no
-    release is stored here, or this process is not the first of several, and the first has compared.
+    A release that is too noisy for bounds gives None, and the list is empty if none is stored here. All of it is None
+    where this process is not the first of several, and the first has compared.
 
     Args:
         capped: The training graph.
@@ -250,7 +250,7 @@ def stored_bounds(capped: "CappedGraph", unit: str) -> list[SizeBounds | None] |
     folder = capped.graph.folder
     places = dict.fromkeys([*_folders(None), *sorted(_GIVEN_FOLDERS), *_folders(folder)])
     stored = known_values(capped.fingerprint, list(places))
-    return [_bounds_of(Release.parsed(values), capped, unit) for values in stored] or None
+    return [_bounds_of(Release.parsed(values), capped, unit) for values in stored]
 
 
 def _bounds_of(release: Release, capped: "CappedGraph", unit: str) -> SizeBounds | None:

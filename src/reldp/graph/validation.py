@@ -4,8 +4,8 @@ Entities have unique ids, text and/or finite features, and a definite `protected
 entities of an owner. Relations are
 checked by `relation_validation`.
 
-Public: `checked_entities`, `Entities`. Inside the package: `require_columns`, `check_plain`,
-`blank_rows`, `shown`.
+Public: `checked_entities`, `Entities`. Inside the package: `require_columns`,
+`require_entity_columns`, `check_plain`, `blank_rows`, `shown`.
 
 >>> entities = SourceTable(table=pa.table({"id": ["a", "b"], "text": ["x", "y"]}), name="entities")
 >>> checked_entities(entities, frozenset()).table.column_names
@@ -44,10 +44,16 @@ __all__ = [
     "checked_entities",
     "entity_columns",
     "require_columns",
+    "require_entity_columns",
     "shown",
 ]
 
 _KNOWN = KNOWN_COLUMNS[:5]
+# Columns that decide whom the guarantee is for, and what happens if one is overlooked.
+_DECIDING = {
+    "owner": "entities, not owners, would be protected.",
+    "protected": "all entities would be protected.",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +87,7 @@ def checked_entities(source: SourceTable, drop: frozenset[str]) -> Entities:
     Raises:
         GraphError: Something is wrong that the caller did not ask to drop.
     """
-    require_columns(source, required=("id",), one_of=("text", "features"))
+    require_entity_columns(source)
     if not source.table.num_rows:
         raise GraphError(f"{source.name} must name at least one entity, got none.")
     checks = Checklist(source, drop)
@@ -167,6 +173,19 @@ def require_columns(
     if one_of and not set(one_of) & set(names):
         wanted = " or ".join(map(repr, one_of))
         raise GraphError(f"{source.name} must have a column {wanted}, got {there}. Rename yours.")
+
+
+def require_entity_columns(source: SourceTable) -> None:
+    """Refuse entities without ids or content, and a column that looks like one that decides who is protected."""
+    require_columns(source, required=("id",), one_of=("text", "features"))
+    names = source.table.column_names
+    for name in names:
+        plain = name.strip().lower()
+        if name != plain and plain in _DECIDING and plain not in names:
+            raise GraphError(
+                f"{source.name} must name the column {plain!r} like this, got {name!r}, which would be read as any "
+                f"other column, and {_DECIDING[plain]} Rename it to {plain!r}, or to a word of its own."
+            )
 
 
 def _contents(

@@ -14,6 +14,7 @@ Public inside the package: `write_checkpoint`, `read_checkpoint`, `remove_other_
 """
 
 import hashlib
+from contextlib import suppress
 from pathlib import Path
 
 from reldp.errors import ResumeError, RunError
@@ -30,8 +31,9 @@ def checkpoint_name(step: int) -> str:
 
 def write_checkpoint(folder: Path, step: int, data: bytes) -> str:
     """Write the checkpoint before a step, beside the previous one; return the SHA-256 of its file."""
-    with disk_errors(folder):
-        folder.mkdir(mode=0o700, exist_ok=True)  # whatever the umask
+    with disk_errors(folder), suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+        folder.chmod(0o700)  # whatever the umask
     write_durably(folder / checkpoint_name(step), data)
     return hashlib.sha256(data).hexdigest()
 

@@ -27,6 +27,7 @@ from reldp._plan_settings import graph_fields
 from reldp.clipping import RULES, is_builtin
 from reldp.errors import ConfigError, RunError
 from reldp.graph import CappedGraph
+from reldp.graph.size_store import FILE_NAME
 from reldp.graph.sizes import SizeBounds, stored_bounds
 from reldp.noise.gaussian import MIN_DEVIATION
 from reldp.plan import PrivacyPlan
@@ -170,13 +171,19 @@ def _check_exact_sizes(capped: CappedGraph, plan: PrivacyPlan) -> None:
 
 
 def _check_release(capped: CappedGraph, plan: PrivacyPlan) -> None:
-    """Refuse private sizes that are not those of a release that is stored for this graph, where there is one.
+    """Refuse private sizes that are not those of a release that is stored for this capped graph.
 
-    Where none is stored, as on another machine, the plan cannot be compared.
+    Only a release for the graph at hand, with its seed and degree bound, makes bounds private (theory.md 2.4).
     """
     stored = stored_bounds(capped, plan.unit) if plan.sizes == "private" else None
     if stored is None:
         return
+    if not stored:
+        raise ConfigError(
+            "`sizes` of the plan must be private for this capped graph, got no release of its sizes here: the plan was "
+            "made for another graph, degree bound or seed, or elsewhere. Make it with PrivacyPlan.for_graph, or copy "
+            f"{FILE_NAME} from where it was made into the graph's folder."
+        )
     differing = [_differing(capped, plan, bounds) for bounds in stored]
     if all(differing):
         raise ConfigError(

@@ -13,11 +13,11 @@ Private to the package: `log_lines`.
 """
 
 import math
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
+from reldp._progress import show_line
 from reldp.runs.wording import shown
 
 __all__ = ["log_lines"]
@@ -56,16 +56,12 @@ def log_lines(
         epsilon = spent(min(coarse + grid, stop) if coarse < step else step)
         words = "infinite" if math.isinf(epsilon) else f"<= {shown(epsilon)}"
         left = _duration((stop - step) / rate) if rate else "unknown"
-        with suppress(OSError):  # nobody may be reading, and training goes on
-            if not was_noted:
-                was_noted = True
-                print(f"reldp: {_NOTE}", file=sys.stderr)
-            print(
-                f"reldp: (sensitive) step {coarse:,} of {stop:,}, about {rate:.3g} steps/s, {left} left, "
-                f"epsilon {words}",
-                file=sys.stderr,
-                flush=True,
-            )
+        if not was_noted:
+            was_noted = True
+            show_line(f"reldp: {_NOTE}")
+        show_line(
+            f"reldp: (sensitive) step {coarse:,} of {stop:,}, about {rate:.3g} steps/s, {left} left, epsilon {words}"
+        )
 
     yield advance
 

@@ -18,7 +18,6 @@ Inside the package: `MetricsLog`, `ReexecutionDiffers`, `progress_bar`.
 
 import json
 import math
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from reldp._progress import is_on_terminal, show_line
 from reldp.encoders.folders import state_hash
 from reldp.errors import RunError
 from reldp.runs.durable import disk_errors, write_durably
@@ -128,9 +128,7 @@ def _warn(config: "TrainingConfig") -> None:
         places.append(
             f"the Weights & Biases project {config.logging.wandb_project!r}, off this machine"
         )
-    print(
-        f"Warning: {WARNING}. They are written to {', '.join(places)}.", file=sys.stderr, flush=True
-    )
+    show_line(f"Warning: {WARNING}. They are written to {', '.join(places)}.")
 
 
 @contextmanager
@@ -148,7 +146,7 @@ def progress_bar(
     if shown is False:
         yield lambda step: None
         return
-    if shown is None and not sys.stderr.isatty():
+    if shown is None and not is_on_terminal():
         with log_lines(first, stop, spent) as advance_line:
             yield advance_line
         return

@@ -25,7 +25,7 @@ from reldp.graph.store.column_file import ColumnWriter
 from reldp.graph.store.engine import Engine
 from reldp.graph.store.progress import Progress
 from reldp.graph.store.source_files import SourceFiles
-from reldp.graph.validation import entity_columns, require_columns
+from reldp.graph.validation import entity_columns, require_entity_columns
 
 __all__ = ["ENTITIES", "FEATURES", "StoredEntities", "write_entities"]
 
@@ -81,7 +81,7 @@ def write_entities(
     """
     with guarded(files.name, show_ids=show_ids):
         source = SourceTable(table=files.empty_table(), name=files.name, show_ids=show_ids)
-        require_columns(source, required=("id",), one_of=("text", "features"))
+        require_entity_columns(source)
         if "owner" in files.column_names:
             raise GraphError(
                 f"{files.name} must have no column 'owner' in a graph store, got one. Owners work for "
