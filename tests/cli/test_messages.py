@@ -20,6 +20,9 @@ from reldp.cli.messages import as_shell_message
             "Mend it, or drop them with drop={'self_relations'}.",
             "Mend it, or drop them with --drop self_relations.",
         ),
+        ("train", "Use `eval_shares_ids=True`.", "Use --set data.eval_shares_ids=true."),
+        ("budget", "Use `eval_shares_ids=True`.", "Use --set data.eval_shares_ids=true."),
+        ("verify", "Use `eval_shares_ids=True`.", "Use eval_shares_ids=True."),
         ("demo", "Mend it, or drop them with drop={'self_relations'}.", "Mend it."),
         ("verify", "got 1; set `show_ids` to see the ids here.", "got 1."),
         (

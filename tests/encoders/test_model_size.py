@@ -8,10 +8,11 @@ import shutil
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoConfig
 
 from reldp.encoders.features import FeatureEncoder
 from reldp.encoders.loading import load_pretrained
-from reldp.encoders.model_files import check_weights_file
+from reldp.encoders.model_files import StoredWeights, check_weights_file
 from reldp.encoders.model_size import refuse_oversized, refuse_too_many
 from reldp.errors import ConfigError, EncoderError
 from reldp.losses import make_loss
@@ -67,12 +68,36 @@ def test_weights_of_another_name_are_no_way_around_the_check(copy):
         {"n_layers": 10**9},
         {"num_labels": 10**9},
         {"text_config": {"num_experts": 10**9}},
+        {"first_k_dense_replace": 10**9},
+        {"attention_types": [[["global", "local"], 10**9]]},
     ],
 )
 def test_counts_that_cost_time_on_their_own_are_refused(copy, values):
     edit(copy / "config.json", **values)
-    with pytest.raises(EncoderError, match=r"must have at most \d+ as .* got 1000000000\."):
+    with pytest.raises(
+        EncoderError, match=r"must have at most \d+ (as|in the list) .* got 1000000000\."
+    ):
         load_pretrained(copy)
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [
+        ("albert", "num_hidden_groups"),
+        ("albert", "inner_group_num"),
+        ("mobilebert", "num_feedforward_networks"),
+        ("canine", "num_hash_functions"),
+        ("perceiver", "num_self_attends_per_block"),
+    ],
+)
+def test_modules_without_number_are_refused_while_they_are_made(tmp_path, kind, count):
+    config = AutoConfig.for_model(kind)
+    small = {"hidden_size": 8, "num_attention_heads": 1, "intermediate_size": 8}
+    few = {name: value for name, value in small.items() if hasattr(config, name)}
+    values = {**config.to_dict(), **few, "model_type": kind, count: 10**9}
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    with pytest.raises(EncoderError, match=r"its 7 tensors, got .* more than 20,028 modules"):
+        refuse_oversized(str(tmp_path), StoredWeights(10**9, 7), {})
 
 
 @pytest.mark.parametrize(
@@ -103,7 +128,7 @@ def test_shared_weights_and_small_models_pass(folders):
     refuse_too_many(10**6, 0, "small")
     with pytest.raises(EncoderError, match="'big'"):
         refuse_too_many(10**9, 10**8, "big")
-    refuse_oversized(str(folders["llama"]), 1000, {})
+    refuse_oversized(str(folders["llama"]), StoredWeights(1000, 1), {})
 
 
 @pytest.mark.parametrize(

@@ -282,6 +282,7 @@ def bring_back_a_key(run):
         (add("notes.txt"), "'notes.txt' is not a file of a run"),
         (add("audits.json", b"[]"), "'audits.json' is not a file of a run"),
         (add("more/x"), "'more/x' is not a file of a run"),
+        (add(".lock"), "'.lock' is not empty"),
         (add("report.html"), "report.html is not the page"),
         (add("certificate.html"), "certificate.html is not the form"),
         (swap_checkpoint, "is not the file that the ledger names"),

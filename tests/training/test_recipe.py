@@ -189,13 +189,24 @@ def test_degrees_are_capped_or_promised(graph):
     assert recipe(graph, data={"promise_degrees": True}).capped().degree_bound == "promised"
 
 
-def test_a_public_pool_goes_into_the_plan(graph):
+def test_a_public_pool_goes_into_the_plan(graph, tmp_path):
+    small_graph(seed=1).write(tmp_path / "pool")
     made = recipe(
         graph,
-        data={"public_pool": graph},
+        data={"public_pool": str(tmp_path / "pool")},
         privacy={"noise_multiplier": 2.0, "negatives": "public"},
     ).trainer()
     assert made.plan.pool_size == 300
+    with pytest.raises(ConfigError, match="`pool` must be public, got the training graph"):
+        recipe(
+            graph,
+            data={"public_pool": graph},
+            privacy={"noise_multiplier": 2.0, "negatives": "public"},
+        ).trainer()
+    with pytest.raises(ConfigError, match="must be given with public_pool only"):
+        recipe(
+            graph, data={"pool_shares_entities": True}, privacy={"noise_multiplier": 2.0}
+        ).trainer()
     without = recipe(graph, privacy={"noise_multiplier": 2.0, "negatives": "public"})
     with pytest.raises(
         ConfigError, match=r"data.public_pool` must name .* --set data.public_pool=PATH"

@@ -269,6 +269,13 @@ def smallest_epsilon(losses: Array, masses: Array, delta: float) -> float:
         return float(near) + (float(above[far]) if far < len(losses) else 0.0)
 
     low, high = -1, len(losses) - 1  # divergence(high) <= delta < divergence(low)
+    near, reach = _roughly_smallest(losses, masses, above, delta), 1
+    while low < near < high:  # a good guess leaves few places; a bad one costs time only
+        if divergence(near) <= delta:
+            high, near = near, near - reach
+        else:
+            low, near = near, near + reach
+        reach *= 8
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if divergence(middle) <= delta else (middle, high)
@@ -278,3 +285,12 @@ def smallest_epsilon(losses: Array, masses: Array, delta: float) -> float:
         return float(losses[high])
     root = float(losses[high]) + math.log1p(-(delta - here) / (float(above[high]) - here))
     return max(root, 0.0)
+
+
+def _roughly_smallest(losses: Array, masses: Array, above: Array, delta: float) -> int:
+    """Return about the first place where the divergence is at most delta, by sums in which much may cancel."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        growth = np.exp(losses - losses[0])
+        shrunk = np.cumsum((masses / growth)[::-1])[::-1]
+        excess = above - growth * shrunk
+    return min(int(np.argmax(excess <= delta)), len(losses) - 1)

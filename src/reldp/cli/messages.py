@@ -3,7 +3,8 @@ r"""Messages of the library as a shell user reads them: names of options that ex
 The library writes arguments as `` `max_degree` ``. Here they become the options of the command that was called,
 ``--max-degree``; a setting that ``reldp train`` has no option for becomes its name in a recipe,
 ``performance.threads``; any other name stays as it is, without a dash: there is no such option. Advice in
-Python, ``drop={'self_relations'}``, becomes ``--drop self_relations`` where the command has it.
+Python, ``drop={'self_relations'}``, becomes ``--drop self_relations`` where the command has it, and
+`` `eval_shares_ids=True` `` becomes ``--set data.eval_shares_ids=true``.
 
 Public to `reldp.cli.main`: `as_shell_message`.
 
@@ -20,6 +21,7 @@ import click
 __all__ = ["as_shell_message"]
 
 _NAME = re.compile(r"`([a-z][a-z_0-9]*(?:\.[a-z_0-9]+)?)`")
+_TRUE = re.compile(r"`([a-z][a-z_]*)=True`")
 _DROP = re.compile(r"drop=\{'([a-z_]+)'\}")
 _OR_DROP = re.compile(r",? or drop [a-z ]+ with drop=\{'[a-z_]+'\}")
 _SHOW_IDS = re.compile(r"[;.] ?[Ss]et `show_ids` to see ([a-z ]+)\.")
@@ -39,6 +41,7 @@ def as_shell_message(message: str, command: str | None) -> str:
         message = _OR_DROP.sub("", message)
     if "--show-ids" not in flags:
         message = _SHOW_IDS.sub(".", message)
+    message = _TRUE.sub(lambda match: _set(match.group(1), flags), message)
     line = " ".join(
         _NAME.sub(lambda match: _shown(match.group(1), command, flags), message).split()
     )
@@ -56,6 +59,12 @@ def _shown(name: str, command: str | None, flags: frozenset[str]) -> str:
     if name.upper() in flags:
         return name.upper()
     return _settings().get(name, name) if command == "train" else name
+
+
+def _set(name: str, flags: frozenset[str]) -> str:
+    """Return how a setting is turned on."""
+    setting = _settings().get(name)
+    return f"--set {setting}=true" if setting and "--set" in flags else f"{name}=True"
 
 
 @lru_cache

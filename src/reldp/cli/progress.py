@@ -18,19 +18,23 @@ INTERVAL = 30.0  # seconds between lines
 
 @contextmanager
 def show_progress(
-    *, quiet: bool = False, watch: Callable[[str, int, int], None] | None = None
+    *,
+    quiet: bool = False,
+    watch: Callable[[str, int, int], None] | None = None,
+    is_sensitive: bool = True,
 ) -> Iterator[None]:
     """Show what loops report; a bar goes when its phase is done, so that another display may follow.
 
     Args:
         quiet: Whether to show nothing.
         watch: Called with every report too, unless quiet.
+        is_sensitive: Whether times depend on private data, so that lines are marked.
     """
     if quiet:
         with reporting(None):
             yield
         return
-    shown = _Bar() if is_on_terminal() else _Lines()
+    shown = _Bar() if is_on_terminal() else _Lines("(sensitive) " * is_sensitive)
 
     def report(phase: str, done: int, total: int) -> None:
         shown.report(phase, done, total)
@@ -47,15 +51,15 @@ def show_progress(
 class _Lines:
     """A line from time to time."""
 
-    def __init__(self) -> None:
-        self._printed = time.monotonic()
+    def __init__(self, mark: str) -> None:
+        self._mark, self._printed = mark, time.monotonic()
 
     def report(self, phase: str, done: int, total: int) -> None:
         if time.monotonic() - self._printed < INTERVAL:
             return
         self._printed = time.monotonic()
         share = 100 * done // max(1, total)  # exact numbers of entities are private
-        show_line(f"reldp: (sensitive) {phase} {share} %")
+        show_line(f"reldp: {self._mark}{phase} {share} %")
 
     def close(self) -> None:
         """Do nothing."""

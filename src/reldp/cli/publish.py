@@ -7,6 +7,7 @@ import click
 from reldp.cli.commands import Command, option
 from reldp.cli.options import json_option
 from reldp.cli.output import print_json, say, shell_word
+from reldp.cli.progress import show_progress
 
 __all__ = ["command"]
 
@@ -33,7 +34,8 @@ def command(run: Path, output: Path, as_json: bool) -> None:
     """
     from reldp.reporting.bundle import publish
 
-    certificate = publish(run, output).certificate
+    with show_progress(is_sensitive=False):
+        certificate = publish(run, output).certificate
     head = certificate.values["ledger"]["head"]
     if as_json:
         print_json(

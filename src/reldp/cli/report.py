@@ -7,6 +7,7 @@ import click
 from reldp.cli.commands import Command, option
 from reldp.cli.options import json_option
 from reldp.cli.output import print_json
+from reldp.cli.progress import show_progress
 
 __all__ = ["command"]
 
@@ -32,7 +33,8 @@ def command(run: Path, public: bool, as_json: bool) -> None:
     from reldp.runs.run_folder import RunFolder
 
     public = public or RunFolder(run).is_bundle  # nothing sensitive goes into what was published
-    page = write_report(run, public=public)
+    with show_progress(is_sensitive=False):
+        page = write_report(run, public=public)
     if as_json:
         print_json(
             {"report": str(page), "form": str(RunFolder(run).certificate_form), "public": public}

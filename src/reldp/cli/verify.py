@@ -7,6 +7,7 @@ import click
 from reldp.cli.commands import Command, option
 from reldp.cli.options import json_option
 from reldp.cli.output import print_json
+from reldp.cli.progress import show_progress
 
 __all__ = ["command"]
 
@@ -42,7 +43,8 @@ def command(run: Path, head: str | None, key: Path | None, as_json: bool) -> Non
     from reldp.reporting import verify
     from reldp.runs.inert_text import visible_text
 
-    verification = verify(run, head=head, key=key)
+    with show_progress(is_sensitive=False):
+        verification = verify(run, head=head, key=key)
     certificate = verification.certificate
     if as_json:
         print_json(

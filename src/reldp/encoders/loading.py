@@ -33,6 +33,7 @@ from reldp.encoders.default_model import installed_folder
 from reldp.encoders.folders import read_json
 from reldp.encoders.hub import hub_folder, is_hub_name
 from reldp.encoders.model_files import (
+    StoredWeights,
     as_encoder_error,
     check_model_files,
     check_vocabulary_files,
@@ -117,8 +118,8 @@ def load_pretrained(
     check_choice("dtype", dtype, DTYPES, error=EncoderError)
     place, gguf_file = _place(source, gguf_file, revision)
     options = {} if gguf_file is None else {"gguf_file": gguf_file}
-    num_stored = check_model_files(Path(place), gguf_file=gguf_file)
-    model = _load_model(place, DTYPES[dtype], attention, options, num_stored)
+    stored = check_model_files(Path(place), gguf_file=gguf_file)
+    model = _load_model(place, DTYPES[dtype], attention, options, stored)
     tokenizer = _load_tokenizer(place, model, options)
     name = Path(source).name if Path(source).exists() else str(source)
     folder = Path(place)
@@ -174,7 +175,7 @@ def _load_model(
     dtype: torch.dtype,
     attention: str | None,
     options: dict[str, Any],
-    num_stored: int,
+    stored: StoredWeights,
 ) -> nn.Module:
     """Return the model without a task head, every weight really read."""
     try:
@@ -191,7 +192,7 @@ def _load_model(
         options = {**options, "use_safetensors": True}
     with quiet_transformers(), as_encoder_error(place), torch.random.fork_rng(devices=[]):
         gguf_file = options.get("gguf_file")
-        refuse_oversized(place, num_stored, attention_options(attention), gguf_file=gguf_file)
+        refuse_oversized(place, stored, attention_options(attention), gguf_file=gguf_file)
         # A head that the checkpoint lacks (a pooler) is never used, but must not differ each time.
         torch.manual_seed(0)
         model, info = AutoModel.from_pretrained(

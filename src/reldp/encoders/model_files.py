@@ -7,8 +7,8 @@ would make a library read other files than those that are checked here are refus
 Headers of weights are read within limits and must describe the bytes that follow them, so that shapes
 can be compared before memory is used for them.
 
-Private to the package: `check_model_files`, `check_counts`, `check_weights_file`, `check_vocabulary_files`,
-`as_encoder_error`.
+Private to the package: `StoredWeights`, `check_model_files`, `check_counts`, `check_weights_file`,
+`check_vocabulary_files`, `as_encoder_error`.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as home:
@@ -26,13 +26,14 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from reldp._validate import is_integer
 from reldp.encoders.folders import check_size, read_json
 from reldp.errors import EncoderError, ReldpError
 
 __all__ = [
+    "StoredWeights",
     "as_encoder_error",
     "check_counts",
     "check_model_files",
@@ -59,15 +60,23 @@ _SIZES = (
     "max_position_embeddings",
 )
 _MAX_LAYERS = 2048  # an empty model is built before its weights are looked at, layer by layer
-_MAX_LABELS = 2**20  # transformers names each of them
-_COUNTED = re.compile(r"(?:^|_)(?:layers?|experts?|blocks|depth|(labels))(?:_|$)")
+_MAX_LABELS = 2**16  # transformers names each of them
+_MAX_LISTED = 2**20  # a number in a list may say how often something is repeated
+_COUNTED = re.compile(r"(?:^|_)(?:layers?|experts?|blocks|depth|dense_replace|(labels))(?:_|$)")
 _FEWEST_BITS = 1.5  # of a number in a GGUF file, whose smallest type has 1.56 on average
 _MAX_TEXT = 2**26  # bytes of a tokenizer's file
 _MAX_HEADER = 2**24  # bytes that name and describe the tensors of one file
 _LONGEST_REASON = 200
 
 
-def check_model_files(folder: Path, *, gguf_file: str | None = None) -> int:
+class StoredWeights(NamedTuple):
+    """What the files of a model hold: numbers, at most so many for a GGUF file, and tensors, 0 if that is unknown."""
+
+    numbers: int
+    tensors: int
+
+
+def check_model_files(folder: Path, *, gguf_file: str | None = None) -> StoredWeights:
     """Refuse a model folder whose files are pointers, cut short, or no configuration.
 
     Args:
@@ -75,7 +84,7 @@ def check_model_files(folder: Path, *, gguf_file: str | None = None) -> int:
         gguf_file: The one file that holds everything, in place of the others.
 
     Returns:
-        How many numbers the safetensors files hold, or a GGUF file at most holds.
+        What the files of weights hold.
     """
     if (folder / "adapter_config.json").exists():
         raise EncoderError(
@@ -84,7 +93,7 @@ def check_model_files(folder: Path, *, gguf_file: str | None = None) -> int:
         )
     if gguf_file is not None:
         _refuse_pointer(folder / gguf_file)
-        return int((folder / gguf_file).stat().st_size * 8 / _FEWEST_BITS)
+        return StoredWeights(int((folder / gguf_file).stat().st_size * 8 / _FEWEST_BITS), 0)
     for path in sorted(folder.iterdir()):
         if path.suffix in (".json", ".txt", ".model") and path.is_file():
             _refuse_pointer(path)
@@ -96,7 +105,7 @@ def check_model_files(folder: Path, *, gguf_file: str | None = None) -> int:
         )
     files = _weight_files(folder)
     shapes = [shape for path in files for shape in check_weights_file(path).values()]
-    return sum(map(math.prod, shapes))
+    return StoredWeights(sum(map(math.prod, shapes)), len(shapes))
 
 
 def check_weights_file(path: Path) -> dict[str, tuple[int, ...]]:
@@ -286,6 +295,21 @@ def check_counts(config: dict[str, Any], name: str) -> None:
                 raise EncoderError(
                     f"`source` must have at most {largest} as {str(setting)[:80]} in {name}, got {value}."
                 )
+            listed = _largest_listed(value) if isinstance(value, list) else 0
+            if listed > _MAX_LISTED:
+                raise EncoderError(
+                    f"`source` must have at most {_MAX_LISTED} in the list {str(setting)[:80]} in {name}, got {listed}."
+                )
+
+
+def _largest_listed(values: list[Any]) -> int:
+    """Return the largest whole number in nested lists; objects in them are parts of their own."""
+    largest, waiting = 0, [values]
+    while waiting:
+        listed = waiting.pop()
+        waiting += [value for value in listed if isinstance(value, list)]
+        largest = max([largest, *(value for value in listed if is_integer(value))])
+    return largest
 
 
 def _weight_files(folder: Path) -> list[Path]:

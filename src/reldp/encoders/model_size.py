@@ -2,7 +2,8 @@
 
 A configuration of a few bytes, in config.json or in the header of a GGUF file, can ask for any number of weights, and
 transformers uses memory for all of them before it compares them with a file. So the model is first made without memory,
-on torch's meta device.
+on torch's meta device. It can also ask for any number of modules, each of which takes time and memory even there:
+making them stops at a number that no model with these weights has.
 
 Private to the package: `refuse_oversized`.
 
@@ -13,27 +14,32 @@ numbers for a model of 1,000,000,000,000. Copy both from the original model.
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.nn.modules.module import register_module_module_registration_hook
 
-from reldp.encoders.model_files import check_counts
+from reldp.encoders.model_files import StoredWeights, check_counts
 from reldp.errors import EncoderError
 
 __all__ = ["refuse_oversized", "refuse_too_many"]
 
 # Heads that a checkpoint lacks, and small models: transformers names what is missing, in little memory.
 _FREE = 2**24
+# Modules of a model: those of the larger ones of a few thousand tensors, and for mixtures of experts some per tensor.
+_FREE_MODULES, _MODULES_PER_TENSOR, _MOST_MODULES = 20_000, 4, 150_000
 
 
 def refuse_oversized(
-    place: str, num_stored: int, options: dict[str, Any], *, gguf_file: str | None = None
+    place: str, stored: StoredWeights, options: dict[str, Any], *, gguf_file: str | None = None
 ) -> None:
     """Refuse a configuration whose model is far larger than the stored weights, before it is made.
 
     Args:
         place: The folder of the model.
-        num_stored: How many numbers its files hold, or at most hold.
+        stored: What its files hold.
         options: Of the attention implementation.
         gguf_file: The one file with configuration and weights, in place of the others.
     """
@@ -43,12 +49,12 @@ def refuse_oversized(
     config = AutoConfig.from_pretrained(place, trust_remote_code=False, **source)
     if gguf_file is not None:
         check_counts(config.to_dict(), gguf_file)
-    with torch.device("meta"):
+    name = os.path.basename(place) if gguf_file is None else gguf_file
+    with torch.device("meta"), _few_modules(stored.tensors, name):
         model = AutoModel.from_config(config, trust_remote_code=False, **options)
     wanted = sum(value.numel() for value in (*model.parameters(), *model.buffers()))
-    name = os.path.basename(place) if gguf_file is None else gguf_file
     refuse_too_many(
-        wanted, num_stored, name, "its config.json" if gguf_file is None else "its header"
+        wanted, stored.numbers, name, "its config.json" if gguf_file is None else "its header"
     )
 
 
@@ -61,3 +67,25 @@ def refuse_too_many(
             f"`source` must have weights of the sizes in {stated}, got {name!r} with {num_stored:,} numbers "
             f"for a model of {num_wanted:,}. Copy both from the original model."
         )
+
+
+@contextmanager
+def _few_modules(num_tensors: int, name: str) -> Iterator[None]:
+    """Stop making a model once it has more modules than stored tensors explain."""
+    limit = min(_FREE_MODULES + _MODULES_PER_TENSOR * num_tensors, _MOST_MODULES)
+    count = 0
+
+    def register(*_: Any) -> None:
+        nonlocal count
+        count += 1
+        if count > limit:
+            raise EncoderError(
+                f"`source` must have a configuration of a model with its {num_tensors:,} tensors, got {name!r} with "
+                f"one of more than {limit:,} modules. Copy both from the original model."
+            )
+
+    handle = register_module_module_registration_hook(register)
+    try:
+        yield
+    finally:
+        handle.remove()

@@ -14,12 +14,14 @@ Public inside the package: `PrivacyCurves`, `privacy_curves`, `degrees_to_show`.
 """
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from reldp._progress import tick
 from reldp.accounting.tradeoff import QUESTIONS, TradeOff, group_delta, trade_off
 from reldp.errors import PlanError
 from reldp.runs.privacy_cost import privacy_cost
@@ -39,6 +41,8 @@ _CURVE_POINTS = 121
 _DECADES = (3, 1, -1, -2)  # powers of ten around the plan's delta
 _SHARES = (0.1, 0.25, 0.5)
 _MAX_DEGREES = 5
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +102,10 @@ class PrivacyCurves:
         if self.plan.unit == "relation":
             return []
         rest = degrees_to_show(self.plan.max_degree)[:-1]
-        points = [(d, self._epsilon(replace(self.plan, max_degree=d))) for d in rest]
+        points = [
+            (d, self._epsilon(replace(self.plan, max_degree=d)))
+            for d in _each("computing epsilon by relations", rest)
+        ]
         return [*points, (self.plan.max_degree, self.epsilon)]
 
     @cached_property
@@ -107,7 +114,7 @@ class PrivacyCurves:
         nearest = math.floor(math.log10(self.plan.delta) + 1e-9)
         powers = [float(f"1e{nearest + decade}") for decade in _DECADES]
         deltas = [d for d in powers if 2 * self.plan.sizes_delta < d <= 0.1]
-        points = [(d, self._epsilon_at(d)) for d in deltas]
+        points = [(d, self._epsilon_at(d)) for d in _each("computing epsilon by delta", deltas)]
         finite = [(d, epsilon) for d, epsilon in points if math.isfinite(epsilon)]
         return sorted([*finite, (self.plan.delta, self.epsilon)], reverse=True)
 
@@ -115,7 +122,10 @@ class PrivacyCurves:
     def by_steps(self) -> list[tuple[int, float]]:
         """Epsilon after some of the steps, the last of them among them."""
         counts = {max(1, round(share * self.num_steps)) for share in _SHARES} - {self.num_steps}
-        points = [(n, self._epsilon(self.plan, n)) for n in sorted(counts)]
+        points = [
+            (n, self._epsilon(self.plan, n))
+            for n in _each("computing epsilon by steps", sorted(counts))
+        ]
         return [*points, (self.num_steps, self.epsilon)]
 
     @cached_property
@@ -167,6 +177,14 @@ class PrivacyCurves:
         """Return epsilon by the analysis of the certificate: one of them is enough for an upper bound."""
         steps = self.num_steps if num_steps is None else num_steps
         return privacy_cost(replace(plan, analysis=self.analysis), "pld", steps).epsilon
+
+
+def _each(phase: str, values: Sequence[_Value]) -> Iterator[_Value]:
+    """Yield the values, and report how far they are: each may take seconds."""
+    for number, value in enumerate(values):
+        tick(phase, number, len(values))
+        yield value
+    tick(phase, len(values), len(values))
 
 
 @lru_cache(maxsize=64)

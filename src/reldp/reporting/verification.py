@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from reldp._progress import tick
 from reldp.errors import ConfigError, LedgerError, ReldpError, VerificationError
 from reldp.plan import PrivacyPlan
 from reldp.reporting.certificate_form import certificate_form
@@ -40,6 +41,7 @@ from reldp.runs.run_folder import (
     CARD,
     FILE_LIMIT,
     LEDGER_LIMIT,
+    LOCK,
     RunFolder,
     read_plan,
 )
@@ -139,7 +141,7 @@ def verify_files(run: RunFolder) -> Verification:
     _refuse_old_format(run)
     _refuse_unfinished(run)
     inspector = _Inspector(run)
-    for words, look in (
+    checks = (
         ("the folder holds the files of a run, and no link or other file", inspector.folder),
         ("ledger.jsonl: its hash chain is whole, and its entries possible", inspector.ledger),
         ("plan.json is the plan that the ledger names", inspector.plan),
@@ -148,8 +150,11 @@ def verify_files(run: RunFolder) -> Verification:
         (_CERTIFICATE, inspector.certificate),
         (_PAGES, inspector.pages),
         ("sensitive.json and checkpoints, if there, are those of the run", inspector.owner_files),
-    ):
+    )
+    for number, (words, look) in enumerate(checks):
+        tick("verifying", number, len(checks))
         inspector.check(words, look)
+    tick("verifying", len(checks), len(checks))
     inspector.refuse_failures()
     assert inspector.agreed is not None
     return Verification(checks=tuple(inspector.passed), certificate=inspector.agreed)
@@ -254,6 +259,8 @@ class _Inspector:
             yield f"{name!r} is not a file of a run."
         if len(foreign) > _MAX_NAMED:
             yield f"{len(foreign) - _MAX_NAMED:,} more are not either."
+        if LOCK in listing.files and os.lstat(self._run.path / LOCK).st_size:
+            yield f"{LOCK!r} is not empty."
 
     def ledger(self) -> Iterator[str]:
         data = read_plain(self._run.ledger, limit=LEDGER_LIMIT)

@@ -45,6 +45,8 @@ def check_negatives(values: Mapping[str, Mapping[str, Any]]) -> None:
             f"`data.public_pool` must be left out unless negatives are public, got one with {negatives!r}. "
             "Use --negatives public to draw from it."
         )
+    if place is None and values["data"]["pool_shares_entities"]:
+        raise ConfigError("`data.pool_shares_entities` must be given with public_pool only.")
 
 
 def declared_pool(privacy: Mapping[str, Any], *, sizes: str) -> int | None:

@@ -40,6 +40,7 @@ from reldp.training.negative_defaults import (
     with_negatives_of,
 )
 from reldp.training.negative_pool import POOL_BOUNDS, check_negatives, declared_pool, named_bound
+from reldp.training.public_graphs import refuse_private_pool
 from reldp.training.recipe_settings import SECTIONS, refuse_outside
 from reldp.training.toml_text import MAX_BYTES, UnsafeToml, parse_toml, toml_value
 from reldp.training.unused_settings import refuse_unused_encoder, refuse_unused_learning
@@ -170,6 +171,8 @@ class Recipe:
         refuse_unused_learning(self.values["learning"])
         capped, holdout = self._parts(show_ids)
         encoder, pool = self.encoder(capped), self.pool(show_ids)
+        shares_entities = self.values["data"]["pool_shares_entities"]
+        refuse_private_pool(pool, capped, holdout, shares_entities=shares_entities)
         selection = self._selection(capped, holdout, show_ids)
         clipping, negatives = (self.values["privacy"][n] for n in ("clipping", "negatives"))
         loss = fitting_loss(config.learning, clipping, negatives, capped.type_names, encoder)
@@ -190,6 +193,7 @@ class Recipe:
             capped,
             plan,
             pool=pool,
+            pool_shares_entities=shares_entities,
             selection=selection,
             holdout=holdout,
             budget=budget,

@@ -87,6 +87,11 @@ _DATA = {
         'Graph of public entities to draw negatives from. Needs negatives = "public" in [privacy].',
         '"path/to/public/graph"',
     ),
+    "pool_shares_entities": Setting(
+        "true or false",
+        "Whether public_pool is public though it has entities of the graph, such as a catalog that everybody knows.",
+        default=False,
+    ),
     "holdout": Setting(
         "number",
         "Share of the entities to hold out: they are not trained on, and the encoder is evaluated on relations among "

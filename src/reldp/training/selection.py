@@ -18,17 +18,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from reldp._progress import reporting
 from reldp._validate import check_integer
 from reldp.errors import ConfigError, InputError
 from reldp.evaluation import evaluate
-from reldp.runs.budget_place import find_budget
+from reldp.training.public_graphs import refuse_private_graph, share_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from torch import Tensor
 
@@ -40,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Chosen", "Selection"]
 
+_CHOICE = "Choosing by private relations costs privacy that no certificate counts."
 METRIC = "mrr"
 CANDIDATES = 256
 MAX_RELATIONS = 4096
@@ -91,11 +89,11 @@ class Selection:
         self._graph, self._shares_ids = graph, shares_ids
         private = [capped.graph] if holdout is None else [capped.graph, holdout.test]
         folder = capped.graph.folder if holdout is None else holdout.folder
-        _refuse_private(graph, private, folder)
-        if not shares_ids and any(_share_ids(graph, part) for part in private):
+        refuse_private_graph("eval_graph", graph, private, folder, _CHOICE)
+        if not shares_ids and any(share_ids(graph, part) for part in private):
             raise ConfigError(
                 "`eval_graph` must be public, got one that shares ids or owners with protected entities. If they "
-                "name other things, or their relations are public, say so with eval_shares_ids."
+                "name other things, or their relations are public, say so with `eval_shares_ids=True`."
             )
         if graph.num_relations < 2:
             raise ConfigError("`eval_graph` must have two relations or more, got fewer.")
@@ -162,45 +160,6 @@ class Selection:
             resamples=1,
         )
         return round(float(result[METRIC]), 12)
-
-
-def _refuse_private(
-    graph: "EntityGraph", private: "Sequence[EntityGraph]", folder: "Path | None"
-) -> None:
-    """Refuse a graph that is the private one, a part of it, or has a budget."""
-    is_part = graph.folder is not None and graph.folder == folder
-    has_budget = find_budget(graph.folder) is not None
-    if is_part or has_budget or graph.fingerprint in [part.fingerprint for part in private]:
-        reason = "one with a budget" if has_budget else "the training graph or a part of it"
-        raise ConfigError(
-            f"`eval_graph` must be public, got {reason}. Choosing by private relations costs privacy that no "
-            "certificate counts."
-        )
-
-
-def _share_ids(graph: "EntityGraph", private: "EntityGraph") -> bool:
-    """Return whether a protected entity has the id of an entity of the graph."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    protected = private.ids.filter(pa.array(private.protected)).cast(pa.string())
-    shared = pc.is_in(graph.ids.cast(pa.string()), value_set=protected)
-    return bool(pc.any(shared).as_py()) or _share_owners(graph, private)
-
-
-def _share_owners(graph: "EntityGraph", private: "EntityGraph") -> bool:
-    """Return whether both graphs have owners, and a protected one occurs in the public graph."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if "owner" not in graph.columns or "owner" not in private.columns:
-        return False
-    protected = {str(owner) for owner in private.column("owner", np.flatnonzero(private.protected))}
-    owners = pa.array(sorted(protected - {"None"}), pa.string())
-    public = pa.array(
-        [str(owner) for owner in graph.column("owner") if owner is not None], pa.string()
-    )
-    return bool(pc.any(pc.is_in(public, value_set=owners)).as_py())
 
 
 @contextmanager

@@ -65,6 +65,7 @@ from reldp.training.memory import refuse_memory_settings
 from reldp.training.messages import same_messages
 from reldp.training.objective import Objective
 from reldp.training.precision import autocast
+from reldp.training.public_graphs import refuse_private_pool
 from reldp.training.repeatability import is_repeatable, repeatable_attention
 from reldp.training.shapes import microbatch_shapes
 from reldp.training.step_report import StepReport
@@ -106,6 +107,7 @@ class PrivateStep:
         clip: bool = True,
         performance: PerformanceSettings | None = None,
         pool: Any = None,
+        pool_shares_entities: bool = False,
         table: Any = None,
     ) -> None:
         """Prepare everything that does not depend on the key.
@@ -120,11 +122,13 @@ class PrivateStep:
             performance: How steps are computed, and where: unless given, where the encoder is. Epsilon does not depend
                 on it, but ``noise_generator="fast"`` gives up what the proof assumes; a certificate says so.
             pool: Public entities from which negatives are drawn, where the plan says so.
+            pool_shares_entities: Whether a pool with protected entities, by id and content, is public all the same.
             table: The result of ``encoder.table(capped, pool=pool)``, if it is at hand.
         """
         self._encoder, self._capped, self._plan, self._pool = encoder, capped, plan, pool
         self._performance = PerformanceSettings() if performance is None else performance
         self._check_fit(clip)
+        refuse_private_pool(pool, capped, shares_entities=pool_shares_entities)
         if performance is not None:
             encoder.to(performance.device)
         self._objective = Objective(encoder.eval(), resolve_loss(loss, plan, capped, encoder), plan)

@@ -25,9 +25,10 @@ _MAX_DOTS = 8
 _SEPARATORS = frozenset("=,{}[]\n")
 
 # A comment, a string, a dot, the end of a line, or what separates keys; everything else is of no interest. A string
-# that is not closed ends with its line, so that nothing can hide behind it.
+# that is not closed ends with its line, or of several lines with the text, as it does for the parser: each character
+# is looked at once.
 _TOKEN = re.compile(
-    r"""\#[^\n]*|\"{3}(?:[^\\]|\\.)*?\"{3,5}|'{3}.*?'{3,5}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[.=,{}\[\]\n]""",
+    r"""\#[^\n]*|\"{3}(?:[^\\]|\\.)*?(?:\"{3,5}|\\?\Z)|'{3}.*?(?:'{3,5}|\Z)|"(?:[^"\\\n]|\\[^\n])*+"?|'[^'\n]*+'?|[.=,{}\[\]\n]""",
     re.DOTALL,
 )
 

@@ -70,6 +70,7 @@ from reldp.training.optimizers import (
     make_optimizer,
     optimizer_state,
 )
+from reldp.training.public_graphs import refuse_private_pool
 from reldp.training.repeatability import is_repeatable, no_random_numbers, repeatable
 from reldp.training.result import TrainResult
 from reldp.training.selection import Chosen, Selection
@@ -92,6 +93,7 @@ class Trainer:
             ``pairing`` and ``matryoshka_dims``, and ``objective`` and ``distance`` for typed relations; or any
             callable that follows `reldp.losses.Loss`.
         pool: Public entities for ``negatives="public"``: another graph, texts or features.
+        pool_shares_entities: Whether a pool with protected entities, by id and content, is public all the same.
         callbacks: Run between steps (`reldp.training.callbacks`).
         selection: Evaluations on a public graph by which the released weights are chosen (`reldp.training.selection`);
             by default the last ones are released.
@@ -110,6 +112,7 @@ class Trainer:
         *,
         loss: str | Loss | None = None,
         pool: Any = None,
+        pool_shares_entities: bool = False,
         callbacks: Sequence[TrainingCallback] = (),
         selection: Selection | None = None,
         holdout: Holdout | None = None,
@@ -149,6 +152,7 @@ class Trainer:
                 "`pool` must be given with negatives='public' and only then, "
                 f"got {'none' if pool is None else 'one'} with {plan.negatives!r}."
             )
+        refuse_private_pool(pool, capped, holdout, shares_entities=pool_shares_entities)
         self._pool = pool
         self._budget, self._purpose, self._selection = budget, "train", selection
         self._holdout = holdout
@@ -282,6 +286,7 @@ class Trainer:
                 clip=self.config.learning.clip,
                 performance=self.config.performance,
                 pool=self._pool,
+                pool_shares_entities=True,  # looked at before
                 table=self._rows(),
             )
         return self._step
