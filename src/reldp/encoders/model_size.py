@@ -29,7 +29,7 @@ __all__ = ["refuse_oversized", "refuse_too_many"]
 # Heads that a checkpoint lacks, and small models: transformers names what is missing, in little memory.
 _FREE = 2**24
 # Modules of a model: those of the larger ones of a few thousand tensors, and for mixtures of experts some per tensor.
-_FREE_MODULES, _MODULES_PER_TENSOR, _MOST_MODULES = 20_000, 4, 150_000
+_FREE_MODULES, _MODULES_PER_TENSOR, _MAX_MODULES = 20_000, 4, 150_000
 
 
 def refuse_oversized(
@@ -72,7 +72,7 @@ def refuse_too_many(
 @contextmanager
 def _few_modules(num_tensors: int, name: str) -> Iterator[None]:
     """Stop making a model once it has more modules than stored tensors explain."""
-    limit = min(_FREE_MODULES + _MODULES_PER_TENSOR * num_tensors, _MOST_MODULES)
+    limit = min(_FREE_MODULES + _MODULES_PER_TENSOR * num_tensors, _MAX_MODULES)
     count = 0
 
     def register(*_: Any) -> None:

@@ -89,15 +89,15 @@ def refuse_private_pool(
 
 def share_ids(graph: EntityGraph, private: EntityGraph) -> bool:
     """Return whether a protected entity has the id, or the owner, of an entity of the graph."""
-    found = pc.is_in(_protected_ids(private), value_set=graph.ids.cast(pa.string()))
-    return bool(pc.any(found).as_py()) or _share_owners(graph, private)
+    is_shared = pc.is_in(_protected_ids(private), value_set=graph.ids.cast(pa.string()))
+    return bool(pc.any(is_shared).as_py()) or _share_owners(graph, private)
 
 
 def share_entities(graph: EntityGraph, private: EntityGraph) -> bool:
     """Return whether a protected entity has id and content of an entity of the graph."""
     places = pc.index_in(_protected_ids(private), value_set=graph.ids.cast(pa.string()))
-    found = places.is_valid().to_numpy(zero_copy_only=False)
-    ours = np.flatnonzero(private.protected)[found]
+    is_shared = places.is_valid().to_numpy(zero_copy_only=False)
+    ours = np.flatnonzero(private.protected)[is_shared]
     theirs = places.drop_null().to_numpy(zero_copy_only=False)
     if "text" in private.columns and "text" in graph.columns:
         pairs = zip(private.column("text", ours), graph.column("text", theirs), strict=True)
