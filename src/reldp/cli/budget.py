@@ -62,13 +62,16 @@ _CONDITIONS = {
 }
 
 
-@click.group()
-def command() -> None:
+@click.group(invoke_without_command=True)
+@click.pass_context
+def command(context: click.Context) -> None:
     """Keep a ledger of everything that is spent on the same data.
 
     A budget is a file in the folder of a graph, or in a folder that several graphs share. reldp train enters every run
     there before it starts, and refuses one that would exceed the limit. Entries are never removed.
     """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 @command.command("init", cls=Command, examples=["reldp budget init GRAPH --limit 8 --delta 1e-6"])

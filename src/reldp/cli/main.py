@@ -189,9 +189,6 @@ def _run(arguments: list[str] | None) -> int:
         with _progress(words), reldp_as_lines():
             result = _root.main(args=arguments, prog_name="reldp", standalone_mode=False)
         exit_codes.flush_output()
-    except click.exceptions.NoArgsIsHelpError as error:  # its message is the whole help
-        click.echo(error.format_message(), err=True)
-        return exit_codes.BAD_INPUT
     except click.UsageError as error:
         return _fail(_usage_message(error))
     except click.ClickException as error:

@@ -29,7 +29,7 @@ from reldp.cli.dry_run import show_dry_run
 from reldp.cli.exit_codes import Terminated
 from reldp.cli.graph_options import drop_option
 from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
-from reldp.cli.output import print_json, say, shell_word
+from reldp.cli.output import print_json, round_up, say, shell_word
 from reldp.cli.progress import show_progress
 from reldp.cli.settings import parsed_changes
 from reldp.cli.torchrun import refuse_dry_run, require_folder
@@ -243,6 +243,7 @@ def command(
             if not resumed and recipe.negatives_note:
                 _note(recipe.negatives_note)
             if not resumed:
+                _target_note(recipe, trainer)
                 _gain_note(recipe, trainer)
             place = None if resumed else budget_for(trainer.capped.graph.folder, budget)
             if place is not None:
@@ -295,6 +296,8 @@ def _new_folder(recipe: "Recipe") -> Path:
     return next(folder for folder in candidates if not folder.exists())
 
 
+_REACHED = 0.95  # of the target; calibration stops at 0.1 % of the noise
+
 # How much is said: False with --quiet, True with --verbose.
 _VERBOSE: ContextVar[bool | None] = ContextVar("verbose", default=None)
 
@@ -319,6 +322,21 @@ def _detail(sentence: str) -> None:
     """Print a line that only --verbose shows."""
     if _VERBOSE.get():
         _note(sentence)
+
+
+def _target_note(recipe: "Recipe", trainer: "Trainer") -> None:
+    """Say that more noise than the target needs is added, where batches that cannot be drawn demand it."""
+    from reldp.runs.privacy_cost import privacy_cost
+
+    target = recipe.values["privacy"]["target_epsilon"]
+    if target is None:
+        return
+    epsilon = privacy_cost(trainer.plan, "pld", trainer.plan.num_steps).epsilon
+    if epsilon < _REACHED * target:
+        _note(
+            f"epsilon is {round_up(epsilon)}, below the target: a larger one would give batches that are too large "
+            "for the pool of negatives more than their part of delta. For less noise use a smaller batch or fewer negatives."
+        )
 
 
 def _gain_note(recipe: "Recipe", trainer: "Trainer") -> None:
