@@ -140,3 +140,10 @@ def test_flat_lists_and_brackets_in_texts_are_no_nesting(tmp_path):
     path.write_text("".join(lines) + '{"id":"x","f":' + "[" * 32 + "]" * 32 + "}")
     with pytest.raises(GraphError, match="at most 32 lists"):
         refuse_keys(path)
+
+
+@pytest.mark.parametrize("tail", ["1.5", "null", '"x"', "true"])
+def test_a_value_that_is_no_object_after_many_lists_is_one_line(tmp_path, tail):
+    (tmp_path / "x.jsonl").write_text(f'{{"id":"a","z":[{",".join(["{}"] * 500)}]}} {tail}\n')
+    with pytest.raises(GraphError, match="must hold one JSON object per line"):
+        read_table(tmp_path / "x.jsonl")

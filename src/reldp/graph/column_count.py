@@ -85,7 +85,7 @@ def _refuse_depth(block: bytes, path: Path, show_ids: bool) -> None:
 
 def _is_deep(value: Any) -> bool:
     """Whether lists and objects are within one another beyond the limit."""
-    level = [value]
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(_MAX_DEPTH):
         inside = (v.values() if isinstance(v, dict) else v for v in level)
         level = [v for values in inside for v in values if isinstance(v, dict | list)]
