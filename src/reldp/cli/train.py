@@ -335,7 +335,8 @@ def _target_note(recipe: "Recipe", trainer: "Trainer") -> None:
     if epsilon < _REACHED * target:
         _note(
             f"epsilon is {round_up(epsilon)}, below the target: a larger one would give batches that are too large "
-            "for the pool of negatives more than their part of delta. Smaller batches or fewer negatives need less noise."
+            "for the pool of negatives more than their part of delta. Smaller batches or fewer negatives need less "
+            "noise."
         )
 
 
