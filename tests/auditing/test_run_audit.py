@@ -38,7 +38,7 @@ def trained(folder, settings=None, **changes):
         "noise_multiplier": 1.0,
     }
     plan = PrivacyPlan.for_graph(capped, sizes="public", **sizes, **changes)
-    pool, quiet = FEATURES if changes else None, {"progress": False, "device": "cpu"}
+    pool, quiet = FEATURES + 1 if changes else None, {"progress": False, "device": "cpu"}
     Trainer(FeatureEncoder(8), capped, plan, pool=pool, **quiet, **(settings or {})).fit(folder)
     return RunFolder(folder)
 

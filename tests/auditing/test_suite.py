@@ -91,3 +91,8 @@ def test_progress_reaches_the_total_of_each_audit(remembered):
 def test_a_seed_out_of_range_is_refused(seed):
     with pytest.raises(InputError, match="`seed` must be an integer from 0 to 2"):
         audit_plan(plan_of(), trials=100, seed=seed)
+
+
+def test_a_run_folder_is_no_plan():
+    with pytest.raises(InputError, match=r"`plan` must be a PrivacyPlan, got str\. For a run"):
+        audit_plan("run")

@@ -10,6 +10,7 @@ from reldp.evaluation import evaluate
 from reldp.training import Trainer
 from reldp.training.trained import load_trained, load_trained_loss
 from tests.encoders.tiny import TEXTS, write_model
+from tests.reporting.killed import killed_writing
 from tests.training.small import TYPES, small_graph, small_parts, small_types
 
 torch.set_num_threads(1)
@@ -177,3 +178,17 @@ def test_numbers_that_no_evaluation_has_are_one_line_and_recorded_nowhere(
     assert main([*command, *flags]) == 2
     assert words in capsys.readouterr().err
     assert not (tmp_path / "run" / "evaluations.jsonl").exists()
+
+
+def test_a_killed_evaluation_is_in_nobodys_way(tmp_path, graph, capsys):
+    run = tmp_path / "run"
+    Trainer(*small_parts()).fit(run)
+    command = ["evaluate", str(run), "--graph", graph, "--candidates", "64"]
+    assert main(["report", str(run)]) == 0
+    for following in (["report", str(run)], command):
+        partial = killed_writing(run / "report.html", *command)
+        assert main(["verify", str(run)]) == 3
+        assert "or run reldp report again." in capsys.readouterr().err
+        assert main(following) == 0
+        assert not partial.exists()
+        assert main(["verify", str(run)]) == 0

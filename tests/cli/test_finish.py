@@ -5,6 +5,7 @@ import json
 import torch
 
 from reldp.cli.main import main
+from tests.reporting.killed import killed_writing
 from tests.training.interrupted import stopped
 from tests.training.small import small_parts
 
@@ -29,3 +30,22 @@ def test_a_folder_without_a_run_is_bad_input(tmp_path, capsys):
     for arguments in ([], ["--model", "x"]):
         assert main(["finish", str(tmp_path), *arguments]) == 2
         assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_killed_end_is_finished_by_the_next_one(tmp_path, monkeypatch, capsys):
+    run = stopped(monkeypatch, tmp_path / "run", *small_parts())
+    command = ["finish", str(run), "--decided-by", "time"]
+    for name in ("certificate.json", "certificate.md", "model/README.md"):
+        partial = killed_writing(run / name, *command)
+        assert main(["verify", str(run)]) == 3
+        assert main(command) == 0
+        assert not partial.exists()
+        assert main(["verify", str(run)]) == 0
+    assert main(["report", str(run)]) == 0
+    for name in ("report.html", "certificate.html", "budget.json"):
+        (run / f"{name}.partial").touch()
+    (run / "other.partial").touch()
+    assert main(command) == 0
+    assert [p.name for p in run.glob("*.partial")] == ["other.partial"]
+    (run / "other.partial").unlink()
+    assert main(["verify", str(run)]) == 0

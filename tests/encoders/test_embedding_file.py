@@ -13,6 +13,7 @@ from reldp.encoders import FeatureEncoder, TextEncoder
 from reldp.encoders.embedding_file import check_embedding_file, write_embeddings
 from reldp.errors import EncoderError, GraphError, InputError, RunError
 from reldp.graph import EntityGraph
+from reldp.graph.store import build_store, column_file
 from tests.encoders.tiny import TEXTS, write_model
 
 
@@ -57,6 +58,28 @@ def test_texts_integers_and_capped_graphs(tmp_path: Path) -> None:
     assert np.allclose(vectors, encoder.encode_graph(data), atol=1e-5)
     others = np.roll(encoder.encode_graph(data), 1, axis=0)
     assert not np.isclose(vectors, others, atol=1e-3).all(axis=1).any()
+
+
+@pytest.mark.parametrize("kind", ["features", "texts", "integers"])
+def test_a_store_gives_the_file_of_the_graph_it_was_made_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(column_file, "BATCH_ROWS", 3)  # parts begin and end within batches
+    data, encoder = graph(), FeatureEncoder(3, dim=5)
+    if kind != "features":
+        ids = list(range(len(TEXTS))) if kind == "integers" else [f"id {t}" for t in TEXTS]
+        data = EntityGraph.from_lists(ids, [], text=TEXTS)
+        encoder = TextEncoder.load(write_model("bert", tmp_path / "model"), train="none")
+    data.write(tmp_path / "graph")
+    store = build_store(tmp_path / "graph", tmp_path / "store")
+    for at_once in (1, 4, 100):
+        files = []
+        for name, source in (("graph", data), ("store", store)):
+            files.append(tmp_path / f"{name}.parquet")
+            write_embeddings(encoder, source, files[-1], entities_at_once=at_once, overwrite=True)
+        tables = [pq.read_table(file) for file in files]
+        assert tables[0].equals(tables[1], check_metadata=True)
+        assert files[0].read_bytes() == files[1].read_bytes()
 
 
 def test_memory_does_not_grow_with_the_graph(tmp_path: Path) -> None:

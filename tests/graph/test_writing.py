@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from reldp.errors import GraphError
 from reldp.graph import EntityGraph
 from reldp.graph.record import GraphRecord
+from reldp.graph.store import build_store
 from reldp.graph.writing import write_folder
 
 # Everything but surrogates, which are no characters, and NUL, which no text holds.
@@ -90,6 +91,19 @@ def test_a_graph_is_replaced_only_on_request(tmp_path: Path) -> None:
     small().write(tmp_path, overwrite=True, format="arrow")
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["entities.arrow", "notes.txt", "record.json", "relations.arrow"]
+
+
+def test_a_graph_is_never_written_into_a_store(tmp_path: Path) -> None:
+    """The manifest would stay, and what was just written could not be read."""
+    small().write(tmp_path / "graph")
+    store = build_store(tmp_path / "graph", tmp_path / "store")
+    before = sorted(path.name for path in (tmp_path / "store").iterdir())
+    for graph in (small(), store):
+        for overwrite in (False, True):
+            with pytest.raises(GraphError, match="into the folder of a graph store, got 'store'"):
+                graph.write(tmp_path / "store", overwrite=overwrite)
+    assert sorted(path.name for path in (tmp_path / "store").iterdir()) == before
+    assert EntityGraph.read(tmp_path / "store") == small()
 
 
 def test_a_graph_can_be_written_over_the_folder_it_is_mapped_from(tmp_path: Path) -> None:

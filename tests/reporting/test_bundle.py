@@ -154,3 +154,16 @@ def test_a_full_disk_leaves_nothing(trained, tmp_path, monkeypatch):
     with pytest.raises(RunError, match=r"plan\.json could not be written: the disk is full"):
         publish(trained.path, tmp_path / "bundle")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_is_published_beside_what_a_killed_command_left_and_a_bundle_is_not(
+    trained, tmp_path
+):
+    run = shutil.copytree(trained.path, tmp_path / "run")
+    (run / "report.html.partial").touch()
+    publish(run, tmp_path / "bundle")
+    assert files(run) == files(trained.path)
+    (tmp_path / "bundle" / "report.html.partial").touch()
+    with pytest.raises(VerificationError, match="is what a stopped command left"):
+        publish(tmp_path / "bundle", tmp_path / "second")
+    assert (tmp_path / "bundle" / "report.html.partial").exists()

@@ -12,6 +12,7 @@ from reldp.reporting.report import is_full
 from reldp.runs.ledger import read_ledger
 from reldp.runs.run_folder import RunFolder
 from reldp.training import Trainer
+from tests.reporting.killed import killed_writing
 from tests.training.small import small_parts
 
 torch.set_num_threads(1)
@@ -65,3 +66,39 @@ def test_a_report_is_refreshed_in_its_form_only_if_there_is_one(run):
     refresh_report(run)
     assert run.report.read_bytes() != before
     verify(run.path)
+
+
+@pytest.mark.parametrize("name", ["report.html", "certificate.html"])
+def test_a_killed_report_is_in_nobodys_way(run, name):
+    partial = killed_writing(run.path / name, "report", str(run.path))
+    with pytest.raises(
+        VerificationError,
+        match=rf"'{name}\.partial' is what a stopped command left: delete it, or run reldp report",
+    ):
+        verify(run.path)
+    write_report(run.path)
+    assert not partial.exists()
+    verify(run.path)
+
+
+def test_a_report_that_was_never_finished_is_removed_without_a_new_one(run):
+    partial = killed_writing(run.report, "report", str(run.path))
+    refresh_report(run)
+    assert not partial.exists()
+    assert not run.report.exists()
+    verify(run.path)
+
+
+def test_a_link_of_a_temporary_name_is_refused_and_not_followed(run, tmp_path):
+    (tmp_path / "target").write_text("mine")
+    (run.path / "report.html.partial").symlink_to(tmp_path / "target")
+    with pytest.raises(VerificationError, match=r"'report\.html\.partial' is a link"):
+        write_report(run.path)
+    assert (tmp_path / "target").read_text() == "mine"
+
+
+def test_other_temporary_files_are_refused_and_stay(run):
+    (run.path / "other.partial").touch()
+    with pytest.raises(VerificationError, match=r"'other\.partial' is not a file of a run"):
+        write_report(run.path)
+    assert (run.path / "other.partial").exists()

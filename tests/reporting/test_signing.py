@@ -12,9 +12,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from reldp.errors import ConfigError, VerificationError
 from reldp.reporting import verify
 from reldp.reporting.bundle import publish
+from reldp.reporting.publishing import write_report
 from reldp.reporting.signature import read_public_key
 from reldp.reporting.signing import make_key, sign
 from reldp.training import Trainer
+from tests.reporting.killed import killed_writing
 from tests.training.small import small_parts
 
 torch.set_num_threads(1)
@@ -108,3 +110,25 @@ def test_a_run_folder_and_a_changed_bundle_are_not_signed(run, bundle, tmp_path)
     (bundle / "report.html").write_text("all is well")
     with pytest.raises(VerificationError, match=r"report\.html is not the page"):
         sign(bundle, tmp_path / "key")
+
+
+def test_a_killed_signature_is_in_nobodys_way(bundle, tmp_path):
+    public = make_key(tmp_path / "key")
+    partial = killed_writing(
+        bundle / "signature.json", "sign", str(bundle), "--key", str(tmp_path / "key")
+    )
+    with pytest.raises(
+        VerificationError, match=r"'signature\.json\.partial' is what a stopped command left"
+    ):
+        verify(bundle)
+    assert partial.exists()  # a bundle is not changed by those who read it
+    (bundle / "report.html.partial").touch()
+    (bundle / "other.partial").touch()
+    with pytest.raises(VerificationError, match=r"other\.partial"):
+        sign(bundle, tmp_path / "key")
+    (bundle / "other.partial").unlink()
+    sign(bundle, tmp_path / "key")
+    verify(bundle, key=public)
+    partial.touch()
+    write_report(bundle)
+    verify(bundle, key=public)

@@ -400,3 +400,18 @@ def test_runs_of_text_models_verify_as_they_are_written(tmp_path, train, normali
         warnings.simplefilter("ignore")
         Trainer(encoder, capped, plan, progress=False).fit(tmp_path / "run")
     assert verify(tmp_path / "run").checks
+
+
+def test_what_a_killed_command_left_is_named_as_that(run):
+    for name in ("certificate.json", "metrics.jsonl", "model/README.md"):
+        partial = run / f"{name}.partial"
+        partial.touch()
+        with pytest.raises(
+            VerificationError, match=rf"'{name}\.partial' is what a stopped command left: delete it"
+        ):
+            verify(run)
+        assert partial.exists()
+        partial.unlink()
+    (run / "plan.json.partial").touch()  # the control: no command writes it while there is a run
+    with pytest.raises(VerificationError, match=r"'plan\.json\.partial' is not a file of a run"):
+        verify(run)

@@ -13,6 +13,7 @@ from reldp.runs.durable import (
     disk_errors,
     lock_or_refuse,
     remove_durably,
+    remove_leftovers,
     sync_folder,
     write_durably,
     write_with,
@@ -114,3 +115,56 @@ def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("fcntl.flock", refuse)
     with pytest.raises(RunError, match="file could not be locked: No locks available"):
         lock_or_refuse(0, "file", "Somebody has it.")
+
+
+def test_leftovers_of_the_given_names_are_removed_and_nothing_else(tmp_path):
+    for name in ("a.partial", "b.partial", "other.partial", "a"):
+        (tmp_path / name).write_text("x")
+    remove_leftovers(tmp_path, ["a", "b", "missing"])
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "other.partial"]
+    remove_leftovers(tmp_path / "nowhere", ["a"])
+
+
+def test_only_regular_files_are_leftovers_and_no_link_is_followed(tmp_path):
+    target, folder = tmp_path / "target", tmp_path / "folder"
+    folder.mkdir()
+    target.write_text("mine")
+    (folder / "link.partial").symlink_to(target)
+    (folder / "folder.partial").mkdir()
+    os.mkfifo(folder / "pipe.partial")
+    names = sorted(os.listdir(folder))
+    remove_leftovers(folder, ["link", "folder", "pipe"])
+    assert sorted(os.listdir(folder)) == names
+    assert target.read_text() == "mine"
+    (folder / "a.partial").touch()
+    (tmp_path / "linked").symlink_to(folder)
+    remove_leftovers(tmp_path / "linked", ["a"])
+    assert (folder / "a.partial").exists()
+
+
+def test_a_file_that_is_being_written_is_no_leftover(tmp_path, monkeypatch):
+    replace, seen = os.replace, []
+
+    def look_then_replace(source, target):
+        remove_leftovers(
+            tmp_path, ["plan.json"]
+        )  # as another process would: with a descriptor of its own
+        seen.append(Path(source).exists())
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", look_then_replace)
+    write_durably(tmp_path / "plan.json", b"whole")
+    assert seen == [True]
+    assert (tmp_path / "plan.json").read_bytes() == b"whole"
+
+
+def test_a_leftover_stays_where_nobody_can_know_whether_it_is_being_written(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    (tmp_path / "plan.json.partial").touch()
+    monkeypatch.setattr("fcntl.flock", refuse)
+    remove_leftovers(tmp_path, ["plan.json"])
+    assert (tmp_path / "plan.json.partial").exists()
+    write_durably(tmp_path / "plan.json", b"whole")  # files are written without locks, too
+    assert os.listdir(tmp_path) == ["plan.json"]

@@ -3,13 +3,16 @@
 import pyarrow.csv
 import pytest
 
-from reldp.errors import ConfigError
+from reldp.errors import ConfigError, PlanError
 from reldp.graph import EntityGraph
 from reldp.graph.graph_names import graph_names
+from reldp.runs import budget_file
+from reldp.runs import new_budget as new_budget_module
 from reldp.runs.budget import NAME, Budget
 from reldp.runs.budget_place import budget_of_graph, share_budget
 from reldp.runs.new_budget import new_budget
 from tests.training.small import small_graph
+from tests.training.test_fit_release import store
 
 IDS, TEXTS = [1, 2, 3, 4], ["a", "b", "c", "d"]
 PAIRS = [(1, 2), (2, 3), (3, 4)]
@@ -121,3 +124,56 @@ def test_a_budget_that_was_never_used_may_be_made_again(tmp_path):
     (graph / NAME).unlink()
     with pytest.raises(ConfigError, match="--lost-budget"):
         new_budget(graph)
+
+
+def owned_graph(place):
+    text_graph(owner=["p", "p", "q", "q"]).write(place)
+    return place
+
+
+def test_a_graph_with_owners_gets_a_budget_for_owners(tmp_path):
+    with new_budget(owned_graph(tmp_path / "owned")) as budget:
+        assert budget.unit == "owner"
+    text_graph(texts=list("efgh")).write(tmp_path / "plain")
+    with new_budget(tmp_path / "plain", unit="relation") as budget:
+        assert budget.unit == "relation"
+    other = text_graph(texts=list("stuv"), owner=["p", "p", "q", "q"])
+    other.write(tmp_path / "other")
+    for unit in ("entity", "relation"):
+        with pytest.raises(ConfigError, match="`unit` must be owner for a graph with owners, got"):
+            new_budget(tmp_path / "other", unit=unit)
+    assert not (tmp_path / "other" / NAME).exists()
+
+
+@pytest.mark.parametrize("step", ["note", "_put", "note_graph"])
+def test_a_budget_appears_with_releases_and_limit_or_not_at_all(tmp_path, monkeypatch, step):
+    """A stop at any moment: what was spent before would be forgotten, and the limit too."""
+    graph = small_graph()
+    graph.write(tmp_path / "graph")
+    folder = tmp_path / "graph"
+    capped = EntityGraph.read(folder).cap_degrees(2, seed=0)
+    store(capped, folder)
+    module = new_budget_module if step == "note_graph" else budget_file
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, step, stop)
+        with pytest.raises(KeyboardInterrupt):
+            new_budget(folder, limit=5.0, delta=1e-4)
+    if step == "_put":
+        assert not (folder / NAME).exists()
+        new_budget(folder, limit=5.0, delta=1e-4).close()
+    with Budget.open(folder) as budget:
+        assert [entry["kind"] for entry in budget.entries] == ["budget", "sizes", "limit"]
+        assert budget.limit["epsilon"] == 5.0
+        assert budget.epsilon(1e-4) == budget.charges[0].epsilon > 0
+    assert sorted(path.name for path in folder.glob(f".{NAME}*")) == []
+
+
+def test_a_limit_out_of_range_leaves_no_budget(tmp_path):
+    for limit, delta in ((-1.0, 1e-4), (5.0, 2.0), (float("inf"), 1e-4)):
+        with pytest.raises(PlanError):
+            new_budget(tmp_path, limit=limit, delta=delta)
+    assert not list(tmp_path.iterdir())

@@ -143,3 +143,46 @@ def test_a_full_disk_leaves_whole_lines(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
     assert place.read_bytes() == b'{"n": 0}\n'
+
+
+RUN_FILES = {
+    *("budget.json", "metrics.jsonl", "certificate.json", "certificate.md", "certificate.html"),
+    *("report.html", "signature.json", "model/README.md"),
+}
+
+
+@pytest.mark.parametrize("is_bundle", [False, True])
+def test_leftovers_of_commands_are_removed_and_nothing_else(tmp_path, is_bundle):
+    run = RunFolder(tmp_path / "run")
+    run.model.mkdir(parents=True)
+    left = {f"{name}.partial" for name in RUN_FILES}
+    others = {"other.partial", "key.partial", "plan.json.partial", "model/other.partial"}
+    for name in {*left, *others}:
+        (run.path / name).touch()
+    run.remove_leftovers(in_bundle=True)  # a folder without a run
+    assert all((run.path / name).exists() for name in left)
+    run.ledger.touch()
+    if is_bundle:
+        left = {f"{name}.partial" for name in ("report.html", "certificate.html", "signature.json")}
+        run.remove_leftovers()
+        assert all((run.path / name).exists() for name in left)
+    else:
+        run.sensitive.touch()
+    kept = {f"{name}.partial" for name in RUN_FILES} - left
+    assert set(run.leftovers) == left
+    run.remove_leftovers(in_bundle=is_bundle)
+    assert not any((run.path / name).exists() for name in left)
+    assert all((run.path / name).exists() for name in {*others, *kept})
+
+
+def test_leftovers_are_not_removed_where_a_link_leads(tmp_path):
+    run, elsewhere = RunFolder(tmp_path / "run"), tmp_path / "elsewhere"
+    run.path.mkdir()
+    elsewhere.mkdir()
+    for place in (run.ledger, run.sensitive, elsewhere / "README.md.partial", elsewhere / "page"):
+        place.touch()
+    run.model.symlink_to(elsewhere)
+    (run.path / "report.html.partial").symlink_to(elsewhere / "page")
+    run.remove_leftovers()
+    assert {p.name for p in elsewhere.iterdir()} == {"README.md.partial", "page"}
+    assert (run.path / "report.html.partial").is_symlink()

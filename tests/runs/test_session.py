@@ -199,3 +199,13 @@ def test_a_start_that_was_killed_while_its_budget_entry_was_written_goes_on(tmp_
     result = Trainer(*small_parts(), budget=tmp_path / "budget").fit(tmp_path / "run")
     assert verify(result.folder)
     assert not list((tmp_path / "run").glob("*.partial"))
+
+
+def test_training_a_complete_run_again_removes_what_a_killed_command_left(tmp_path):
+    folder = Trainer(*small_parts()).fit(tmp_path / "run").folder
+    for name in ("report.html.partial", "other.partial"):
+        (folder / name).touch()
+    Trainer(*small_parts()).fit(folder)
+    assert [p.name for p in folder.glob("*.partial")] == ["other.partial"]
+    (folder / "other.partial").unlink()
+    assert verify(folder)

@@ -80,7 +80,16 @@ def test_a_graph_with_a_budget_is_private(tmp_path):
         refuse_private_pool(pool, CAPPED, shares_entities=True)
 
 
-def test_texts_and_numbers_without_ids_name_no_entities():
-    refuse_private_pool(GRAPH.features, CAPPED)
-    refuse_private_pool(["a"], CAPPED)
-    refuse_private_pool(None, CAPPED)
+def test_rows_without_ids_are_private_if_all_of_them_are():
+    features = np.asarray(GRAPH.features)
+    words = "got protected entities of the training graph in it"
+    with pytest.raises(ConfigError, match=words):
+        refuse_private_pool(features[::-3], CAPPED)
+    refuse_private_pool(features[::-3], CAPPED, shares_entities=True)
+    refuse_private_pool(np.vstack([features, features[:1] + 1]), CAPPED)
+    refuse_private_pool(features[:, :2], CAPPED)
+    private = texts(("a", "tent"), ("b", "mat"), protected=[True, False]).cap_degrees(1, seed=0)
+    with pytest.raises(ConfigError, match=words):
+        refuse_private_pool(["tent"], private)
+    for pool in (["mat"], ["tent", "stove"], [], None, features):
+        refuse_private_pool(pool, private)

@@ -11,6 +11,7 @@ from reldp.encoders import FeatureEncoder
 from reldp.errors import ConfigError, LedgerError, ResumeError
 from reldp.evaluation import evaluate
 from reldp.graph import EntityGraph
+from reldp.graph.holdout import Holdout
 from reldp.reporting import verify
 from reldp.runs.budget import Budget
 from reldp.runs.certificate import Certificate
@@ -20,7 +21,7 @@ from reldp.training import Trainer
 from reldp.training.callbacks import TrainingCallback, TrainingStopped
 from reldp.training.finishing import finish
 from reldp.training.selection import Selection
-from tests.training.small import small_graph, small_parts
+from tests.training.small import small_graph, small_parts, small_plan
 
 torch.set_num_threads(1)
 EVERY = 3
@@ -182,3 +183,18 @@ def test_a_forged_choice_is_refused(whole):
         last = {name: value for name, value in entries[-1].items() if value is not None}
         with pytest.raises(LedgerError, match=r"complete\.chosen"):
             Certificate.from_ledger(plan, LedgerRecord.check([*entries[:-1], last], "0" * 64))
+
+
+def test_a_trainer_compares_the_graph_with_its_own_graphs():
+    """Whatever graphs the selection was made with."""
+    encoder, capped, plan = small_parts()
+    elsewhere = public_graph(seed=8).promise_degrees(4)
+    with pytest.raises(ConfigError, match="got the training graph or a part of it"):
+        Trainer(encoder, capped, plan, selection=Selection(capped.graph, EVERY, elsewhere))
+    split = Holdout.split(small_graph(), 0.3)
+    train = split.train.promise_degrees(4)
+    by_test = Selection(split.test, EVERY, train)
+    plan = small_plan(train)
+    with pytest.raises(ConfigError, match="got the training graph or a part of it"):
+        Trainer(encoder, train, plan, holdout=split, selection=by_test)
+    Trainer(encoder, train, plan, holdout=split, selection=Selection(public_graph(), EVERY, train))

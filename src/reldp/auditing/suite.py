@@ -122,6 +122,10 @@ def audit_plan(
     Raises:
         InputError: The plan has no noise, or a setting is out of range.
     """
+    if not isinstance(plan, PrivacyPlan):
+        raise InputError(
+            f"`plan` must be a PrivacyPlan, got {type(plan).__name__}. For a run folder use the command reldp audit."
+        )
     if seed is not None:
         check_integer(
             "seed", seed, high=2**64 - 1, error=InputError, rule="an integer from 0 to 2^64 - 1"

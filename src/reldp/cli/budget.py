@@ -89,10 +89,8 @@ def command(context: click.Context) -> None:
 @option(
     "--unit",
     type=Word(UNITS),
-    default=UNITS[0],
-    show_default=True,
     group=_MAIN,
-    help="Unit of privacy of all runs.",
+    help="Unit of privacy of all runs (default: owner for a graph with owners, else entity).",
 )
 @option(
     "--lost-budget",
@@ -109,7 +107,7 @@ def init(
     limit: float | None,
     delta: float | None,
     adaptive: bool,
-    unit: str,
+    unit: str | None,
     lost: tuple[str, ...],
     as_json: bool,
 ) -> None:

@@ -70,7 +70,10 @@ _SOON = 1.0  # seconds of a phase that is not shown yet
     help="Kind of damage to drop and count, such as duplicate_relations; may be repeated (default: refuse the data).",
 )
 @option(
-    "--overwrite", is_flag=True, group=_MAIN, help="Replace a store when the new one is complete."
+    "--overwrite",
+    is_flag=True,
+    group=_MAIN,
+    help="Replace a store when the new one is complete; its budget and its private sizes stay.",
 )
 @option(
     "--memory-limit",
@@ -105,7 +108,6 @@ def command(
     SOURCE is a folder with a file or a folder of files of entities and one of relations, in Parquet, Arrow, CSV, TSV or
     JSONL. All other commands take a store in place of a graph folder.
     """
-    from reldp.graph.budget_link import carry_budget
     from reldp.graph.store import BuildSettings, build_store
 
     settings = BuildSettings(memory_limit=memory_limit, threads=threads, temp_dir=temp_dir)
@@ -121,7 +123,6 @@ def command(
             show_ids=show_ids,
             report=report,
         )
-    carry_budget(Path(source), Path(output))
     _print(graph, output, as_json)
 
 

@@ -1,7 +1,8 @@
 """Embeddings of a graph's entities, written to a Parquet file a part at a time.
 
-The file has two columns: `id`, as in the graph, and `embedding`, a list of `dim` 32-bit floats per
-entity, in the order of the graph. Memory is bounded by the entities encoded at a time, however many
+The file has two columns: `id`, a string or a 64-bit integer as in the graph, and `embedding`, a list of
+`dim` 32-bit floats per entity, in the order of the graph. A graph store gives the same file as the graph
+that it was built from. Memory is bounded by the entities encoded at a time, however many
 the graph has. The file appears complete or not at all, readable by its owner only.
 
 The embeddings are **sensitive**: each is computed from its entity's text or features without noise.
@@ -32,6 +33,7 @@ from reldp._validate import check_integer
 from reldp.encoders.encoder import Encoder, entities_of
 from reldp.encoders.shared_encoding import encode_together
 from reldp.errors import EncoderError, InputError
+from reldp.graph.columns import is_text, single
 from reldp.processes import join_processes
 from reldp.runs.durable import write_with
 
@@ -134,7 +136,8 @@ def _writer(path: Path, entities: "EntityGraph", dim: int) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema = pa.schema([("id", entities.ids.type), ("embedding", pa.list_(pa.float32(), dim))])
+    kind = pa.string() if is_text(entities.ids.type) else entities.ids.type
+    schema = pa.schema([("id", kind), ("embedding", pa.list_(pa.float32(), dim))])
     return pq.ParquetWriter(path, schema, compression="zstd")
 
 
@@ -145,8 +148,9 @@ def _batch(schema: Any, entities: "EntityGraph", rows: Any, vectors: Any) -> Any
     if not np.isfinite(vectors).all():
         raise EncoderError("`encoder` must give finite embeddings, got NaN or infinity.")
     flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
+    ids = single(entities.ids.slice(int(rows[0]), len(rows)))  # of a store: in several chunks
     columns = [
-        entities.ids.slice(int(rows[0]), len(rows)),
+        ids.cast(schema.field("id").type),
         pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

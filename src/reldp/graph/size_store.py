@@ -10,7 +10,7 @@ different releases of one graph (drawn by two users, say), the graph's own folde
 the release that it used. A damaged file is refused and never replaced: without it the sizes would be released again.
 
 Public: `remembered`, `is_remembered`, `known_values`, `kept_releases`, `name_of_release`, `state_folder`,
-`stored_releases`, `DifferentReleasesWarning`, `FILE_NAME`.
+`stored_releases`, `DifferentReleasesWarning`, `FILE_NAME`, `RELEASE_FILES`.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as home:
@@ -36,6 +36,7 @@ from reldp.runs.strict_json import parse_json
 
 __all__ = [
     "FILE_NAME",
+    "RELEASE_FILES",
     "DifferentReleasesWarning",
     "is_remembered",
     "kept_releases",
@@ -48,6 +49,7 @@ __all__ = [
 
 FILE_NAME = "sizes.private.json"
 LOCK_NAME = "sizes.private.lock"
+RELEASE_FILES = (FILE_NAME, LOCK_NAME)
 FORMAT = 1
 _LARGEST = 10**8  # bytes: a release has a few hundred
 
@@ -137,7 +139,7 @@ def known_values(fingerprint: str, folders: Sequence[Path]) -> list[dict[str, An
 
 @contextmanager
 def kept_releases(old: Path, new: Path) -> Iterator[None]:
-    """Copy the releases of a graph folder into one that replaces it, and hold the lock until it has.
+    """Copy the releases of a graph folder into one that replaces it, and hold the lock until it is in place.
 
     Args:
         old: The folder; it may be missing, or have no releases.

@@ -27,6 +27,7 @@ from reldp.graph.record import GraphRecord
 
 __all__ = ["write_folder"]
 
+_STORE = "store.json"  # the manifest of a graph store
 _STEMS = ("entities", "relations", "nodes", "edges", "record")
 
 
@@ -50,13 +51,18 @@ def write_folder(
         overwrite: Replace a graph that is already in the folder.
 
     Raises:
-        GraphError: The folder holds a graph already, or cannot be written.
+        GraphError: The folder holds a graph already or is a graph store, or cannot be written.
     """
     if format not in ("parquet", "arrow"):
         raise GraphError(f"`format` must be 'parquet' or 'arrow', got {format!r}.")
     folder = Path(path)
     if folder.exists() and not folder.is_dir():
         raise GraphError(f"A graph must be written to a folder, got a file at {str(path)!r}.")
+    if (folder / _STORE).is_file():  # it would still be read as the store
+        raise GraphError(
+            f"A graph must not be written into the folder of a graph store, got {folder.name!r}. "
+            "Choose another folder, or remove the store first."
+        )
     new = not folder.exists()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     old = [item for item in folder.iterdir() if item.name.split(".")[0] in _STEMS]

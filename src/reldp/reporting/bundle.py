@@ -49,7 +49,7 @@ def publish(folder: str | Path, output: str | Path) -> Verification:
     """Verify a complete run and write what may be published of it into a new folder.
 
     Args:
-        folder: The run folder; it is not changed.
+        folder: The run folder. It is not changed, except that what killed commands left in it is removed.
         output: The folder to make; it must not exist, or be empty.
 
     Returns:
@@ -62,6 +62,7 @@ def publish(folder: str | Path, output: str | Path) -> Verification:
     """
     run, target = RunFolder(folder), Path(output)
     _check_target(run, target)
+    run.remove_leftovers()
     verified = verify_files(run)
     with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)

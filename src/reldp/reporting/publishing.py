@@ -49,7 +49,7 @@ def record_audit(run: RunFolder, results: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def write_report(folder: str | Path, *, public: bool = False) -> Path:
-    """Verify a run, and write its report and the form to sign.
+    """Verify a run, and write its report and the form to sign; first remove what killed commands left.
 
     Args:
         folder: The run folder.
@@ -62,6 +62,7 @@ def write_report(folder: str | Path, *, public: bool = False) -> Path:
         VerificationError: The run's files do not match its ledger; it gets no report.
     """
     run = RunFolder(folder)
+    run.remove_leftovers(in_bundle=True)
     verified = verify_files(run)
     public = public or run.is_bundle
     page = report_page(run, verified.certificate, verified.checks, public=public)
@@ -72,7 +73,8 @@ def write_report(folder: str | Path, *, public: bool = False) -> Path:
 
 
 def refresh_report(run: RunFolder) -> None:
-    """Rewrite the report, if there is one, as full or public as it is."""
+    """Rewrite the report, if there is one, as full or public as it is; remove what killed commands left of it."""
+    run.remove_leftovers()
     if os.path.lexists(run.report):
         public = not is_full(read_plain(run.report, limit=FILE_LIMIT))
         write_report(run.path, public=public)

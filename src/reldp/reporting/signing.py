@@ -65,7 +65,7 @@ def make_key(path: str | Path) -> Path:
 
 
 def sign(folder: str | Path, key: str | Path, *, password: bytes | None = None) -> str:
-    """Verify a bundle and write its signature.json.
+    """Verify a bundle and write its signature.json; first remove what killed commands left.
 
     Args:
         folder: The bundle, as `reldp publish` made it; its signature, if it has one, is replaced.
@@ -89,6 +89,7 @@ def sign(folder: str | Path, key: str | Path, *, password: bytes | None = None) 
                 f"`folder` must be a published bundle, got a run folder, with {place.name}. Publish it first: "
                 "reldp publish RUN -o BUNDLE."
             )
+    run.remove_leftovers(in_bundle=True)
     verify_unsigned(run)
     public, files = key_digits(private.public_key()), file_hashes(run)
     values = {

@@ -52,6 +52,7 @@ __all__ = ["Verification", "verify", "verify_files", "verify_unsigned"]
 _CERTIFICATE = "certificate.json follows from plan and ledger"
 _PAGES = "certificate.md and model/README.md say the same"
 _WRITTEN = "report.html and certificate.html, if there, follow from the run"
+_LEFT = "{!r} is what a stopped command left: delete it, or run reldp report again."
 _MAX_NAMED = 8
 _MAX_STEPS = 10**8
 
@@ -256,7 +257,8 @@ class _Inspector:
         names = (*listing.files, *(f"{folder}/" for folder in listing.empty))
         foreign = [name for name in names if not self._run.knows(name)]
         for name in foreign[:_MAX_NAMED]:
-            yield f"{name!r} is not a file of a run."
+            is_left = name in self._run.leftovers
+            yield _LEFT.format(name) if is_left else f"{name!r} is not a file of a run."
         if len(foreign) > _MAX_NAMED:
             yield f"{len(foreign) - _MAX_NAMED:,} more are not either."
         if LOCK in listing.files and os.lstat(self._run.path / LOCK).st_size:
@@ -296,7 +298,8 @@ class _Inspector:
             yield f"model/{name} is new."
         for name in sorted({*recorded, *listing.files} - {CARD}):
             if name not in recorded:
-                yield f"model/{name} is new."
+                is_left = f"model/{name}" in self._run.leftovers
+                yield _LEFT.format(f"model/{name}") if is_left else f"model/{name} is new."
             elif name not in listing.files:
                 yield f"model/{name} is missing."
             elif hash_plain(self._run.model / name) != recorded[name]:

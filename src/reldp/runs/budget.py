@@ -27,7 +27,7 @@ reldp.errors.ConfigError: The budget must exist, got no budget.jsonl in 'nowhere
 import math
 import os
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ from reldp.errors import ConfigError, LedgerError, PlanError, ResumeError
 from reldp.plan import PrivacyPlan
 from reldp.runs import budget_limits
 from reldp.runs.budget_cost import Charge, added_delta, composed_epsilon
-from reldp.runs.budget_entries import charge_of, check_entry
+from reldp.runs.budget_entries import charge_of, check_entry, limit_entry, release_entry
 from reldp.runs.budget_file import LINK, NAME, BudgetFile, restore
 from reldp.runs.known_budgets import lost_budgets, lost_record
 from reldp.runs.ledger import _today
@@ -63,14 +63,20 @@ class Budget:
 
     @classmethod
     def create(
-        cls, folder: str | Path, *, unit: str = "entity", lost: Sequence[str] = ()
+        cls,
+        folder: str | Path,
+        *,
+        unit: str = "entity",
+        lost: Sequence[str] = (),
+        further: Callable[[str], Sequence[_Entry]] = lambda budget: (),
     ) -> "Budget":
-        """Make a budget in a folder.
+        """Make a budget in a folder; it appears whole or not at all.
 
         Args:
             folder: The folder.
             unit: Unit of privacy of all runs.
             lost: Ids of earlier budgets of the same data that are gone; the new one names them.
+            further: Returns more entries of the new budget, by its id.
 
         Raises:
             ConfigError: There is one, or there was one that is gone.
@@ -86,10 +92,11 @@ class Budget:
             raise ConfigError(
                 f"FOLDER must not have lost its budget, got {str(folder)!r}, whose {NAME} is gone. {restore(gone)}"
             )
-        entry: dict[str, Any] = {"kind": "budget", "format": 1, "id": secrets.token_hex(_ID_BYTES)}
+        budget = secrets.token_hex(_ID_BYTES)
+        entry: dict[str, Any] = {"kind": "budget", "format": 1, "id": budget}
         if lost:
             entry["lost"] = [lost_record(budget) for budget in lost]
-        BudgetFile.create(place, entry | {"unit": unit, "date": _today()})
+        BudgetFile.create(place, entry | {"unit": unit, "date": _today()}, *further(budget))
         return cls.open(folder)
 
     @classmethod
@@ -189,8 +196,7 @@ class Budget:
             raise PlanError(
                 f"`limit` must be at least {_shown(spent)}, which is spent at this delta, got {epsilon:g}."
             )
-        entry = {"kind": "limit", "epsilon": float(epsilon), "delta": float(delta)}
-        self._file.append(entry | {"adaptive": adaptive, "date": _today()})
+        self._file.append(limit_entry(epsilon, delta, adaptive=adaptive))
 
     def find(self, token: str) -> _Entry | None:
         """Return the run or search of a token, if it was entered."""
@@ -329,16 +335,15 @@ class Budget:
         if unit != self.unit:
             raise ConfigError(
                 f"`unit` must be {self.unit} in this budget, got {unit}. Epsilons of different units cannot be "
-                "composed."
+                f"composed. If no run was entered yet, delete {NAME} and make the budget anew: reldp budget init "
+                f"FOLDER --unit {unit}, with the --lost-budget that it may ask for."
             )
 
     def enter_release(
         self, epsilon: float, delta: float, release: str, *, salt: str | None = None
     ) -> None:
         """Enter private sizes that were drawn, before anybody sees them; with a salt, after (`past_releases`)."""
-        entry = {"kind": "sizes", "release": release, "epsilon": epsilon, "delta": delta}
-        entry |= {} if salt is None else {"salt": salt}
-        self._file.append(entry | {"date": _today()})
+        self._file.append(release_entry(epsilon, delta, release, salt=salt))
 
     def note_session(self, token: str, hashes: Collection[str], head: str) -> None:
         """Note that a run is started or resumed, before its next step.

@@ -2,7 +2,7 @@
 
 `reldp.runs.budget` describes the kinds of entries.
 
-Public inside the package: `TOKEN`, `charge_of`, `check_entry`.
+Public inside the package: `TOKEN`, `charge_of`, `check_entry`, `limit_entry`, `release_entry`.
 
 >>> charge_of({"kind": "sizes", "epsilon": 0.1, "delta": 1e-9, "release": "0" * 32}).epsilon
 0.1
@@ -17,8 +17,9 @@ from reldp.plan import PrivacyPlan
 from reldp.runs import schema
 from reldp.runs.budget_cost import Charge
 from reldp.runs.budget_file import NAME
+from reldp.runs.ledger import _today
 
-__all__ = ["TOKEN", "charge_of", "check_entry"]
+__all__ = ["TOKEN", "charge_of", "check_entry", "limit_entry", "release_entry"]
 
 _Entry = Mapping[str, Any]
 
@@ -48,6 +49,20 @@ def charge_of(entry: _Entry) -> Charge:
     plan = PrivacyPlan.from_dict(dict(entry["plan"]))
     search = SearchSize.from_dict(entry["size"]) if entry["kind"] == "search" else None
     return Charge(plan=plan, search=search, release=release)
+
+
+def limit_entry(epsilon: float, delta: float, *, adaptive: bool) -> dict[str, Any]:
+    """Return the entry of a limit that is set today."""
+    entry = {"kind": "limit", "epsilon": float(epsilon), "delta": float(delta)}
+    return entry | {"adaptive": adaptive, "date": _today()}
+
+
+def release_entry(
+    epsilon: float, delta: float, release: str, *, salt: str | None = None
+) -> dict[str, Any]:
+    """Return the entry of released sizes; with a salt, of sizes that were released before."""
+    entry = {"kind": "sizes", "release": release, "epsilon": epsilon, "delta": delta}
+    return entry | ({} if salt is None else {"salt": salt}) | {"date": _today()}
 
 
 def check_entry(entry: _Entry, number: int) -> None:

@@ -52,8 +52,8 @@ class BudgetFile:
         self._descriptor, self._head = descriptor, head
 
     @classmethod
-    def create(cls, folder: Path, entry: _Entry) -> None:
-        """Write a file with one entry, if there is none.
+    def create(cls, folder: Path, *entries: _Entry) -> None:
+        """Write a file with some entries, if there is none; it appears with all of them or not at all.
 
         Raises:
             ConfigError: There is one.
@@ -64,22 +64,26 @@ class BudgetFile:
             # Written aside and linked: it appears whole, and never in place of another one.
             partial = folder / f".{NAME}.{os.getpid()}"
             partial.unlink(missing_ok=True)
-            line, head = _line(entry, _FIRST_LINK)
+            lines, head = [], _FIRST_LINK
+            for entry in entries:
+                line, head = _line(entry, head)
+                lines.append(line)
             try:
                 with open(
                     os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY), "wb"
                 ) as file:
-                    file.write(line)
+                    file.write(b"".join(lines))
                     file.flush()
                     os.fsync(file.fileno())
                 _put(partial, place)
             except FileExistsError:
                 raise ConfigError(
-                    f"The budget must be new, got {NAME} in {str(folder)!r}."
+                    f"The budget must be new, got {NAME} in {str(folder)!r}. Use reldp budget show and reldp budget "
+                    "limit."
                 ) from None
             finally:
                 partial.unlink(missing_ok=True)
-        note(str(entry["id"]), folder, 1, head)
+        note(str(entries[0]["id"]), folder, len(lines), head)
 
     @classmethod
     def open(cls, folder: Path, *, read_only: bool = False) -> "BudgetFile":

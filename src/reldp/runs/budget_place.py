@@ -4,7 +4,7 @@ Graphs whose entities overlap, such as two versions of the same data, must share
 is exposed by the runs on both. A small file in the graph's folder, budget-folder.json, names the folder of the
 shared budget and its id. reldp cannot know that graphs overlap; the owner declares it.
 
-Public inside the package: `budget_for`, `budget_of_graph`, `find_budget`, `share_budget`.
+Public inside the package: `budget_for`, `budget_of_graph`, `find_budget`, `id_of_budget`, `share_budget`.
 
 >>> find_budget("nowhere") is None
 True
@@ -26,7 +26,7 @@ from reldp.runs.past_releases import enter_releases_of
 from reldp.runs.plain_files import read_plain
 from reldp.runs.strict_json import parse_json
 
-__all__ = ["budget_for", "budget_of_graph", "find_budget", "share_budget"]
+__all__ = ["budget_for", "budget_of_graph", "find_budget", "id_of_budget", "share_budget"]
 
 _LIMIT = 2**16
 
@@ -68,7 +68,7 @@ def budget_for(graph: str | Path | None, named: str | Path | None) -> Path | Non
     current = find_budget(graph)
     if named is None or current is None:
         return current if named is None else Path(named)
-    if _id(current) != _id(Path(named)):
+    if id_of_budget(current) != id_of_budget(Path(named)):
         raise ConfigError(
             f"`budget` must be that of the graph, got {str(named)!r}. A run counts in the budget of its graph; reldp "
             "budget share declares a common one for graphs that have none."
@@ -119,7 +119,7 @@ def share_budget(graph: str | Path, budget: str | Path, *, is_written: bool = Fa
     if place is None:
         raise ConfigError(f"`with` must be a folder with {NAME}, got {str(budget)!r}.")
     if not _is_replaced(folder, place) and (current := find_budget(graph)) is not None:
-        if _id(current) == _id(place):
+        if id_of_budget(current) == id_of_budget(place):
             return
         raise ConfigError(
             "GRAPH must have no budget, got one: what was entered there would be forgotten."
@@ -184,6 +184,7 @@ def _linked(folder: Path) -> Path:
     return place
 
 
-def _id(folder: Path) -> str:
+def id_of_budget(folder: Path) -> str:
+    """Return the id of the budget in a folder."""
     with Budget.open(folder, read_only=True) as budget:
         return budget.id

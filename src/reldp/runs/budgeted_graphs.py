@@ -42,15 +42,21 @@ FILE_NAME = "budget_graphs.private.json"
 _MANY = 20_000
 
 
-def names_in(folder: Path) -> GraphNames | None:
-    """Return the names of the graph in a folder; None if there is no graph that any command could read.
+def graph_in(folder: Path) -> EntityGraph | None:
+    """Return the graph in a folder; None if there is no graph that any command could read.
 
     What needs ``--drop`` is dropped: every command that reads the graph drops the same, or refuses it.
     """
     try:
-        return graph_names(EntityGraph.read(folder, drop=DROPPABLE))
+        return EntityGraph.read(folder, drop=DROPPABLE)
     except GraphError:
         return None
+
+
+def names_in(folder: Path) -> GraphNames | None:
+    """Return the names of the graph in a folder; None if there is no graph that any command could read."""
+    graph = graph_in(folder)
+    return None if graph is None else graph_names(graph)
 
 
 def note_graph(budget: str, names: GraphNames) -> None:

@@ -4,8 +4,11 @@ A file is written under a temporary name in the same folder, flushed to the disk
 folder is flushed too; a reader sees the old file or the new one. A full disk, a read-only folder and
 the like become one `RunError` that names the file, and leave the old file in place.
 
+A process that is killed leaves the temporary file. `write_durably` holds a lock on that file, which ends with the
+process, so `remove_leftovers` removes it later, and removes none that another process is writing.
+
 Public inside the package: `write_durably`, `write_with`, `sync_folder`, `remove_durably`,
-`disk_errors`, `lock_or_refuse`, `TEMPORARY`.
+`remove_leftovers`, `disk_errors`, `lock_or_refuse`, `TEMPORARY`.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as home:
@@ -17,8 +20,9 @@ b'{}'
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from reldp.errors import RunError
@@ -28,6 +32,7 @@ __all__ = [
     "disk_errors",
     "lock_or_refuse",
     "remove_durably",
+    "remove_leftovers",
     "sync_folder",
     "write_durably",
     "write_with",
@@ -93,13 +98,18 @@ def lock_or_refuse(descriptor: int, name: str, reason: str) -> None:
 
 def write_durably(path: Path, data: bytes, *, mode: int = 0o644) -> None:
     """Write a whole file; its permissions are `mode` from the first byte on, whatever the umask."""
+    with ExitStack() as until_replaced:
 
-    def write(partial: Path) -> None:
-        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(data)
+        def write(partial: Path) -> None:
+            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            file = until_replaced.enter_context(open(descriptor, "wb", buffering=0))
+            _lock(descriptor)  # so that nobody takes it for a leftover
+            os.fchmod(descriptor, mode)
+            left = memoryview(data)
+            while left:
+                left = left[file.write(left) :]
 
-    write_with(path, write)
+        write_with(path, write)
 
 
 def write_with(path: Path, write: Callable[[Path], None]) -> None:
@@ -132,6 +142,56 @@ def remove_durably(path: Path) -> None:
     with disk_errors(path):
         path.unlink(missing_ok=True)
         _sync(path.parent)
+
+
+def remove_leftovers(folder: Path, names: Iterable[str]) -> None:
+    """Remove the temporary files that killed processes left; what cannot be removed stays.
+
+    Only regular files are removed, no link is followed, and a file that another process is writing stays.
+
+    Args:
+        folder: The folder; nothing is removed if it is a link.
+        names: Names of the files, relative to the folder and without folders, whose temporary files are removed.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+    with suppress(OSError):
+        descriptor = os.open(folder, flags)
+        try:
+            for name in names:
+                with suppress(OSError):
+                    _remove_leftover(name + TEMPORARY, descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _remove_leftover(name: str, folder: int) -> None:
+    """Remove a regular file of an open folder unless a process holds its lock."""
+    if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+        return
+    flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(name, flags, dir_fd=folder)
+    try:
+        # Before the lock was taken, its writer may have renamed it, and another one may have made a new file.
+        if _lock(descriptor) and os.path.samestat(
+            os.fstat(descriptor), os.stat(name, dir_fd=folder, follow_symlinks=False)
+        ):
+            os.unlink(name, dir_fd=folder)
+            os.fsync(folder)
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    """Try to lock an open file until it is closed; return whether no other process holds the lock."""
+    try:
+        import fcntl
+    except ImportError:  # a system without such locks
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _sync(path: Path) -> None:

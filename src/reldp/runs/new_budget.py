@@ -15,19 +15,22 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from reldp._validate import UNITS, check_choice
+from reldp._validate import UNITS, check_choice, check_number
 from reldp.errors import ConfigError, PlanError
+from reldp.graph import EntityGraph
+from reldp.graph.graph_names import graph_names
 from reldp.runs.budget import NAME, Budget
+from reldp.runs.budget_entries import limit_entry
 from reldp.runs.budget_file import holds_budget
 from reldp.runs.budgeted_graphs import (
+    graph_in,
     is_known_budget,
-    names_in,
     note_graph,
     note_lost,
     refuse_copied_graph,
 )
 from reldp.runs.known_budgets import empty_budgets, known_folder
-from reldp.runs.past_releases import PastRelease, enter_past_releases, past_releases
+from reldp.runs.past_releases import PastRelease, past_entries, past_releases
 
 __all__ = ["new_budget"]
 
@@ -35,7 +38,7 @@ __all__ = ["new_budget"]
 def new_budget(
     folder: str | Path,
     *,
-    unit: str = "entity",
+    unit: str | None = None,
     limit: float | None = None,
     delta: float | None = None,
     adaptive: bool = False,
@@ -45,7 +48,7 @@ def new_budget(
 
     Args:
         folder: The folder.
-        unit: Unit of privacy of all runs.
+        unit: Unit of privacy of all runs; by default the owner for a graph with owners, and else the entity.
         limit: Largest epsilon of all runs, if any.
         delta: Delta of the limit.
         adaptive: Whether plans may be chosen by results of earlier runs.
@@ -58,31 +61,52 @@ def new_budget(
         GraphError: The releases that are stored in the folder are damaged.
     """
     place = Path(folder)
-    check_choice("unit", unit, UNITS, error=ConfigError)
+    if unit is not None:
+        check_choice("unit", unit, UNITS, error=ConfigError)
     is_new = not (place / NAME).exists()
-    names, replaced = (names_in(place), empty_budgets(place)) if is_new else (None, [])
+    graph, replaced = (graph_in(place), empty_budgets(place)) if is_new else (None, [])
+    names = None if graph is None else graph_names(graph)
+    unit = _unit_of(graph, unit)
     if names is not None:
         refuse_copied_graph(names, lost=[*lost, *replaced])
     _check_lost(lost)
     past = past_releases(place, unit)
-    if limit is not None and delta is not None and past:
+    limits = []
+    if limit is not None and delta is not None:
+        check_number("limit", limit, above=0, error=PlanError)
+        check_number("delta", delta, above=0, below=1, error=PlanError)
         _refuse_limit(past, limit, delta)
-    budget = Budget.create(place, unit=unit, lost=lost)
+        limits = [limit_entry(limit, delta, adaptive=adaptive)]
+    budget = Budget.create(
+        place, unit=unit, lost=lost, further=lambda new: [*past_entries(new, past), *limits]
+    )
     try:
         note_lost([*lost, *replaced], budget.id)
         if names is not None:
             note_graph(budget.id, names)
-        enter_past_releases(budget, past)
-        if limit is not None and delta is not None:
-            budget.set_limit(limit, delta, adaptive=adaptive)
     except BaseException:
         budget.close()
         raise
     return budget
 
 
+def _unit_of(graph: EntityGraph | None, unit: str | None) -> str:
+    """Return the unit of privacy of runs on a graph, or the given one if there can be such runs."""
+    has_owners = graph is not None and "owner" in graph.columns
+    if unit is None:
+        return "owner" if has_owners else "entity"
+    if has_owners and unit != "owner":
+        raise ConfigError(
+            f"`unit` must be owner for a graph with owners, got {unit}. Leave it out, or remove the column 'owner' if "
+            "entities are to be protected one by one."
+        )
+    return unit
+
+
 def _refuse_limit(past: Sequence[PastRelease], limit: float, delta: float) -> None:
     """Refuse a limit below what is spent, before the budget is made."""
+    if not past:
+        return
     spent = math.fsum(release.epsilon for release in past)
     if spent > limit or math.fsum(release.delta for release in past) >= delta:
         raise PlanError(

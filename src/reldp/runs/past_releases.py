@@ -5,7 +5,7 @@ are entered when the graph gets a budget, each with the key of its name, so that
 the fingerprint of its graph (`known_release`) and both count once.
 
 Public inside the package: `PastRelease`, `enter_at_first_use`, `enter_past_releases`, `enter_releases_of`,
-`known_release`, `past_releases`, `stated_bounds`.
+`known_release`, `past_entries`, `past_releases`, `stated_bounds`.
 
 >>> past_releases("nowhere", "entity")
 []
@@ -15,11 +15,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reldp.errors import PlanError
 from reldp.graph.size_release import Release
 from reldp.graph.size_store import name_of_release, stored_releases
+from reldp.runs.budget_entries import release_entry
 from reldp.runs.budget_file import LINK, NAME
 from reldp.runs.budgeted_graphs import is_noted
 from reldp.runs.release_name import release_id
@@ -33,6 +34,7 @@ __all__ = [
     "enter_past_releases",
     "enter_releases_of",
     "known_release",
+    "past_entries",
     "past_releases",
     "stated_bounds",
 ]
@@ -79,6 +81,16 @@ def enter_past_releases(budget: "Budget", releases: Sequence[PastRelease]) -> No
         name = release_id(budget.id, release.name, *release.bounds)
         if name not in known:
             budget.enter_release(release.epsilon, release.delta, name, salt=release.salt)
+
+
+def past_entries(budget: str, releases: Sequence[PastRelease]) -> list[dict[str, Any]]:
+    """Return the entries of releases in a new budget, given its id."""
+    return [
+        release_entry(
+            one.epsilon, one.delta, release_id(budget, one.name, *one.bounds), salt=one.salt
+        )
+        for one in releases
+    ]
 
 
 def enter_releases_of(graph: Path, budget: "Budget", place: Path) -> None:

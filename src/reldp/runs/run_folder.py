@@ -32,7 +32,7 @@ from reldp._real_path import real_path
 from reldp._validate import check_path
 from reldp.errors import PlanError, RunError
 from reldp.plan import PrivacyPlan
-from reldp.runs.durable import disk_errors
+from reldp.runs.durable import TEMPORARY, disk_errors, remove_leftovers
 from reldp.runs.plain_files import hash_plain, list_plain, read_plain
 from reldp.runs.strict_json import parse_json
 
@@ -54,6 +54,10 @@ _FILES = (
     LOCK,
     *("certificate.json", "certificate.md", "certificate.html", "report.html", "signature.json"),
 )
+# What commands write while the folder holds a run. The other files are written before its ledger, and what is left of
+# them is removed when the run is started again (`reldp.runs.session`).
+_REWRITTEN_IN_BUNDLE = ("certificate.html", "report.html", "signature.json")
+_REWRITTEN = (BUDGET_TOKEN, "metrics.jsonl", "certificate.json", "certificate.md")
 
 
 class RunFolder:
@@ -89,6 +93,25 @@ class RunFolder:
     def is_bundle(self) -> bool:
         """Whether the folder holds what was published of a run, and nothing that is for its owner alone."""
         return self.has_run and not os.path.lexists(self.sensitive)
+
+    @property
+    def leftovers(self) -> tuple[str, ...]:
+        """Names, relative to the folder, of the temporary files that a killed command may leave beside a run."""
+        in_run = () if self.is_bundle else (*_REWRITTEN, f"{self.model.name}/{CARD}")
+        return tuple(name + TEMPORARY for name in (*_REWRITTEN_IN_BUNDLE, *in_run))
+
+    def remove_leftovers(self, *, in_bundle: bool = False) -> None:
+        """Remove what killed commands left beside a run; nothing else, and nothing that is being written.
+
+        Args:
+            in_bundle: Whether to do so in a published bundle, too, which otherwise stays as it is.
+        """
+        if not self.has_run or (self.is_bundle and not in_bundle):
+            return
+        home = real_path(self.path)
+        for name in self.leftovers:
+            place = home / name.removesuffix(TEMPORARY)
+            remove_leftovers(place.parent, [place.name])
 
     def knows(self, name: str) -> bool:
         """Return whether a file of this name, relative to the folder, belongs in it; the key does not."""

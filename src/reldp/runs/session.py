@@ -188,6 +188,7 @@ class Session:
         session = cls(run, facts, ledger, sensitive, None)
         session.read_checkpoint()
         remove_other_checkpoints(run.checkpoints, session.next_step)
+        run.remove_leftovers()
         if session.is_complete:
             return session
         reason = why_new_branch(facts, ledger.record)

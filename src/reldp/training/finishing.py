@@ -86,6 +86,7 @@ def finish(
         if named is not None and run.checkpoints.is_dir() and not run.checkpoints.is_symlink():
             # A process that was killed may have left a part of the next one.
             remove_other_checkpoints(run.checkpoints, int(named["step"]))
+        run.remove_leftovers()
     return write_certificate(run)
 
 

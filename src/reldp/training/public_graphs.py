@@ -64,7 +64,10 @@ def refuse_private_pool(
     *,
     shares_entities: bool = False,
 ) -> None:
-    """Refuse a public pool of negatives that looks like private data; lists and arrays name no entities.
+    """Refuse a public pool of negatives that looks like private data.
+
+    A graph names its entities: one of the training graph is enough. Texts and features do not, and some of them may be
+    equal by chance: all of them must be those of protected entities.
 
     Args:
         pool: The pool.
@@ -75,12 +78,14 @@ def refuse_private_pool(
     Raises:
         ConfigError: It looks like private data.
     """
-    if not isinstance(pool, EntityGraph):
-        return
     private = [capped.graph] if holdout is None else [capped.graph, holdout.test]
-    folder = capped.graph.folder if holdout is None else holdout.folder
-    refuse_private_graph("pool", pool, private, folder, _POOL)
-    if not shares_entities and any(share_entities(pool, part) for part in private):
+    if isinstance(pool, EntityGraph):
+        folder = capped.graph.folder if holdout is None else holdout.folder
+        refuse_private_graph("pool", pool, private, folder, _POOL)
+        is_private = any(share_entities(pool, part) for part in private)
+    else:
+        is_private = any(_all_are_of(pool, part) for part in private)
+    if is_private and not shares_entities:
         raise ConfigError(
             "`pool` must be public, got protected entities of the training graph in it. If it was made without that "
             "graph, such as a catalog that everybody knows, say so with `pool_shares_entities=True`."
@@ -106,6 +111,21 @@ def share_entities(graph: EntityGraph, private: EntityGraph) -> bool:
     if mine is None or other is None or mine.shape[1:] != other.shape[1:]:
         return False
     return bool((np.asarray(mine)[ours] == np.asarray(other)[theirs]).all(axis=1).any())
+
+
+def _all_are_of(pool: Any, private: EntityGraph) -> bool:
+    """Return whether all texts, or all rows of features, are those of protected entities."""
+    rows = np.flatnonzero(private.protected)
+    if isinstance(pool, np.ndarray) and len(pool):
+        features = private.features
+        if features is None or pool.shape[1:] != features.shape[1:]:
+            return False
+        private_rows = {row.tobytes() for row in np.asarray(features, np.float32)[rows]}
+        return all(row.tobytes() in private_rows for row in np.asarray(pool, np.float32))
+    is_text = isinstance(pool, list | tuple) and all(isinstance(text, str) for text in pool)
+    if not is_text or not pool or "text" not in private.columns:
+        return False
+    return set(pool) <= set(private.column("text", rows))
 
 
 def _protected_ids(private: EntityGraph) -> Any:

@@ -87,16 +87,28 @@ class Selection:
         """Check the graph, before anything is computed."""
         self._interval = check_integer("eval_every", interval, low=1, error=ConfigError)
         self._graph, self._shares_ids = graph, shares_ids
+        self.refuse_private(capped, holdout)
+        if graph.num_relations < 2:
+            raise ConfigError("`eval_graph` must have two relations or more, got fewer.")
+
+    def refuse_private(self, capped: "CappedGraph", holdout: "Holdout | None") -> None:
+        """Refuse to choose by what looks like private data of a run.
+
+        Args:
+            capped: The training graph of the run.
+            holdout: The split that it is a part of, if any.
+
+        Raises:
+            ConfigError: The graph is private, or shares ids with it although that was not declared.
+        """
         private = [capped.graph] if holdout is None else [capped.graph, holdout.test]
         folder = capped.graph.folder if holdout is None else holdout.folder
-        refuse_private_graph("eval_graph", graph, private, folder, _CHOICE)
-        if not shares_ids and any(share_ids(graph, part) for part in private):
+        refuse_private_graph("eval_graph", self._graph, private, folder, _CHOICE)
+        if not self._shares_ids and any(share_ids(self._graph, part) for part in private):
             raise ConfigError(
                 "`eval_graph` must be public, got one that shares ids or owners with protected entities. If they "
                 "name other things, or their relations are public, say so with `eval_shares_ids=True`."
             )
-        if graph.num_relations < 2:
-            raise ConfigError("`eval_graph` must have two relations or more, got fewer.")
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -147,6 +147,8 @@ class Trainer:
         check_device(self.config.performance.device, self._processes)
         refuse_selection(self.config.performance, selection)
         check_holdout(holdout, capped, self.config.performance)
+        if selection is not None:
+            selection.refuse_private(capped, holdout)  # it may have been made with other graphs
         if (pool is None) == (plan.negatives == "public"):
             raise ConfigError(
                 "`pool` must be given with negatives='public' and only then, "

@@ -77,16 +77,15 @@ def _ar(members: dict[str, bytes]) -> bytes:
     return out
 
 
+def write_ar(path: Path, members: dict[str, bytes]) -> Path:
+    path.write_bytes(_ar({"debian-binary": b"2.0\n", **members}))
+    return path
+
+
 def write_deb(path: Path, files: dict[str, bytes], control: str, compression: str = "xz") -> Path:
     control_tar = _tar({"./control": control.encode()}, "w:gz")
     data_tar = _tar({f"./{name}": data for name, data in files.items()}, f"w:{compression}")
-    members = {
-        "debian-binary": b"2.0\n",
-        "control.tar.gz": control_tar,
-        f"data.tar.{compression}": data_tar,
-    }
-    path.write_bytes(_ar(members))
-    return path
+    return write_ar(path, {"control.tar.gz": control_tar, f"data.tar.{compression}": data_tar})
 
 
 def write_wordnet_deb(path: Path) -> Path:

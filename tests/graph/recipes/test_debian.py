@@ -1,4 +1,5 @@
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -156,3 +157,34 @@ def test_downloading_uses_a_folder_of_its_own(
     monkeypatch.setenv("PATH", str(tmp_path / "lists"))
     with pytest.raises(GraphError, match="needs apt-get"):
         download_lists()
+
+
+def test_a_release_file_that_is_no_regular_file_is_refused(tmp_path: Path) -> None:
+    folder = write_lists(tmp_path / "lists")
+    odd = folder / "x_Release"
+    for make in (
+        lambda: os.mkfifo(odd),
+        lambda: odd.symlink_to("/dev/zero"),
+        lambda: odd.symlink_to(tmp_path / "nowhere"),
+        lambda: odd.mkdir(),
+    ):
+        make()
+        with pytest.raises(GraphError, match="regular files, got x_Release, which is not one"):
+            read_lists(folder)
+        odd.rmdir() if odd.is_dir() else odd.unlink()
+    assert read_lists(folder).release == "Debian 12.15 bookworm"
+
+
+def test_a_release_file_of_limited_size_is_read(tmp_path: Path) -> None:
+    folder = write_lists(tmp_path / "lists")
+    with (folder / "x_Release").open("wb") as file:
+        file.truncate(20 << 30)
+    with pytest.raises(GraphError, match=r"at most 16,777,216 bytes in a file, .* in x_Release"):
+        read_lists(folder)
+    (folder / "x_Release").unlink()
+    (folder / "x_Release.gz").write_bytes(gzip.compress(b"Origin: x\n" + bytes(20 << 20), 0)[:9999])
+    with pytest.raises(GraphError, match=r"x_Release\.gz"):
+        read_lists(folder)
+    (folder / "x_Release.gz").write_bytes(gzip.compress(os.urandom(1 << 19) + bytes(20 << 20)))
+    with pytest.raises(GraphError, match=r"unpack to at most 16,777,216 bytes, got more in x_Rel"):
+        read_lists(folder)

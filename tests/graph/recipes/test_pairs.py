@@ -1,12 +1,15 @@
+import bz2
 import gzip
 import json
 import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reldp.errors import GraphError, InputError
+from reldp.graph.formats import BLOCK_BYTES
 from reldp.graph.recipes.pairs import pairs
 
 
@@ -118,7 +121,7 @@ def test_files_without_a_pair_or_damaged_are_refused(tmp_path: Path) -> None:
         pairs([])
     cut = tmp_path / "cut.jsonl.gz"
     cut.write_bytes(gzip.compress(json.dumps(_row("a", "b")).encode())[:-9])
-    with pytest.raises(GraphError, match=r"cut\.jsonl\.gz must be whole"):
+    with pytest.raises(GraphError, match=r"cut\.jsonl\.gz must be a whole gzip file, but it ends"):
         pairs([cut])
     latin = tmp_path / "latin.jsonl"
     latin.write_bytes(b'{"q_text": "\xe9", "k_text": "b"}\n')
@@ -133,3 +136,51 @@ def test_a_pipe_is_refused_because_it_can_be_read_once_only(tmp_path):
         pairs([pipe])
     with pytest.raises(GraphError, match="must be a file, got a folder"):
         pairs([tmp_path])
+
+
+def test_a_line_that_is_too_long_is_refused_before_memory_is_used(tmp_path: Path) -> None:
+    first = json.dumps(_row("a", "b")).encode() + b"\n"
+    sparse = tmp_path / "sparse.jsonl"
+    with sparse.open("wb") as file:
+        file.write(first)
+        file.truncate(20 << 30)
+    packed = tmp_path / "packed.jsonl.gz"
+    packed.write_bytes(gzip.compress(first + b"x" * (100 << 20)))
+    for path in (sparse, packed):
+        tracemalloc.start()
+        try:
+            with pytest.raises(
+                GraphError, match=rf"{path.name}, line 2 must have at most 16,777,216 bytes"
+            ):
+                pairs([path])
+            assert tracemalloc.get_traced_memory()[1] < 4 * BLOCK_BYTES
+        finally:
+            tracemalloc.stop()
+
+
+def test_a_line_as_long_as_it_may_be_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    empty = len(json.dumps(_row("", "b"))) + 1
+    _write(path, _row("x" * (BLOCK_BYTES - empty), "b"))
+    assert path.stat().st_size == BLOCK_BYTES
+    assert pairs([path]).entities.num_rows == 2
+    _write(path, _row("x" * (BLOCK_BYTES - empty + 1), "b"))
+    with pytest.raises(GraphError, match="line 1 must have at most"):
+        pairs([path])
+
+
+def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(json.dumps(_row("a", "b")).encode() + b"\n" * (24 << 20)))
+    with pytest.raises(GraphError, match=r"a\.jsonl\.gz must unpack to at most 100 times its size"):
+        pairs([path])
+
+
+def test_lines_may_end_in_any_way_and_bzip2_is_read(tmp_path: Path) -> None:
+    rows = [json.dumps(row).encode() for row in (_row("a", "b"), _row("b", "c"), {})]
+    for end in (b"\n", b"\r\n", b"\r"):
+        (tmp_path / "a.jsonl").write_bytes(end.join([*rows[:2], b"", b""]))
+        assert pairs([tmp_path / "a.jsonl"]).entities["text"].to_pylist() == ["a", "b", "c"]
+        (tmp_path / "a.jsonl.bz2").write_bytes(bz2.compress(end.join(rows)))
+        with pytest.raises(GraphError, match=r"a\.jsonl\.bz2, line 3: q_text must be text"):
+            pairs([tmp_path / "a.jsonl.bz2"])

@@ -172,3 +172,11 @@ def test_every_domain_has_its_number() -> None:
         "noun.plant",
         "verb.weather",
     )
+
+
+def test_a_data_file_of_holes_is_refused_by_its_size(tmp_path: Path) -> None:
+    folder = write_dict(tmp_path / "dict")
+    with (folder / "data.noun").open("wb") as file:
+        file.truncate(20 << 30)
+    with pytest.raises(GraphError, match=r"at most 268,435,456 bytes in a file, .* in data\.noun"):
+        read_dict(folder)

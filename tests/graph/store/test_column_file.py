@@ -86,3 +86,16 @@ def test_a_file_that_no_writer_of_stores_wrote_is_refused(tmp_path, kind):
     what = "be as it was built" if kind == "dictionary" else "decode to at most 100 times"
     with pytest.raises(GraphError, match=f"entities.arrow must {what}"):
         ColumnFile(path, hash_blocks(path, [path.stat().st_size]))
+
+
+def test_files_that_no_writer_wrote_are_one_clear_line(tmp_path):
+    """Their hashes are right: somebody made them."""
+    path = tmp_path / "entities.arrow"
+    path.write_bytes(b"no Arrow file")
+    with pytest.raises(GraphError, match=r"entities\.arrow must be as it was built"):
+        ColumnFile(path, hash_blocks(path))
+    path.unlink()
+    written(path, table(200), [200])
+    for boundaries in ([path.stat().st_size], [1, 2, 3, 4, path.stat().st_size]):
+        with pytest.raises(GraphError, match=r"entities\.arrow must be as it was built"):
+            ColumnFile(path, hash_blocks(path, boundaries))

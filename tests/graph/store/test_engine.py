@@ -137,6 +137,12 @@ def test_a_join_keeps_the_ids_in_memory_and_never_the_stream(engine):
     assert plan.lower().index("arrow") < plan.index("main.ids")
 
 
+def test_the_largest_memory_limit_is_one_that_the_engine_takes(tmp_path):
+    with opened(BuildSettings(memory_limit=2**50, threads=1), tmp_path) as made:
+        made.keep_ids(pa.large_string(), iter([batch(["a"], [0])]))
+        assert made.repeated_rows().tolist() == []
+
+
 def test_without_duckdb_the_error_says_what_to_install(tmp_path, monkeypatch):
     real = builtins.__import__
 

@@ -38,7 +38,28 @@ def test_defaults_come_from_the_machine(monkeypatch):
     assert machine > 10**8
 
 
-@pytest.mark.parametrize("values", [{"memory_limit": "99MB"}, {"threads": 0}])
-def test_too_little_is_refused(values):
-    with pytest.raises(GraphError, match="at least"):
-        BuildSettings(**values)
+def test_too_little_memory_is_refused():
+    with pytest.raises(GraphError, match="at least 100MB, got 99MB"):
+        BuildSettings(memory_limit="99MB")
+
+
+@pytest.mark.parametrize(
+    "threads", [0, 1025, 100_000, 10**20 - 1, pytest.param(10**5000, id="huge")]
+)
+def test_numbers_of_threads_that_no_build_uses_are_refused(threads):
+    with pytest.raises(
+        GraphError, match=r"^`threads` must be an integer from 1 to 1024, got"
+    ) as got:
+        BuildSettings(threads=threads)
+    assert len(str(got.value)) < 160
+    assert BuildSettings(threads=1024).num_threads == 1024
+
+
+@pytest.mark.parametrize(
+    "limit", ["9" * 23 + "GB", "9" * 5000, "1025TiB", 2**51, pytest.param(10**5000, id="huge")]
+)
+def test_more_memory_than_the_engine_can_count_is_refused(limit):
+    with pytest.raises(GraphError, match=r"^`memory_limit` must be at most 1024TiB, got") as got:
+        BuildSettings(memory_limit=limit)
+    assert len(str(got.value)) < 200
+    assert BuildSettings(memory_limit="1024TiB").memory_bytes == 2**50

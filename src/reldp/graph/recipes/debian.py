@@ -51,6 +51,7 @@ LICENSE = (
     "descriptions: the license of each package (its debian/copyright file); package lists: public"
 )
 
+_MAX_RELEASE = 1 << 24  # a release file lists a few thousand files, and its first lines are read
 _AUXILIARY = ("-dev", "-doc", "-dbg", "-data", "-common", "-utils", "-examples", "-l10n")
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]*")
 
@@ -129,7 +130,13 @@ def _release(folder: Path) -> str:
     releases = [path for path in folder.iterdir() if _plain_name(path).endswith("Release")]
     if not releases:
         return "a Debian archive of unknown release"
-    text = read_text(max(releases, key=lambda path: (path.stat().st_size, path.name)))
+    for path in releases:
+        if not path.is_file():
+            raise GraphError(
+                f"`source` must hold release files that are regular files, got {path.name}, which is not one."
+            )
+    largest = max(releases, key=lambda path: (path.stat().st_size, path.name))
+    text = read_text(largest, limit=_MAX_RELEASE)
     fields: dict[str, str] = {}
     for line in text.split("\n")[:30]:
         name, colon, value = line.partition(":")

@@ -17,9 +17,7 @@ True
 ('q_id', 'k_id')
 """
 
-import gzip
 import json
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +26,9 @@ from typing import Any
 import pyarrow as pa
 
 from reldp.errors import GraphError, InputError
+from reldp.graph.compression import open_unpacked
 from reldp.graph.disclosure import SHOW_HINT
+from reldp.graph.formats import BLOCK_BYTES
 from reldp.graph.recipes.prepared import PreparedGraph, sha256_file
 from reldp.graph.recipes.record_lines import check_file
 from reldp.graph.record import GraphRecord
@@ -42,16 +42,24 @@ _SNIFFED = 100  # lines looked at to find id fields
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines of a plain or gzip file."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opener(path, "rt", encoding="utf-8") as stream:
-            yield from enumerate(stream, start=1)
-    except UnicodeDecodeError:
-        raise GraphError(f"{path.name} must be UTF-8 text, got other bytes.") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        cut = "an early end" if isinstance(error, EOFError) else "damage, or no gzip at all"
-        raise GraphError(f"{path.name} must be whole gzip data, got {cut}.") from None
+    """Numbered lines of a plain or compressed file.
+
+    Raises:
+        GraphError: The file is damaged or no UTF-8, unpacks to too much, or has a line that is too long.
+    """
+    number = 0
+    with open_unpacked(path) as stream:
+        while block := stream.readline(BLOCK_BYTES + 1):
+            if len(block) > BLOCK_BYTES:
+                raise GraphError(
+                    f"{path.name}, line {number + 1} must have at most {BLOCK_BYTES:,} bytes, got more."
+                )
+            for line in block.splitlines():  # a carriage return alone ends a line too
+                number += 1
+                try:
+                    yield number, line.decode("utf-8")
+                except UnicodeDecodeError:
+                    raise GraphError(f"{path.name} must be UTF-8 text, got other bytes.") from None
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -159,7 +167,7 @@ def pairs(
     """Make a graph from files of text pairs.
 
     Args:
-        sources: JSONL files, plain or gzip; several files are one graph.
+        sources: JSONL files, plain or compressed (gzip, bzip2, Zstandard); several files are one graph.
         id_fields: Names of the two fields that identify the entities; recognized
             (:data:`ID_FIELDS`) if not given.
         by_text: Let identical text be one entity even where ids are present.

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from reldp._validate import check_choice
 from reldp.errors import GraphError, InputError
-from reldp.graph.recipes.deb import apt_get, read_deb
+from reldp.graph.recipes.deb import apt_get, read_deb, read_file
 from reldp.graph.recipes.prepared import PreparedGraph
 from reldp.graph.record import GraphRecord
 
@@ -154,7 +154,7 @@ def read_dict(folder: str | Path) -> WordNetSource:
             f"`source` must be a folder or a .deb, got {folder.name!r}, which is neither."
         )
     files = {name: folder / name for name in _FILES.values()}
-    contents = {name: path.read_bytes() for name, path in files.items() if path.is_file()}
+    contents = {name: read_file(path) for name, path in files.items() if path.is_file()}
     return _checked(f"WordNet dict folder {folder.name}", contents)
 
 

@@ -31,23 +31,28 @@ from pathlib import Path
 
 from reldp._real_path import real_path
 from reldp.errors import GraphError, RunError
+from reldp.graph.budget_link import BUDGET_FILES, carry_budget, kept_budget, refuse_two_budgets
 from reldp.graph.reading import read_record
 from reldp.graph.relation_types import declared_names
-from reldp.graph.size_store import kept_releases
+from reldp.graph.size_store import RELEASE_FILES, kept_releases
 from reldp.graph.sources import drop_kinds
 from reldp.graph.store.blocks import hash_blocks
 from reldp.graph.store.engine import opened
-from reldp.graph.store.entity_pass import ENTITIES, write_entities
+from reldp.graph.store.entity_pass import ENTITIES, FEATURES, write_entities
 from reldp.graph.store.manifest import MANIFEST, Manifest, is_store
 from reldp.graph.store.places import exclusive, put, settle
 from reldp.graph.store.progress import Progress, Tick
-from reldp.graph.store.relation_pass import write_relations
+from reldp.graph.store.relation_pass import DEGREES, RELATIONS, TYPES, write_relations
 from reldp.graph.store.settings import BuildSettings
 from reldp.graph.store.source_files import find_files
 from reldp.graph.store.stored_graph import StoredGraph, content_fingerprint
 from reldp.runs.durable import disk_errors, sync_folder, write_durably
 
 __all__ = ["build_store"]
+
+_FILES = (MANIFEST, ENTITIES, FEATURES, RELATIONS, TYPES, DEGREES)
+_FOLDERS = ("capped", "names", "parts", "tokens")  # what is computed from a store
+_SHOWN = 3
 
 
 def build_store(
@@ -80,15 +85,16 @@ def build_store(
         The store, opened.
 
     Raises:
-        GraphError: A file is missing or damaged, the tables do not form a graph, or the store cannot be
-            written. The output is as it was before.
+        GraphError: A file is missing or damaged, the tables do not form a graph, the output holds what is no part
+            of a store, or the store cannot be written. The output is as it was before.
+        ConfigError: Source and output have different budgets.
     """
     settings, kinds = settings or BuildSettings(), drop_kinds(drop)
     target = Path(output)
     try:
         with (
             disk_errors(target),
-            _partial(target, overwrite) as folder,
+            _partial(Path(source), target, overwrite) as folder,
             _scratch(folder, settings) as scratch,
         ):
             _build(
@@ -101,7 +107,7 @@ def build_store(
                 Progress(report),
                 show_ids=show_ids,
             )
-            _put(folder, target)
+            _put(folder, target, Path(source))
     except RunError as error:
         raise GraphError(str(error)) from error
     return StoredGraph.open(target)
@@ -166,7 +172,11 @@ def _build(
 
 
 def _check_target(target: Path, overwrite: bool) -> None:
-    """Refuse to write over anything but a store, and over that only on request."""
+    """Refuse to write over anything but a store, and over that only on request and if nothing else is lost.
+
+    Raises:
+        GraphError: One of these.
+    """
     if not target.exists():
         return
     if not target.is_dir():
@@ -177,12 +187,19 @@ def _check_target(target: Path, overwrite: bool) -> None:
                 "The folder must not hold a store already, got one. Choose another folder or set "
                 "`overwrite`."
             )
+        foreign = sorted(path.name for path in target.iterdir() if not _is_of_store(path.name))
+        if foreign:
+            more = f" and {len(foreign) - _SHOWN:,} more" if len(foreign) > _SHOWN else ""
+            raise GraphError(
+                f"A store that is replaced must hold nothing else, got {', '.join(map(repr, foreign[:_SHOWN]))}{more}, "
+                "which would be lost. Move it elsewhere first."
+            )
     elif any(target.iterdir()):
         raise GraphError("The folder of a store must be new or empty, got other files in it.")
 
 
 @contextmanager
-def _partial(target: Path, overwrite: bool) -> Iterator[Path]:
+def _partial(source: Path, target: Path, overwrite: bool) -> Iterator[Path]:
     """Make the folder of a build, and remove it if the build ends early; one build at a time."""
     target.parent.mkdir(parents=True, exist_ok=True)
     folder = target.parent / f".{target.name}.partial"
@@ -190,6 +207,7 @@ def _partial(target: Path, overwrite: bool) -> Iterator[Path]:
         with exclusive(target.parent / f".{target.name}.lock", wait=False):
             settle(target)
             _check_target(target, overwrite)
+            refuse_two_budgets(source, target)
             shutil.rmtree(folder, ignore_errors=True)  # of a build that was interrupted
             folder.mkdir(mode=0o700)
             try:
@@ -218,8 +236,19 @@ def _scratch(folder: Path, settings: BuildSettings) -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _put(folder: Path, target: Path) -> None:
-    """Put a complete store into place; releases of private sizes stay with the graph."""
+def _is_of_store(name: str) -> bool:
+    """Whether a store writes a file or folder of this name, or it is given to the new store."""
+    preserved = (*BUDGET_FILES, *RELEASE_FILES)
+    return name in (*_FILES, *_FOLDERS, *preserved) or name.startswith(f".{BUDGET_FILES[0]}.")
+
+
+def _put(folder: Path, target: Path, source: Path) -> None:
+    """Put a complete store into place; releases of private sizes and the budget stay with the graph.
+
+    Without a budget of its own the store names that of its source.
+    """
     shutil.rmtree(folder / "scratch", ignore_errors=True)
-    with kept_releases(target, folder):
+    with kept_releases(target, folder), kept_budget(target, folder):
+        _check_target(target, overwrite=True)  # others may have come while it was built
+        carry_budget(source, folder)
         put(folder, target)

@@ -107,9 +107,14 @@ class ColumnFile:
         self._checker.check(
             blocks.size - 1, blocks.size
         )  # the footer, which says where batches are
-        self._file = pa.ipc.open_file(pa.py_buffer(self._checker.mapped))
+        try:
+            self._file = pa.ipc.open_file(pa.py_buffer(self._checker.mapped))
+        except pa.ArrowException:
+            raise _damage(path) from None
         self.schema = self._file.schema
         _refuse_others(path, self.schema)
+        if self.num_batches != len(blocks.boundaries):  # a batch would be read without a check
+            raise _damage(path)
         self._batches: dict[int, Any] = {}
 
     @property
@@ -164,7 +169,11 @@ def _refuse_others(path: Path, schema: Any) -> None:
     except pa.ArrowException:
         plain = False
     if not plain:
-        raise GraphError(f"{path.name} must be as it was built. Build the store again.")
+        raise _damage(path)
+
+
+def _damage(path: Path) -> GraphError:
+    return GraphError(f"{path.name} must be as it was built. Build the store again.")
 
 
 def _canonical(schema: Any) -> Any:

@@ -1,9 +1,10 @@
 """The manifest of a store: what it holds, and the hashes of all its blocks.
 
 It is written last, into a folder that is then renamed: a folder without a manifest is no store. The hash of
-the manifest is the store's build hash, which stands for all of its content.
+the manifest is the store's build hash, which stands for all of its content. What it states must fit together:
+a manifest that somebody edited is refused when it is read.
 
-Public: `Manifest`, `MANIFEST`, `is_store`.
+Public: `Manifest`, `MANIFEST`, `is_store`. Inside the package: `is_fingerprint`.
 
 >>> is_store(Path("no such folder"))
 False
@@ -11,6 +12,7 @@ False
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,11 +20,14 @@ from typing import Any
 
 from reldp.errors import GraphError, RunError
 from reldp.graph.record import GraphRecord
+from reldp.graph.relation_types import declared_names
 from reldp.graph.store.blocks import FileBlocks
+from reldp.graph.store.entity_pass import ENTITIES, FEATURES
+from reldp.graph.store.relation_pass import DEGREES, RELATIONS, TYPES
 from reldp.runs.plain_files import read_plain
 from reldp.runs.strict_json import parse_json
 
-__all__ = ["MANIFEST", "Manifest", "is_store"]
+__all__ = ["MANIFEST", "Manifest", "is_fingerprint", "is_store"]
 
 MANIFEST = "store.json"
 FORMAT = "reldp graph store 1"
@@ -32,6 +37,11 @@ _LARGEST = 10**9  # bytes
 def is_store(path: Path) -> bool:
     """Return whether a folder is a graph store."""
     return (path / MANIFEST).is_file()
+
+
+def is_fingerprint(value: object) -> bool:
+    """Return whether a value is a SHA-256 in hexadecimal digits."""
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,34 +93,88 @@ class Manifest:
         """Return the manifest of a store.
 
         Raises:
-            GraphError: It is damaged, or of another format.
+            GraphError: It is damaged, or of another format, or states what does not fit together.
         """
         try:
             values = parse_json(read_plain(folder / MANIFEST, limit=_LARGEST), MANIFEST)
-            if values["format"] != FORMAT:
-                raise GraphError(
-                    f"{MANIFEST} must have the format {FORMAT!r}, got another one. Build the store "
-                    "again with this version."
-                )
-            return cls(
-                num_entities=_count(values["num_entities"]),
-                num_relations=_count(values["num_relations"]),
-                columns=tuple(map(str, values["columns"])),
-                feature_size=_count(values["feature_size"]),
-                type_names=tuple(map(str, values["type_names"])),
-                fingerprint=str(values["fingerprint"]),
-                record=GraphRecord.from_json(json.dumps(values["record"])),
-                files={str(k): FileBlocks.from_json(v) for k, v in values["files"].items()},
-            )
+            known = values["format"] == FORMAT
+            manifest = cls._from_values(values) if known else None
         except RunError as error:
             raise GraphError(str(error)) from None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise GraphError(
                 f"{MANIFEST} must be the manifest of a store, got a damaged one. Build the store again."
             ) from None
+        if manifest is None:
+            raise GraphError(
+                f"{MANIFEST} must have the format {FORMAT!r}, got another one. Build the store "
+                "again with this version."
+            )
+        broken = [rule for rule, holds in manifest._rules().items() if not holds]
+        if broken:
+            raise GraphError(
+                f"{MANIFEST} must {broken[0]}, got something else. Build the store again."
+            )
+        return manifest
+
+    @classmethod
+    def _from_values(cls, values: Any) -> "Manifest":
+        """Return the manifest in parsed JSON; any of several errors means that there is none."""
+        return cls(
+            num_entities=_count(values["num_entities"]),
+            num_relations=_count(values["num_relations"]),
+            columns=_texts(values["columns"]),
+            feature_size=_count(values["feature_size"]),
+            type_names=_texts(values["type_names"]),
+            fingerprint=_text(values["fingerprint"]),
+            record=GraphRecord.from_json(json.dumps(values["record"])),
+            files={str(k): FileBlocks.from_json(v) for k, v in values["files"].items()},
+        )
+
+    def _rules(self) -> dict[str, bool]:
+        """Return what must hold of a store's manifest by itself, and whether it does."""
+        columns, files, declared = set(self.columns), set(self.files), self.record.relation_types
+        has_features = "features" in columns
+        needed = {ENTITIES, RELATIONS, DEGREES} | ({FEATURES} if has_features else set())
+        needed |= {TYPES} if self.type_names else set()
+        # A graph whose relations have types may have none of them left, and then no type.
+        optional = set() if self.num_relations else {TYPES}
+        return {
+            "count at least one entity": self.num_entities >= 1,
+            "name each column once": len(columns) == len(self.columns),
+            "name the column id, and text or features": "id" in columns
+            and bool(columns & {"text", "features"}),
+            "name the files of its columns, relations and types": needed <= files
+            and files <= needed | optional,
+            "state the length of its features": (self.feature_size > 0) == has_features,
+            "name types in order, each once": _in_order(self.type_names),
+            "name the types that its record declares": not declared
+            or tuple(sorted(declared)) == self.type_names,
+            "hold a fingerprint of 64 hexadecimal digits": is_fingerprint(self.fingerprint),
+        }
 
 
 def _count(value: Any) -> int:
     if type(value) is not int or value < 0:
         raise ValueError("count")
     return value
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise ValueError("text")
+    return value
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    if type(values) is not list:
+        raise ValueError("texts")
+    return tuple(map(_text, values))
+
+
+def _in_order(names: tuple[str, ...]) -> bool:
+    """Return whether a graph may have types of these names."""
+    try:
+        return not names or names == declared_names(names)
+    except GraphError:
+        return False

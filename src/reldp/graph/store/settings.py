@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from reldp._validate import as_integer, check_integer
+from reldp._validate import as_integer, check_integer, shown
 from reldp.errors import GraphError
 
 __all__ = ["BuildSettings", "parse_bytes"]
@@ -25,6 +25,8 @@ __all__ = ["BuildSettings", "parse_bytes"]
 _UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 _LEAST = 100 * 10**6
+_MAX_BYTES = 2**50  # bytes, which DuckDB can still count
+_MAX_THREADS = 1024  # DuckDB crashes where the system does not give it the threads
 _SHARE = 4  # the default limit is this part of the machine's memory
 
 
@@ -32,15 +34,27 @@ def parse_bytes(text: str | int) -> int:
     """Return a number of bytes, also written as 6GB or 500MiB.
 
     Raises:
-        GraphError: It is none.
+        GraphError: It is none, or more than a pebibyte.
     """
-    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgtKMGT]?[iI]?[bB]?)\s*", str(text))
+    words = shown(text)
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgtKMGT]?[iI]?[bB]?)\s*", _digits(text))
     unit = match.group(2).upper() if match else None
     if unit in ("K", "M", "G", "T", "KI", "MI", "GI", "TI"):
         unit += "B"
     if match is None or unit not in (*_UNITS, "B"):
-        raise GraphError(f"`memory_limit` must be a size such as 6GB, got {text!r}.")
-    return int(float(match.group(1)) * _UNITS.get("" if unit == "B" else str(unit), 1))
+        raise GraphError(f"`memory_limit` must be a size such as 6GB, got {words}.")
+    size = float(match.group(1)) * _UNITS.get("" if unit == "B" else str(unit), 1)
+    if size > _MAX_BYTES:
+        raise GraphError(
+            f"`memory_limit` must be at most {_MAX_BYTES // 2**40}TiB, got {words}. Give the memory that the build "
+            "may use, such as 6GB."
+        )
+    return int(size)
+
+
+def _digits(size: str | int) -> str:
+    """Return a size as text; Python refuses to write out integers of thousands of digits."""
+    return str(min(size, 2 * _MAX_BYTES) if isinstance(size, int) else size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +79,13 @@ class BuildSettings:
                 "much for its chunks."
             )
         if self.threads is not None:
-            check_integer("threads", as_integer(self.threads), low=1, error=GraphError)
+            check_integer(
+                "threads",
+                as_integer(self.threads),
+                low=1,
+                high=_MAX_THREADS,
+                error=GraphError,
+            )
 
     @property
     def memory_bytes(self) -> int:
@@ -82,7 +102,7 @@ class BuildSettings:
     @property
     def num_threads(self) -> int:
         """The number of threads."""
-        return self.threads or len(os.sched_getaffinity(0))
+        return self.threads or min(len(os.sched_getaffinity(0)), _MAX_THREADS)
 
 
 def machine_memory() -> int:

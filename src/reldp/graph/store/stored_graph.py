@@ -31,12 +31,13 @@ from reldp.graph.fingerprint import fingerprint
 from reldp.graph.keyed_hash import seed_words
 from reldp.graph.record import GraphRecord
 from reldp.graph.relation_types import declared_names
+from reldp.graph.store.arrays import array_in
 from reldp.graph.store.blocks import BlockChecker
 from reldp.graph.store.cap import count_caps, keep_mask, mask_file
 from reldp.graph.store.column_file import ColumnFile
-from reldp.graph.store.derived import derived, scratch_in
+from reldp.graph.store.derived import Derived, derived, scratch_in
 from reldp.graph.store.entity_pass import ENTITIES, FEATURES
-from reldp.graph.store.manifest import MANIFEST, Manifest
+from reldp.graph.store.manifest import MANIFEST, Manifest, is_fingerprint
 from reldp.graph.store.mention_search import search_mentions, text_groups
 from reldp.graph.store.progress import Progress, Tick
 from reldp.graph.store.relation_pass import DEGREES, RELATIONS, TYPES
@@ -50,7 +51,11 @@ from reldp.graph.store.settings import BuildSettings
 
 __all__ = ["StoredGraph", "content_fingerprint"]
 
-_REQUIRED = frozenset({ENTITIES, RELATIONS, DEGREES})
+_COLUMN_TYPES = {
+    "id": (pa.large_string(), pa.int64()),
+    "text": (pa.large_string(),),
+    "protected": (pa.bool_(),),
+}
 
 
 class StoredGraph(EntityGraph):
@@ -87,17 +92,36 @@ class StoredGraph(EntityGraph):
             "_columns": ColumnFile(folder / ENTITIES, manifest.files[ENTITIES]),
         }.items():
             object.__setattr__(self, name, value)
-        n, m = self.num_entities, self.num_relations
-        shapes = {
-            RELATIONS: (m, 2),
-            TYPES: (m,),
-            DEGREES: (n,),
-            FEATURES: (n, manifest.feature_size),
+        self._check_files()
+
+    def _check_files(self) -> None:
+        """Refuse files that hold something else than the manifest states."""
+        n, m, checkers = self.num_entities, self.num_relations, self._checkers
+        forms = {
+            RELATIONS: ((m, 2), np.int64),
+            TYPES: ((m,), np.int32),
+            DEGREES: ((n,), np.int64),
+            FEATURES: ((n, self.manifest.feature_size), np.float32),
         }
-        wrong = [k for k, shape in shapes.items() if k in checkers and checkers[k].shape() != shape]
+        wrong = [
+            name
+            for name, (shape, dtype) in forms.items()
+            if name in checkers
+            and (checkers[name].shape() != shape or array_in(checkers[name].mapped).dtype != dtype)
+        ]
         wrong += [ENTITIES] if self._columns.num_rows != n else []
         if wrong:
             raise GraphError(f"{wrong[0]} must be as it was built. Build the store again.")
+        schema = self._columns.schema
+        names = [name for name in self.columns if name != "features"]
+        if schema.names != names or any(
+            name in _COLUMN_TYPES and kind not in _COLUMN_TYPES[name]
+            for name, kind in zip(schema.names, schema.types, strict=True)
+        ):
+            raise GraphError(
+                f"{MANIFEST} must name the columns of {ENTITIES} in their order, got others. Build the "
+                "store again."
+            )
 
     @classmethod
     def open(cls, folder: Path) -> "StoredGraph":
@@ -106,13 +130,7 @@ class StoredGraph(EntityGraph):
         Raises:
             GraphError: It is damaged.
         """
-        manifest = Manifest.read(folder)
-        names = set(manifest.files)
-        if not _REQUIRED <= names <= _REQUIRED | {FEATURES, TYPES}:
-            raise GraphError(
-                f"{MANIFEST} must name the files of a store, got others. Build the store again."
-            )
-        return cls(folder, manifest)
+        return cls(folder, Manifest.read(folder))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle where the store is, not what it holds."""
@@ -151,7 +169,14 @@ class StoredGraph(EntityGraph):
     @cached_property
     def relation_types(self) -> npt.NDArray[np.int32] | None:
         """(m,) int32, mapped and read-only; None without types."""
-        return self._array_file(TYPES) if TYPES in self.manifest.files else None
+        if TYPES not in self.manifest.files:
+            return None
+        types: npt.NDArray[np.int32] = self._array_file(TYPES)
+        if len(types) and not 0 <= types.min() <= types.max() < len(self.type_names):
+            raise GraphError(
+                f"{MANIFEST} must name the type of every relation, got too few names. Build the store again."
+            )
+        return types
 
     @cached_property
     def degrees(self) -> npt.NDArray[np.int64]:
@@ -247,7 +272,8 @@ class StoredGraph(EntityGraph):
                 write_selection(self, mask, folder, progress)
             return {}
 
-        selected = derived(self.folder, "capped", depends_on, make)
+        names = {RELATIONS} | ({TYPES} if self.relation_types is not None else set())
+        selected = _whole(derived(self.folder, "capped", depends_on, make), names)
         return CappedGraph(
             graph=self,
             relations=selected.array(RELATIONS),
@@ -323,7 +349,11 @@ class StoredGraph(EntityGraph):
             return selected.with_record(record)
         depends_on = {"build_hash": self.build_hash, "types": list(declared)}
         make = partial(make_types, self, declared, show_names=show_names)
-        part = derived(self.folder, "parts", depends_on, make)
+        part = _whole(
+            derived(self.folder, "parts", depends_on, make),
+            {RELATIONS, TYPES, DEGREES},
+            ("fingerprint",),
+        )
         manifest = dataclasses.replace(
             self.manifest,
             type_names=declared,
@@ -337,7 +367,11 @@ class StoredGraph(EntityGraph):
         """Return the same entities with the relations in a mask, (m,) bool, written beside the store."""
         digest = hashlib.sha256(np.ascontiguousarray(mask).data).hexdigest()
         depends_on = {"build_hash": self.build_hash, "relations": digest}
-        part = derived(self.folder, "parts", depends_on, partial(make_relations, self, mask))
+        part = _whole(
+            derived(self.folder, "parts", depends_on, partial(make_relations, self, mask)),
+            set(self.manifest.files) & {RELATIONS, TYPES, DEGREES},
+            ("num_relations", "fingerprint"),
+        )
         manifest = dataclasses.replace(
             self.manifest,
             num_relations=part.values["num_relations"],
@@ -362,7 +396,11 @@ class StoredGraph(EntityGraph):
             raise GraphError("`mask` must select at least one entity, got none.")
         digest = hashlib.sha256(np.ascontiguousarray(mask).data).hexdigest()
         depends_on = {"build_hash": self.build_hash, "entities": digest}
-        part = derived(self.folder, "parts", depends_on, partial(make_entities, self, mask))
+        part = _whole(
+            derived(self.folder, "parts", depends_on, partial(make_entities, self, mask)),
+            set(self.manifest.files),
+            ("num_relations", "num_cut"),
+        )
         manifest = dataclasses.replace(
             self.manifest,
             num_entities=int(np.count_nonzero(mask)),
@@ -398,3 +436,19 @@ def content_fingerprint(folder: Path, manifest: Manifest) -> Manifest:
     graph = StoredGraph(folder, manifest)
     value = fingerprint(graph.entities, graph.relations, graph.relation_types, graph.type_names)
     return dataclasses.replace(manifest, fingerprint=value)
+
+
+def _whole(part: Derived, files: set[str], values: tuple[str, ...] = ()) -> Derived:
+    """Return what was derived from a store if it names these files and values, and no other files."""
+
+    def fits(name: str) -> bool:
+        value = part.values.get(name)
+        return is_fingerprint(value) if name == "fingerprint" else type(value) is int and value >= 0
+
+    if set(part.files) != files or not all(map(fits, values)):
+        place = f"{part.folder.parent.name}/{part.folder.name}"
+        raise GraphError(
+            f"derived.json in {place} must be as it was made, got other files or values. Remove that folder, "
+            "or build the store again."
+        )
+    return part
