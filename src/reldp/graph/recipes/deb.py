@@ -215,16 +215,19 @@ def _ar_members(data: bytes, where: str) -> Iterator[tuple[str, bytes]]:
 
 
 class _Member(tarfile.TarInfo):
-    """A tar member as Debian's own packages have them; what can announce more than it holds is refused."""
+    """A tar member as Debian's own packages have them; what can announce more than it holds is refused.
+
+    `_damage` puts the name of the package before the errors that are raised here.
+    """
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         member = super().frombuf(buf, encoding, errors)
         if member.type in _NOT_READ:
             # Sizes and numbers in pax headers are not checked by tarfile, and each member gets a copy of all.
-            raise tarfile.ReadError(f"it has {_NOT_READ[member.type]}, which packages do not have")
+            raise GraphError(f"its members must be plain, got {_NOT_READ[member.type]}")
         if not 0 <= member.size <= MAX_BYTES:
-            raise tarfile.ReadError(f"it has a member of {member.size:,} bytes")
+            raise GraphError(f"its members must have 0 to {MAX_BYTES:,} bytes, got {member.size:,}")
         return member
 
 
