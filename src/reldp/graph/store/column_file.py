@@ -33,6 +33,11 @@ __all__ = ["BATCH_ROWS", "ColumnFile", "ColumnWriter", "hash_blocks"]
 
 BATCH_ROWS = 1 << 16
 _TYPES = (pa.large_string(), pa.int64(), pa.float64(), pa.bool_())
+_COLUMN_TYPES = {
+    "id": (pa.large_string(), pa.int64()),
+    "text": (pa.large_string(),),
+    "protected": (pa.bool_(),),
+}
 
 
 class ColumnWriter:
@@ -127,6 +132,13 @@ class ColumnFile:
         """Number of rows: all batches but the last have `BATCH_ROWS`."""
         last = self.num_batches - 1
         return last * BATCH_ROWS + len(self._file.get_batch(last)) if last >= 0 else 0
+
+    def holds(self, names: list[str]) -> bool:
+        """Whether the columns are these, in this order, and have the types of entities."""
+        return self.schema.names == names and all(
+            kind in _COLUMN_TYPES.get(name, _TYPES)
+            for name, kind in zip(self.schema.names, self.schema.types, strict=True)
+        )
 
     def batch(self, number: int) -> Any:
         """Return one batch, mapped, after checking its block."""

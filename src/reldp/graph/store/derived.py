@@ -4,7 +4,7 @@ Each is a folder below the store, named by a hash of what it depends on, with a 
 store's build hash: a store that is built again does not meet what was derived from the old one. Where the store's
 folder cannot be written to, it goes to a temporary folder that ends with the process.
 
-Public inside the package: `Derived`, `derived`, `is_derived`, `scratch_in`.
+Public inside the package: `Derived`, `derived`, `is_derived`, `require_whole`, `scratch_in`.
 """
 
 import atexit
@@ -24,12 +24,13 @@ import numpy.typing as npt
 
 from reldp.errors import GraphError, RunError
 from reldp.graph.store.blocks import BlockChecker, FileBlocks, hash_blocks
+from reldp.graph.store.manifest import is_fingerprint
 from reldp.graph.store.places import exclusive, put
 from reldp.runs.durable import disk_errors, sync_folder, write_durably
 from reldp.runs.plain_files import read_plain
 from reldp.runs.strict_json import parse_json
 
-__all__ = ["Derived", "derived", "is_derived", "scratch_in"]
+__all__ = ["Derived", "derived", "is_derived", "require_whole", "scratch_in"]
 
 _MANIFEST = "derived.json"
 _LARGEST = 10**9  # bytes
@@ -105,6 +106,22 @@ def is_derived(store: Path, kind: str, depends_on: Mapping[str, Any]) -> bool:
     name = hashlib.sha256(text.encode()).hexdigest()[:24]
     bases = (store, *_temporary(store, existing=True))
     return any(_open(base / kind / name, text) is not None for base in bases)
+
+
+def require_whole(part: Derived, files: set[str], values: tuple[str, ...] = ()) -> Derived:
+    """Return what was derived from a store if it names these files and values, and no other files."""
+
+    def fits(name: str) -> bool:
+        value = part.values.get(name)
+        return is_fingerprint(value) if name == "fingerprint" else type(value) is int and value >= 0
+
+    if set(part.files) != files or not all(map(fits, values)):
+        place = f"{part.folder.parent.name}/{part.folder.name}"
+        raise GraphError(
+            f"{_MANIFEST} in {place} must be as it was made, got other files or values. Remove that folder, "
+            "or build the store again."
+        )
+    return part
 
 
 def _made(place: Path, text: str, make: Callable[[Path], dict[str, Any]]) -> Derived:

@@ -35,9 +35,9 @@ from reldp.graph.store.arrays import array_in
 from reldp.graph.store.blocks import BlockChecker
 from reldp.graph.store.cap import count_caps, keep_mask, mask_file
 from reldp.graph.store.column_file import ColumnFile
-from reldp.graph.store.derived import Derived, derived, scratch_in
+from reldp.graph.store.derived import derived, require_whole, scratch_in
 from reldp.graph.store.entity_pass import ENTITIES, FEATURES
-from reldp.graph.store.manifest import MANIFEST, Manifest, is_fingerprint
+from reldp.graph.store.manifest import MANIFEST, Manifest
 from reldp.graph.store.mention_search import search_mentions, text_groups
 from reldp.graph.store.progress import Progress, Tick
 from reldp.graph.store.relation_pass import DEGREES, RELATIONS, TYPES
@@ -50,12 +50,6 @@ from reldp.graph.store.selection import (
 from reldp.graph.store.settings import BuildSettings
 
 __all__ = ["StoredGraph", "content_fingerprint"]
-
-_COLUMN_TYPES = {
-    "id": (pa.large_string(), pa.int64()),
-    "text": (pa.large_string(),),
-    "protected": (pa.bool_(),),
-}
 
 
 class StoredGraph(EntityGraph):
@@ -112,12 +106,7 @@ class StoredGraph(EntityGraph):
         wrong += [ENTITIES] if self._columns.num_rows != n else []
         if wrong:
             raise GraphError(f"{wrong[0]} must be as it was built. Build the store again.")
-        schema = self._columns.schema
-        names = [name for name in self.columns if name != "features"]
-        if schema.names != names or any(
-            name in _COLUMN_TYPES and kind not in _COLUMN_TYPES[name]
-            for name, kind in zip(schema.names, schema.types, strict=True)
-        ):
+        if not self._columns.holds([name for name in self.columns if name != "features"]):
             raise GraphError(
                 f"{MANIFEST} must name the columns of {ENTITIES} in their order, got others. Build the "
                 "store again."
@@ -273,7 +262,7 @@ class StoredGraph(EntityGraph):
             return {}
 
         names = {RELATIONS} | ({TYPES} if self.relation_types is not None else set())
-        selected = _whole(derived(self.folder, "capped", depends_on, make), names)
+        selected = require_whole(derived(self.folder, "capped", depends_on, make), names)
         return CappedGraph(
             graph=self,
             relations=selected.array(RELATIONS),
@@ -349,7 +338,7 @@ class StoredGraph(EntityGraph):
             return selected.with_record(record)
         depends_on = {"build_hash": self.build_hash, "types": list(declared)}
         make = partial(make_types, self, declared, show_names=show_names)
-        part = _whole(
+        part = require_whole(
             derived(self.folder, "parts", depends_on, make),
             {RELATIONS, TYPES, DEGREES},
             ("fingerprint",),
@@ -367,7 +356,7 @@ class StoredGraph(EntityGraph):
         """Return the same entities with the relations in a mask, (m,) bool, written beside the store."""
         digest = hashlib.sha256(np.ascontiguousarray(mask).data).hexdigest()
         depends_on = {"build_hash": self.build_hash, "relations": digest}
-        part = _whole(
+        part = require_whole(
             derived(self.folder, "parts", depends_on, partial(make_relations, self, mask)),
             set(self.manifest.files) & {RELATIONS, TYPES, DEGREES},
             ("num_relations", "fingerprint"),
@@ -396,7 +385,7 @@ class StoredGraph(EntityGraph):
             raise GraphError("`mask` must select at least one entity, got none.")
         digest = hashlib.sha256(np.ascontiguousarray(mask).data).hexdigest()
         depends_on = {"build_hash": self.build_hash, "entities": digest}
-        part = _whole(
+        part = require_whole(
             derived(self.folder, "parts", depends_on, partial(make_entities, self, mask)),
             set(self.manifest.files),
             ("num_relations", "num_cut"),
@@ -436,19 +425,3 @@ def content_fingerprint(folder: Path, manifest: Manifest) -> Manifest:
     graph = StoredGraph(folder, manifest)
     value = fingerprint(graph.entities, graph.relations, graph.relation_types, graph.type_names)
     return dataclasses.replace(manifest, fingerprint=value)
-
-
-def _whole(part: Derived, files: set[str], values: tuple[str, ...] = ()) -> Derived:
-    """Return what was derived from a store if it names these files and values, and no other files."""
-
-    def fits(name: str) -> bool:
-        value = part.values.get(name)
-        return is_fingerprint(value) if name == "fingerprint" else type(value) is int and value >= 0
-
-    if set(part.files) != files or not all(map(fits, values)):
-        place = f"{part.folder.parent.name}/{part.folder.name}"
-        raise GraphError(
-            f"derived.json in {place} must be as it was made, got other files or values. Remove that folder, "
-            "or build the store again."
-        )
-    return part
