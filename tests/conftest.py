@@ -30,11 +30,14 @@ def _own_state_folder(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _no_known_graphs():
-    """Tests use the same small graphs with a budget and without."""
-    known = Path(os.environ["RELDP_STATE_DIR"], "budget_graphs.private.json")
-    known.unlink(missing_ok=True)
+    """Tests use the same small graphs with a budget and without, and with releases of sizes and without."""
+    names = "budget_graphs.private.json", "noted_sizes.private.json"
+    known = [Path(os.environ["RELDP_STATE_DIR"], name) for name in names]
+    for place in known:
+        place.unlink(missing_ok=True)
     yield
-    known.unlink(missing_ok=True)  # fixtures of the next module are made before this one
+    for place in known:  # fixtures of the next module are made before this one
+        place.unlink(missing_ok=True)
 
 
 @pytest.fixture(autouse=True, scope="session")

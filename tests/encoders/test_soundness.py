@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -262,3 +263,13 @@ def test_equal_rows_are_refused_and_one_other_is_enough() -> None:
     rows[4, 1] += 1e-6
     refuse_equal_rows(rows)
     refuse_equal_rows(rows[:1])
+
+
+def test_an_added_word_beyond_the_table_is_refused_and_a_special_token_is_not() -> None:
+    """The table was not resized; nothing reads a padding token there."""
+    letters = Letters("abcdefghijklmnopqrstuvwxyz")
+    letters.added_tokens_decoder = {26: SimpleNamespace(special=True)}
+    refuse_unknown_words(letters, 26)
+    letters.added_tokens_decoder = {26: SimpleNamespace(special=False)}
+    with pytest.raises(EncoderError, match=r"up to 26 and a table of 26 rows.* or resize"):
+        refuse_unknown_words(letters, 26)

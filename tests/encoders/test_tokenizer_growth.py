@@ -176,3 +176,10 @@ def test_a_model_with_such_a_tokenizer_is_refused_before_it_is_loaded(folders, t
     path.write_text(json.dumps(settings))
     with pytest.raises(EncoderError, match=r"got a normalizer with up to 1\.074e"):
         load_pretrained(folder)
+
+
+@pytest.mark.parametrize("limit", [1001, 10**9, -1, "x", 1e9, True])
+def test_words_without_a_limit_are_refused(limit):
+    refuse_growth({"model": {"type": "WordPiece", "max_input_chars_per_word": 100}})
+    with pytest.raises(EncoderError, match="max_input_chars_per_word of at most 1,000"):
+        refuse_growth({"model": {"type": "WordPiece", "max_input_chars_per_word": limit}})

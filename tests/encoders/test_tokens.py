@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from reldp.encoders.tokens import TokenTable, checked_indices, tokenize
+from reldp.encoders.tokens import TokenTable, checked_indices, tokenize, tokenize_batch
 from reldp.errors import EncoderError
 from tests.encoders.tiny import TEXTS
 
@@ -77,3 +77,22 @@ def test_an_id_in_place_of_an_index_is_not_repeated():
             checked_indices(wrong, 3)
         assert "bob" not in str(caught.value)
         assert caught.value.__suppress_context__
+
+
+class PanicException(BaseException):
+    """As tokenizers raise it, which is no Exception."""
+
+
+def test_a_tokenizer_that_gives_up_is_one_line_without_the_text():
+    def tokenizer(texts, **_):
+        raise PanicException(f"retry-limit-in-match over: {texts}")
+
+    with pytest.raises(EncoderError, match="got one that gave up") as caught:
+        tokenize_batch(tokenizer, ["secret"], 0, 16)
+    assert "secret" not in str(caught.value)
+
+    def stopped(texts, **_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tokenize_batch(stopped, ["x"], 0, 16)

@@ -155,7 +155,7 @@ def limit_command(folder: Path, limit: float, delta: float, adaptive: bool, as_j
     with _open(folder) as budget:
         is_late = any(charge.plan is not None for charge in budget.charges)
         budget.set_limit(limit, delta, adaptive=adaptive)
-        if is_late:
+        if is_late and budget.is_adaptive:
             say(f"reldp: warning: {_LATE}", err=True)
         _show(budget, delta, as_json)
 

@@ -111,12 +111,15 @@ def refuse_unknown_words(tokenizer: Any, num_rows: int) -> None:
             f"tokens to which {1 - shares[best]:.0%} of common words are unknown (in {best}, the "
             "script it knows best). Copy the tokenizer's files from the original model."
         )
-    added = set(getattr(tokenizer, "added_tokens_decoder", {}))
-    largest = max((i for i in tokenizer.get_vocab().values() if i not in added), default=0)
+    # Special tokens are no part of a text, and some models have one that they never read.
+    added = getattr(tokenizer, "added_tokens_decoder", {})
+    special = {i for i, token in added.items() if getattr(token, "special", False)}
+    largest = max((i for i in tokenizer.get_vocab().values() if i not in special), default=0)
     if largest >= num_rows:
         raise EncoderError(
             f"`source` must have a tokenizer that fits its model, got tokens up to {largest:,} and "
-            f"a table of {num_rows:,} rows. Copy the tokenizer's files from the original model."
+            f"a table of {num_rows:,} rows. Copy the tokenizer's files from the original model, or resize the model's "
+            "table (resize_token_embeddings) and save it."
         )
 
 

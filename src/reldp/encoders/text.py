@@ -108,6 +108,8 @@ class TextEncoder(Encoder):
         for layer in pretrained.dense:
             layer.linear.requires_grad_(how.train == "full")
         self._described["adaptation"] = adaptation
+        holder: Any = pretrained.model
+        self._num_token_rows = int(holder.get_input_embeddings().weight.shape[0])
         self._text = TextModule(
             backbone,
             pooling=self._described["pooling"],
@@ -321,6 +323,11 @@ class TextEncoder(Encoder):
             length: Minimum number of tokens of a padded row.
         """
         ids, mask = table.rows(indices)
+        if ids.max(initial=0) >= self._num_token_rows:
+            raise EncoderError(
+                "`source` must have a model with a row for every token of the texts, got a special token beyond its "
+                "table in a text. Resize the table (resize_token_embeddings), and save the model."
+            )
         room = ((0, 0), (0, max(0, length - ids.shape[1])))
         ids, mask = np.pad(ids, room, constant_values=table.pad_id), np.pad(mask, room)
         return {

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from reldp._validate import is_integer
 from reldp.encoders.folders import read_json
 from reldp.errors import EncoderError
 
@@ -32,6 +33,8 @@ __all__ = ["check_tokenizer_file", "refuse_growing_tokenizer", "refuse_growth"]
 _MAX_FILE = 2**26  # bytes
 _MAX_GROWTH = 16
 _MAX_STEPS = 32
+_WORD_LIMIT = "max_input_chars_per_word"
+_LONGEST_WORD = 1000  # characters; 100 is usual
 _LONGEST_MAPPED = 64  # bytes that SentencePiece's table makes of a character; 33 in its usual table
 _PARTS = {  # of a tokenizer, with the setting that lists the steps of a sequence
     "normalizer": "normalizers",
@@ -55,6 +58,7 @@ def refuse_growing_tokenizer(tokenizer: Any) -> None:
     """Refuse a loaded tokenizer that does so, whichever files it was made from."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     parts = {name: getattr(backend, name, None) for name in _PARTS}
+    _refuse_long_words({_WORD_LIMIT: getattr(getattr(backend, "model", None), _WORD_LIMIT, None)})
     refuse_growth(
         {name: json.loads(part.__getstate__()) for name, part in parts.items() if part is not None}
     )
@@ -66,6 +70,7 @@ def refuse_growth(settings: dict[str, Any]) -> None:
     Args:
         settings: What tokenizer.json holds.
     """
+    _refuse_long_words(settings.get("model"))
     for part, listed in _PARTS.items():
         try:
             steps = list(_steps(settings.get(part), listed))
@@ -88,6 +93,16 @@ def refuse_growth(settings: dict[str, Any]) -> None:
                 f"`source` must have a tokenizer that lengthens a text at most {_MAX_GROWTH} times, got a {part} "
                 f"with up to {shown:.4g} times. Copy the tokenizer's files from the original model."
             )
+
+
+def _refuse_long_words(model: object) -> None:
+    """Refuse words of any length: the time to split one into tokens grows with the square of its length."""
+    longest = model.get(_WORD_LIMIT) if isinstance(model, dict) else None
+    if longest is not None and not (is_integer(longest) and 0 <= longest <= _LONGEST_WORD):
+        raise EncoderError(
+            f"`source` must have a tokenizer with {_WORD_LIMIT} of at most {_LONGEST_WORD:,}, got {longest!r}. Copy "
+            "the tokenizer's files from the original model."
+        )
 
 
 def _steps(part: dict[str, Any] | None, listed: str) -> Iterator[dict[str, Any]]:

@@ -15,7 +15,8 @@ array([[5, 0, 0],
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -212,13 +213,28 @@ def tokenize_batch(
             raise EncoderError(f"`texts` must be strings, got {kind} at index {first + position}.")
     if not len(texts):
         return []
-    rows: list[list[int]] = tokenizer(
-        list(texts),
-        truncation=True,
-        max_length=max_length,
-        padding=False,
-        return_attention_mask=False,
-        return_token_type_ids=False,
-    )["input_ids"]
+    with _as_tokenizer_error():
+        rows: list[list[int]] = tokenizer(
+            list(texts),
+            truncation=True,
+            max_length=max_length,
+            padding=False,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+        )["input_ids"]
     # A row of length 0 has no mean and no last token.
     return [row or [int(tokenizer.pad_token_id)] for row in rows]
+
+
+@contextmanager
+def _as_tokenizer_error() -> Iterator[None]:
+    """Turn what a tokenizer in Rust raises when it gives up into one line, which quotes no text."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # which is no Exception
+            raise
+        raise EncoderError(
+            "`source` must have a tokenizer that can read the texts, got one that gave up, mostly because of a slow "
+            "regular expression. Copy the tokenizer's files from the original model."
+        ) from None

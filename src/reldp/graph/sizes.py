@@ -343,6 +343,8 @@ def _private(
         Release.parsed,
         lambda: _drawn(capped, target, delta, unit, folder, run).values(),
     )
+    if folder is not None and is_remembered(capped.fingerprint, [Path(folder)]):
+        import_module("reldp.runs.noted_releases").forget_release(capped.fingerprint)
     return _released(release, capped, unit)
 
 
@@ -379,4 +381,8 @@ def _drawn(
     _DRAWN.set(release.epsilon(unit))
     if entry is not None:
         entry.enter(release)
+    elif folder is None or not os.access(folder, os.W_OK):
+        whole = import_module("reldp.graph.graph_names").graph_names(capped.graph)
+        note = import_module("reldp.runs.noted_releases").note_release
+        note(release, capped.fingerprint, whole.exact)
     return release

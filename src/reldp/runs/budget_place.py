@@ -22,7 +22,7 @@ from reldp.runs.budget_file import LINK, NAME, holds_budget, restore
 from reldp.runs.budgeted_graphs import names_in, note_graph, note_lost, refuse_copied_graph
 from reldp.runs.durable import write_durably
 from reldp.runs.known_budgets import known_folder, lost_budgets
-from reldp.runs.past_releases import enter_releases_of
+from reldp.runs.past_releases import enter_noted_releases, enter_releases_of
 from reldp.runs.plain_files import read_plain
 from reldp.runs.strict_json import parse_json
 
@@ -129,6 +129,8 @@ def share_budget(graph: str | Path, budget: str | Path, *, is_written: bool = Fa
         if names is not None:
             refuse_copied_graph(names, opened.id, opened.lost_ids)
         enter_releases_of(folder, opened, place)
+        if names is not None:
+            enter_noted_releases(names.exact, opened)
         text = json.dumps({"folder": str(real_path(place)), "id": opened.id}) + "\n"
     write_durably(folder / LINK, text.encode(), mode=0o600)
     if names is not None:

@@ -30,6 +30,7 @@ from reldp.runs.budgeted_graphs import (
     refuse_copied_graph,
 )
 from reldp.runs.known_budgets import empty_budgets, known_folder
+from reldp.runs.noted_releases import noted_releases
 from reldp.runs.past_releases import PastRelease, past_entries, past_releases
 
 __all__ = ["new_budget"]
@@ -71,6 +72,8 @@ def new_budget(
         refuse_copied_graph(names, lost=[*lost, *replaced])
     _check_lost(lost)
     past = past_releases(place, unit)
+    if names is not None:
+        past += noted_releases(names.exact, unit)
     limits = []
     if limit is not None and delta is not None:
         check_number("limit", limit, above=0, error=PlanError)

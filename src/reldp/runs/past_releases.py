@@ -4,8 +4,8 @@ They are stored beside the graph (`reldp.graph.size_store`) under keyed hashes, 
 are entered when the graph gets a budget, each with the key of its name, so that a run that uses one is recognized by
 the fingerprint of its graph (`known_release`) and both count once.
 
-Public inside the package: `PastRelease`, `enter_at_first_use`, `enter_past_releases`, `enter_releases_of`,
-`known_release`, `past_entries`, `past_releases`, `stated_bounds`.
+Public inside the package: `PastRelease`, `enter_at_first_use`, `enter_noted_releases`, `enter_past_releases`,
+`enter_releases_of`, `known_release`, `past_entries`, `past_release`, `past_releases`, `stated_bounds`.
 
 >>> past_releases("nowhere", "entity")
 []
@@ -14,6 +14,7 @@ Public inside the package: `PastRelease`, `enter_at_first_use`, `enter_past_rele
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,10 +32,12 @@ if TYPE_CHECKING:
 __all__ = [
     "PastRelease",
     "enter_at_first_use",
+    "enter_noted_releases",
     "enter_past_releases",
     "enter_releases_of",
     "known_release",
     "past_entries",
+    "past_release",
     "past_releases",
     "stated_bounds",
 ]
@@ -68,10 +71,19 @@ def past_releases(folder: str | Path, unit: str) -> list[PastRelease]:
     salt, entries = stored_releases(Path(folder))
     made = []
     for name, values in sorted(entries.items()):
-        release = Release.parsed(values)
-        facts = {"epsilon": release.epsilon(unit), "delta": release.delta}
-        made.append(PastRelease(name=name, salt=salt, bounds=stated_bounds(release), **facts))
+        made.append(past_release(name, salt, Release.parsed(values), unit))
     return made
+
+
+def past_release(name: str, salt: str, release: Release, unit: str) -> PastRelease:
+    """Return a release under its name, which follows from the salt, with its cost for a unit of privacy."""
+    return PastRelease(
+        name=name,
+        salt=salt,
+        bounds=stated_bounds(release),
+        epsilon=release.epsilon(unit),
+        delta=release.delta,
+    )
 
 
 def enter_past_releases(budget: "Budget", releases: Sequence[PastRelease]) -> None:
@@ -117,10 +129,23 @@ def enter_at_first_use(graph: Path | None, fingerprint: str, budget: "Budget", p
         budget: The budget.
         place: Its folder.
     """
-    if graph is None or any(os.path.lexists(graph / name) for name in (NAME, LINK)):
+    if graph is not None and any(os.path.lexists(graph / name) for name in (NAME, LINK)):
         return
     if not is_noted(budget.id, fingerprint):
-        enter_releases_of(graph, budget, place)
+        if graph is not None:
+            enter_releases_of(graph, budget, place)
+        enter_noted_releases(fingerprint, budget)
+
+
+def enter_noted_releases(fingerprint: str, budget: "Budget") -> None:
+    """Enter the releases of a graph that are in the state folder only.
+
+    Args:
+        fingerprint: Of the graph, before capping; sensitive.
+        budget: The budget.
+    """
+    noted = import_module("reldp.runs.noted_releases").noted_releases  # it is built on this module
+    enter_past_releases(budget, noted(fingerprint, budget.unit))
 
 
 def known_release(budget: "Budget", fingerprint: str, bounds: tuple[int, int]) -> str | None:

@@ -1,0 +1,86 @@
+"""Releases of private sizes that no folder of a graph holds, so that a budget which is made later counts them too.
+
+A graph that was made in memory, or whose folder cannot be written, has its releases in the user's state folder only,
+under names that follow from the capped graph (`reldp.graph.size_store`). A budget is made for the whole graph. So each
+of them is noted here with a keyed hash of the whole graph, before it is stored, and forgotten once the graph's folder
+has it.
+
+Called by `reldp.graph.sizes`, by name. Public inside the package: `forget_release`, `note_release`, `noted_releases`.
+
+>>> noted_releases("no such graph", "entity")
+[]
+"""
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from reldp.graph.size_release import Release
+from reldp.graph.size_store import name_of_release, state_folder
+from reldp.runs import schema
+from reldp.runs.known_budgets import read_known, write_known
+from reldp.runs.past_releases import PastRelease, past_release
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["forget_release", "note_release", "noted_releases"]
+
+FILE_NAME = "noted_sizes.private.json"
+_REMEDY = "a backup, or remove it: releases that are in no folder of a graph are then not entered in new budgets."
+_ENTRY = {"salt": schema.HASH, "graph": schema.TEXT, "values": schema.OBJECT}
+
+
+def note_release(release: Release, fingerprint: str, graph: str) -> None:
+    """Note a release before it is stored; it is spent, whether or not anybody sees it.
+
+    Args:
+        release: The release.
+        fingerprint: Of the capped graph; sensitive.
+        graph: Of the graph before capping; sensitive.
+    """
+    salt = secrets.token_hex(32)
+    entry = {
+        "salt": salt,
+        "graph": name_of_release(salt, graph),
+        "values": release.values(),
+    }
+    name = name_of_release(salt, fingerprint)
+    write_known(FILE_NAME, "releases", lambda state: _read(state) | {name: entry})
+
+
+def forget_release(fingerprint: str) -> None:
+    """Forget the release of a capped graph that is stored in the folder of its graph now."""
+    names = [name for name, e in _read(state_folder()).items() if _is_of(name, e, fingerprint)]
+    if names:
+        write_known(
+            FILE_NAME,
+            "releases",
+            lambda state: {name: e for name, e in _read(state).items() if name not in names},
+        )
+
+
+def noted_releases(graph: str, unit: str) -> list[PastRelease]:
+    """Return the noted releases of a graph, with their cost for a unit of privacy.
+
+    Args:
+        graph: Fingerprint of the graph before capping; sensitive.
+        unit: The unit of privacy.
+
+    Raises:
+        LedgerError: The file of the state folder is damaged.
+    """
+    return [
+        past_release(name, entry["salt"], Release.parsed(entry["values"]), unit)
+        for name, entry in sorted(_read(state_folder()).items())
+        if entry["graph"] == name_of_release(entry["salt"], graph)
+    ]
+
+
+def _is_of(name: str, entry: dict[str, Any], fingerprint: str) -> bool:
+    return name == name_of_release(entry["salt"], fingerprint)
+
+
+def _read(state: "Path | None") -> dict[str, Any]:
+    return read_known(
+        state, FILE_NAME, "releases", lambda entry: schema.check(entry, _ENTRY), _REMEDY
+    )
