@@ -226,7 +226,7 @@ def test_a_plan_can_be_suggested_from_a_target_alone(tmp_path):
 
 
 def test_private_sizes_are_not_released_again_for_a_run_that_has_them(tmp_path, monkeypatch):
-    big = pairs(4000)
+    big = pairs(9000)
     settings = {"sizes": "private", "train_dataset": big, "delta": None}
     trainer(tmp_path, callbacks=[Stop(2)], **settings).train()
     trainer(tmp_path, **settings).train(resume_from_checkpoint=True)
