@@ -341,7 +341,7 @@ def test_pairs_name_lines_and_ids_only_where_asked_to(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"line 2: '{CANARY}'"):
         pairs([path], show_ids=True)
     path.with_suffix(".jsonl.gz").write_text(CANARY)
-    with pytest.raises(InputError, match="got damage, or no gzip at all") as caught:
+    with pytest.raises(InputError, match="but it is damaged or not gzip at all") as caught:
         pairs([path.with_suffix(".jsonl.gz")])
     assert CANARY[:2] not in str(caught.value)  # not even the first bytes
 
