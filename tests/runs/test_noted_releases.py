@@ -84,10 +84,19 @@ def test_a_limit_must_cover_them(graph):
 
 def test_one_that_comes_into_the_folder_of_the_graph_counts_once(graph):
     capped, plan = release(graph, 1)
-    assert len(noted_releases(graph_names(graph).exact, "entity")) == 1
     again = release(graph, 1, folder=graph.folder)[1]
     assert again == plan
-    assert noted_releases(graph_names(graph).exact, "entity") == []
+    with new_budget(graph.folder) as budget:
+        assert kinds(budget) == ["budget", "sizes"]
+        assert release_of(budget, plan, capped.fingerprint) == budget.charges[0].release
+
+
+def test_one_that_comes_into_another_folder_still_counts(graph, tmp_path):
+    """A copy of the graph has it then; the budget is made for the first folder."""
+    capped, plan = release(graph, 1)
+    copy = tmp_path / "copy"
+    made().write(copy)
+    release(EntityGraph.read(copy), 1, folder=copy)
     with new_budget(graph.folder) as budget:
         assert kinds(budget) == ["budget", "sizes"]
         assert release_of(budget, plan, capped.fingerprint) == budget.charges[0].release
@@ -115,10 +124,10 @@ def test_a_stop_before_it_is_stored_leaves_it_noted(graph, monkeypatch):
     monkeypatch.setattr("reldp.graph.size_store._Store.add", stop)
     with pytest.raises(KeyboardInterrupt):
         release(graph, 1)
-    assert len(noted_releases(graph_names(graph).exact, "entity")) == 1
+    assert len(noted_releases(graph_names(graph).exact, "entity", ())) == 1
 
 
 def test_without_the_state_folder_nothing_is_known(graph, state):
     release(graph, 1)
     shutil.rmtree(state)
-    assert noted_releases(graph_names(graph).exact, "entity") == []
+    assert noted_releases(graph_names(graph).exact, "entity", ()) == []

@@ -344,7 +344,7 @@ def _private(
         lambda: _drawn(capped, target, delta, unit, folder, run).values(),
     )
     if folder is not None and is_remembered(capped.fingerprint, [Path(folder)]):
-        import_module("reldp.runs.noted_releases").forget_release(capped.fingerprint)
+        import_module("reldp.runs.noted_releases").note_copy(capped.fingerprint, Path(folder))
     return _released(release, capped, unit)
 
 

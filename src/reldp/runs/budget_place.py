@@ -130,7 +130,7 @@ def share_budget(graph: str | Path, budget: str | Path, *, is_written: bool = Fa
             refuse_copied_graph(names, opened.id, opened.lost_ids)
         enter_releases_of(folder, opened, place)
         if names is not None:
-            enter_noted_releases(names.exact, opened)
+            enter_noted_releases(names.exact, folder, opened)
         text = json.dumps({"folder": str(real_path(place)), "id": opened.id}) + "\n"
     write_durably(folder / LINK, text.encode(), mode=0o600)
     if names is not None:

@@ -73,7 +73,7 @@ def new_budget(
     _check_lost(lost)
     past = past_releases(place, unit)
     if names is not None:
-        past += noted_releases(names.exact, unit)
+        past += noted_releases(names.exact, unit, past)
     limits = []
     if limit is not None and delta is not None:
         check_number("limit", limit, above=0, error=PlanError)

@@ -134,18 +134,20 @@ def enter_at_first_use(graph: Path | None, fingerprint: str, budget: "Budget", p
     if not is_noted(budget.id, fingerprint):
         if graph is not None:
             enter_releases_of(graph, budget, place)
-        enter_noted_releases(fingerprint, budget)
+        enter_noted_releases(fingerprint, graph, budget)
 
 
-def enter_noted_releases(fingerprint: str, budget: "Budget") -> None:
+def enter_noted_releases(fingerprint: str, graph: Path | None, budget: "Budget") -> None:
     """Enter the releases of a graph that are in the state folder only.
 
     Args:
         fingerprint: Of the graph, before capping; sensitive.
+        graph: The folder of the graph, if it has one, whose own releases are entered as well.
         budget: The budget.
     """
+    stored = [] if graph is None else past_releases(graph, budget.unit)
     noted = import_module("reldp.runs.noted_releases").noted_releases  # it is built on this module
-    enter_past_releases(budget, noted(fingerprint, budget.unit))
+    enter_past_releases(budget, noted(fingerprint, budget.unit, stored))
 
 
 def known_release(budget: "Budget", fingerprint: str, bounds: tuple[int, int]) -> str | None:
