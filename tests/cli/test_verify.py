@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 
 from reldp.cli.main import main
+from reldp.reporting.privacy_curves import privacy_curves
 from reldp.runs.run_folder import RunFolder, read_plan
 from reldp.training import Trainer
 from tests.training.small import small_parts
@@ -61,3 +62,18 @@ def test_a_plan_of_more_steps_than_a_run_can_have_is_refused_soon(tmp_path, caps
     assert main(["verify", str(run)]) == 3
     assert "plan.json has 1,000,000,000,000 steps, and runs of at most" in capsys.readouterr().err
     assert time.monotonic() - began < 10
+
+
+def test_what_takes_long_shows_how_far_it_is_without_a_mark(tmp_path, capsys, monkeypatch):
+    """Nothing here depends on private data, so lines are not marked as sensitive."""
+    monkeypatch.setattr("reldp.cli.progress.INTERVAL", 0.0)
+    Trainer(*small_parts()).fit(tmp_path / "run")
+    capsys.readouterr()
+    for command in (["verify"], ["report"], ["publish", "-o", str(tmp_path / "bundle")]):
+        privacy_curves.cache_clear()
+        assert main([command[0], str(tmp_path / "run"), *command[1:]]) == 0
+        lines = capsys.readouterr().err.splitlines()
+        assert "reldp: verifying 50 %" in lines
+        assert not any("(sensitive)" in line for line in lines)
+        if command[0] == "report":
+            assert "reldp: computing epsilon by delta 100 %" in lines
