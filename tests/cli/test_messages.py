@@ -30,6 +30,21 @@ from reldp.cli.messages import as_shell_message
             "got 1; set `show_ids` to see the ids here.",
             "got 1; set --show-ids to see the ids here.",
         ),
+        (
+            "train",
+            "`graph` must have text, got features only. Use FeatureEncoder for them.",
+            "GRAPH must have text, got features only. Leave out --model: a linear layer is trained on features.",
+        ),
+        (
+            "encode",
+            "`graph` must have features, got text only. Use TextEncoder for entities with text.",
+            "--graph must have features, got text only.",
+        ),
+        (
+            "train",
+            "One has more. Use cap_degrees to drop relations.",
+            "One has more. Leave out --promise-degrees to drop relations at random instead.",
+        ),
         (None, "`x` is\n\x1b[31mred.", "x is \\x1b[31mred."),
     ],
 )
@@ -54,6 +69,10 @@ def test_names_become_what_the_user_can_type(command, message, shown):
             "performance.microbatch_units must",
         ),
         (["train", "wordnet-verbs", "--drop", "x"], "drop"),
+        (["train", "wordnet-verbs", "--num-steps", "1e23"], "at most 9007199254740992 in this"),
+        (["train", "wordnet-verbs", "--epsilon", "4"], "Did you mean --target-epsilon?"),
+        (["train", "wordnet-verbs", "--deltaa", "4"], "Did you mean --delta?"),
+        (["train", "wordnet-verbs", "--sizes", "declared"], "--min-entities must be given for"),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(arguments, words, capsys, tmp_path, monkeypatch):

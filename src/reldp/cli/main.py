@@ -13,6 +13,7 @@ reldp, version 0.9.0
 import io
 import sys
 from contextlib import AbstractContextManager, nullcontext, suppress
+from difflib import get_close_matches
 from importlib import import_module
 
 import click
@@ -116,7 +117,7 @@ def _usage_message(error: click.UsageError) -> str:
     where = error.ctx.command_path if error.ctx is not None else "reldp"
     see = f"See {where} --help."
     if isinstance(error, click.NoSuchOption):
-        near = sorted(error.possibilities or [])
+        near = _near_options(error.option_name, sorted(error.possibilities or []))
         fix = f"Did you mean {' or '.join(near)}?" if near else see
         return f"{error.option_name} is not an option of {where}. {fix}"
     if isinstance(error, click.BadParameter) and error.param is not None:
@@ -126,6 +127,13 @@ def _usage_message(error: click.UsageError) -> str:
         return f"{name}{'' if error.message.startswith('must ') else ':'} {error.message}"
     message = error.format_message().rstrip(".")
     return f"{message}. {see}"
+
+
+def _near_options(typed: str, near: list[str]) -> list[str]:
+    """Return those of several options that share a whole word with the one that was typed, or the nearest."""
+    words = set(typed.strip("-").split("-"))
+    sharing = [option for option in near if words & set(option.strip("-").split("-"))]
+    return sharing or get_close_matches(typed, near, n=1, cutoff=0)
 
 
 def _fail(message: str, code: int = exit_codes.BAD_INPUT) -> int:

@@ -3,8 +3,9 @@ r"""Messages of the library as a shell user reads them: names of options that ex
 The library writes arguments as `` `max_degree` ``. Here they become the options of the command that was called,
 ``--max-degree``; a setting that ``reldp train`` has no option for becomes its name in a recipe,
 ``performance.threads``; any other name stays as it is, without a dash: there is no such option. Advice in
-Python, ``drop={'self_relations'}``, becomes ``--drop self_relations`` where the command has it, and
-`` `eval_shares_ids=True` `` becomes ``--set data.eval_shares_ids=true``.
+Python, ``drop={'self_relations'}``, becomes ``--drop self_relations`` where the command has it,
+`` `eval_shares_ids=True` `` becomes ``--set data.eval_shares_ids=true``, and the name of a class or function
+becomes the option that does the same, or is left out.
 
 Public to `reldp.cli.main`: `as_shell_message`.
 
@@ -24,6 +25,16 @@ _NAME = re.compile(r"`([a-z][a-z_0-9]*(?:\.[a-z_0-9]+)?)`")
 _TRUE = re.compile(r"`([a-z][a-z_]*)=True`")
 _DROP = re.compile(r"drop=\{'([a-z_]+)'\}")
 _OR_DROP = re.compile(r",? or drop [a-z ]+ with drop=\{'[a-z_]+'\}")
+_IN_PYTHON = {
+    " Use FeatureEncoder for them.": {
+        "train": " Leave out --model: a linear layer is trained on features."
+    },
+    " Use TextEncoder for entities with text.": {},
+    " Use cap_degrees to drop relations.": {
+        "train": " Leave out --promise-degrees to drop relations at random instead."
+    },
+}
+"""Advice for users of the library, with what it is for users of a command; nothing for other commands."""
 _SHOW_IDS = re.compile(r"[;.] ?[Ss]et `show_ids` to see ([a-z ]+)\.")
 
 
@@ -41,6 +52,8 @@ def as_shell_message(message: str, command: str | None) -> str:
         message = _OR_DROP.sub("", message)
     if "--show-ids" not in flags:
         message = _SHOW_IDS.sub(".", message)
+    for advice, instead in _IN_PYTHON.items():
+        message = message.replace(advice, instead.get(command or "", ""))
     message = _TRUE.sub(lambda match: _set(match.group(1), flags), message)
     line = " ".join(
         _NAME.sub(lambda match: _shown(match.group(1), command, flags), message).split()

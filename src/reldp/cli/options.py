@@ -109,6 +109,8 @@ class Integer(_IntegerType):
         if number.is_integer() and abs(number) <= EXACT_FLOATS and not underflows(value, number):
             return int(number)
         rule = "must be a whole number such as 1000 or 1e6"
+        if number.is_integer() and number > EXACT_FLOATS:
+            rule += f", and at most {EXACT_FLOATS} in this notation"
         return self.fail(f"{rule}, got {shortened(value)}.", param, ctx)
 
 

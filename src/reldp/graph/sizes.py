@@ -318,6 +318,8 @@ def _declared(
 def _declared_bound(name: str, value: int | None) -> int:
     rule = f"an integer from 1 to {LARGEST:,} for declared sizes"
     fix = "Give both bounds, from what is known without looking at the data."
+    if value is None:
+        raise PlanError(f"`{name}` must be given for declared sizes. {fix}")
     return check_integer(name, value, low=1, high=LARGEST, rule=rule, fix=fix, error=PlanError)
 
 
