@@ -415,14 +415,3 @@ def test_a_full_disk_is_a_clear_error_and_the_run_goes_on_later(
     assert "the disk is full" in said[0]
     assert main(command) == 0
     assert main(["verify", str(tmp_path / "run")]) == 0
-
-
-@pytest.mark.parametrize(("batch", "said"), [("3", False), ("4", True)])
-def test_a_target_that_the_pool_keeps_out_of_reach_is_named(tmp_path, graph, capsys, batch, said):
-    """One more relation in the batch needs eight times the noise: batches may be too large for the pool."""
-    flags = [*EXACT, "--target-epsilon", "4", "--delta", "1e-4", "--num-steps", "8"]
-    command = ["train", graph, "-o", str(tmp_path / "run"), *flags, "--expected-batch-size", batch]
-    assert main(command) == 0
-    shown = capsys.readouterr().err
-    assert ("below the target: a larger one would give batches" in shown) is said
-    assert ("reldp: epsilon is 0.65" in shown) is said

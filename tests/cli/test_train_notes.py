@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from reldp.cli.main import main
-from tests.cli.test_train import FLAGS
+from tests.cli.test_train import EXACT, FLAGS
 from tests.training.small import small_graph
 
 
@@ -36,3 +36,14 @@ def test_entities_as_negatives_are_explained_unless_they_are_asked_for(tmp_path,
         said = capsys.readouterr().err
         assert ("negatives are entities, and an entity keeps up to 5" in said) == bool(reason)
         assert reason is None or reason in said
+
+
+@pytest.mark.parametrize(("batch", "said"), [("3", False), ("4", True)])
+def test_a_target_that_the_pool_keeps_out_of_reach_is_named(tmp_path, graph, capsys, batch, said):
+    """One more relation in the batch needs eight times the noise: batches may be too large for the pool."""
+    flags = [*EXACT, "--target-epsilon", "4", "--delta", "1e-4", "--num-steps", "8"]
+    command = ["train", graph, "-o", str(tmp_path / "run"), *flags, "--expected-batch-size", batch]
+    assert main(command) == 0
+    shown = capsys.readouterr().err
+    assert ("below the target: a larger one would give batches" in shown) is said
+    assert ("reldp: epsilon is 0.65" in shown) is said

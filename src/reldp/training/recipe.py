@@ -20,7 +20,6 @@ Traceback (most recent call last):
 reldp.errors.ConfigError: `target_epsilom` must be a setting of [privacy]. Did you mean target_epsilon?
 """
 
-import tomllib
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -42,7 +41,7 @@ from reldp.training.negative_defaults import (
 from reldp.training.negative_pool import POOL_BOUNDS, check_negatives, declared_pool, named_bound
 from reldp.training.public_graphs import refuse_private_pool
 from reldp.training.recipe_settings import SECTIONS, refuse_outside
-from reldp.training.toml_text import MAX_BYTES, UnsafeToml, parse_toml, toml_value
+from reldp.training.toml_text import MAX_BYTES, parse_recipe, toml_value
 from reldp.training.unused_settings import refuse_unused_encoder, refuse_unused_learning
 
 if TYPE_CHECKING:
@@ -99,13 +98,13 @@ class Recipe:
     @classmethod
     def from_toml(cls, text: str) -> "Recipe":
         """Return the recipe that a TOML text describes."""
-        return cls.from_values(_parsed(text))
+        return cls.from_values(parse_recipe(text))
 
     @classmethod
     def read(cls, path: str | Path, changes: Mapping[str, Mapping[str, Any]]) -> "Recipe":
         """Return the recipe of a TOML file, with some settings changed."""
         try:
-            given = _parsed(read_plain(real_path(path), limit=MAX_BYTES).decode("utf-8-sig"))
+            given = parse_recipe(read_plain(real_path(path), limit=MAX_BYTES).decode("utf-8-sig"))
         except (OSError, RunError, UnicodeDecodeError) as error:
             is_binary = isinstance(error, UnicodeDecodeError)
             reason = (
@@ -389,17 +388,6 @@ class Recipe:
             named |= {"head_hidden": settings["hidden"], "head_dim": settings["dim"]}
         model = DEFAULT_MODEL if settings["model"] is None else settings["model"]
         return TextEncoder.load(model, **named)
-
-
-def _parsed(text: str) -> dict[str, dict[str, Any]]:
-    try:
-        return parse_toml(text)
-    except (tomllib.TOMLDecodeError, UnsafeToml) as error:
-        raise ConfigError(f"The recipe must be TOML: {error}.") from None
-    except (ValueError, RecursionError):  # thousands of digits or brackets
-        raise ConfigError(
-            "The recipe must be TOML, got a number or a list that is too long."
-        ) from None
 
 
 def _refuse_misplaced(section: str, name: str) -> None:

@@ -3,7 +3,7 @@ r"""TOML: text that is safe to parse (short, and without long dotted keys), and 
 Python's parser needs memory that grows with the square of the number of dots in a key: a key of 40 KB takes 1.5 GB.
 `parse_toml` refuses such a text before it is parsed.
 
-Inside the package: `parse_toml`, `toml_sections`, `toml_value`, `UnsafeToml`, `MAX_BYTES`.
+Inside the package: `parse_recipe`, `parse_toml`, `toml_sections`, `toml_value`, `UnsafeToml`, `MAX_BYTES`.
 
 >>> parse_toml('[data]\ngraph = "a.b.c"')
 {'data': {'graph': 'a.b.c'}}
@@ -18,7 +18,9 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["MAX_BYTES", "UnsafeToml", "parse_toml", "toml_sections", "toml_value"]
+from reldp.errors import ConfigError
+
+__all__ = ["MAX_BYTES", "UnsafeToml", "parse_recipe", "parse_toml", "toml_sections", "toml_value"]
 
 MAX_BYTES = 2**16
 _MAX_DOTS = 8
@@ -35,6 +37,22 @@ _TOKEN = re.compile(
 
 class UnsafeToml(ValueError):
     """A text that would cost too much to parse; the message says which limit it exceeds."""
+
+
+def parse_recipe(text: str) -> dict[str, dict[str, Any]]:
+    """Parse the text of a recipe.
+
+    Raises:
+        ConfigError: It is not TOML, or would cost too much to parse.
+    """
+    try:
+        return parse_toml(text)
+    except (tomllib.TOMLDecodeError, UnsafeToml) as error:
+        raise ConfigError(f"The recipe must be TOML: {error}.") from None
+    except (ValueError, RecursionError):  # thousands of digits or brackets
+        raise ConfigError(
+            "The recipe must be TOML, got a number or a list that is too long."
+        ) from None
 
 
 def parse_toml(text: str) -> dict[str, Any]:

@@ -31,10 +31,10 @@ from reldp.graph.fingerprint import fingerprint
 from reldp.graph.keyed_hash import seed_words
 from reldp.graph.record import GraphRecord
 from reldp.graph.relation_types import declared_names
-from reldp.graph.store.arrays import array_in
 from reldp.graph.store.blocks import BlockChecker
 from reldp.graph.store.cap import count_caps, keep_mask, mask_file
 from reldp.graph.store.column_file import ColumnFile
+from reldp.graph.store.contents import check_files
 from reldp.graph.store.derived import derived, require_whole, scratch_in
 from reldp.graph.store.entity_pass import ENTITIES, FEATURES
 from reldp.graph.store.manifest import MANIFEST, Manifest
@@ -86,31 +86,7 @@ class StoredGraph(EntityGraph):
             "_columns": ColumnFile(folder / ENTITIES, manifest.files[ENTITIES]),
         }.items():
             object.__setattr__(self, name, value)
-        self._check_files()
-
-    def _check_files(self) -> None:
-        """Refuse files that hold something else than the manifest states."""
-        n, m, checkers = self.num_entities, self.num_relations, self._checkers
-        forms = {
-            RELATIONS: ((m, 2), np.int64),
-            TYPES: ((m,), np.int32),
-            DEGREES: ((n,), np.int64),
-            FEATURES: ((n, self.manifest.feature_size), np.float32),
-        }
-        wrong = [
-            name
-            for name, (shape, dtype) in forms.items()
-            if name in checkers
-            and (checkers[name].shape() != shape or array_in(checkers[name].mapped).dtype != dtype)
-        ]
-        wrong += [ENTITIES] if self._columns.num_rows != n else []
-        if wrong:
-            raise GraphError(f"{wrong[0]} must be as it was built. Build the store again.")
-        if not self._columns.holds([name for name in self.columns if name != "features"]):
-            raise GraphError(
-                f"{MANIFEST} must name the columns of {ENTITIES} in their order, got others. Build the "
-                "store again."
-            )
+        check_files(manifest, checkers, self._columns)
 
     @classmethod
     def open(cls, folder: Path) -> "StoredGraph":
