@@ -60,11 +60,13 @@ def test_a_part_of_the_steps_holds_given_private_sizes(decided_by):
 @pytest.mark.parametrize("sizes", ["private", "public"])
 @pytest.mark.parametrize("decided_by", ["steps", "result", None])
 def test_a_line_about_a_part_of_the_steps_has_the_condition(sizes, decided_by):
-    steps = {"counted": 60} | (
+    steps = {"planned": 100, "counted": 60} | (
         {"stopped_at": 60, "stop_decided_by": decided_by} if decided_by else {}
     )
     said = part_condition({"plan": {"sizes": sizes}, "steps": steps})
     assert bool(said) == (sizes == "private" and decided_by == "steps")
+    whole = {"plan": {"sizes": sizes}, "steps": steps | {"counted": 100}}
+    assert part_condition(whole) == ""  # all steps are counted: epsilon is that of the plan
 
 
 def certified(mode="private", **settings):

@@ -89,6 +89,105 @@ def test_a_stop_by_a_callback_is_a_result(tmp_path, log_sensitive):
         verify(tmp_path / "run")
 
 
+class StopAt(TrainingCallback):
+    """Stops after a step; may say that it has seen sensitive values."""
+
+    def __init__(self, step, *, sees_sensitive=False):
+        self.step, self.sees_sensitive = step, sees_sensitive
+
+    def on_step_end(self, progress, requests):
+        requests.stop = progress.step == self.step
+
+
+def stopped_by(callback, folder, parts, **settings):
+    with pytest.raises(TrainingStopped):
+        Trainer(*parts, callbacks=[callback], **settings).fit(folder)
+    return folder
+
+
+@pytest.mark.parametrize("log_sensitive", [False, True])
+def test_an_early_end_is_one_also_if_all_steps_are_counted(tmp_path, log_sensitive):
+    """Steps are counted in blocks of 100 before they run, so all 12 are at once."""
+    sees = {"log_sensitive": log_sensitive}
+    folder = stopped_by(StopAt(5), tmp_path / "run", small_parts(), **sees)
+    with pytest.raises(ConfigError, match="no epsilon covers" if log_sensitive else "be result"):
+        finish(folder, decided_by="steps")
+    if log_sensitive:
+        with pytest.raises(ConfigError, match="no epsilon covers the decision to end early"):
+            finish(folder, decided_by="result")
+        certificate = Trainer(*small_parts(), **sees).fit(folder).certificate  # to its last step
+        assert "stopped_at" not in certificate.values["steps"]
+    else:
+        certificate = finish(folder, decided_by="result")
+        steps = certificate.values["steps"]
+        assert (steps["planned"], steps["counted"], steps["stopped_at"]) == (12, 12, 5)
+        assert certificate.epsilon == read_plan(RunFolder(folder)).epsilon()
+        said = " ".join(certificate.values["assumptions"])
+        assert "ended after step 5, when all 12 planned steps were counted already" in said
+        assert "Sensitive values, such as losses" in said
+    verify(folder)
+
+
+def test_a_machine_that_stops_when_all_steps_are_counted_ends_a_run_early_too(
+    tmp_path, monkeypatch
+):
+    folder = stopped(monkeypatch, tmp_path / "run", *small_parts(), at=10)
+    assert read_ledger(RunFolder(folder).ledger).num_left == 0
+    with pytest.raises(ConfigError, match="`decided_by` must say what"):
+        finish(folder)
+    certificate = finish(folder, decided_by="time")
+    assert certificate.values["steps"]["stopped_at"] == 8
+    assert certificate.epsilon == read_plan(RunFolder(folder)).epsilon()
+    assert any("Time decided when to end" in line for line in certificate.values["assumptions"])
+    verify(folder)
+
+
+@pytest.mark.parametrize("sees_sensitive", [False, True])
+def test_a_stop_by_a_callback_is_not_forgotten_after_more_steps(tmp_path, sees_sensitive):
+    settings = {"checkpoint_every": 2}
+    first = StopAt(3, sees_sensitive=sees_sensitive)
+    folder = stopped_by(first, tmp_path / "run", small_parts(), **settings)
+    stopped_by(StopAt(4), folder, small_parts(), **settings)
+    expected = "no epsilon covers" if sees_sensitive else "must be result"
+    for decided_by in ("steps", "time") + ("result",) * sees_sensitive:
+        with pytest.raises(ConfigError, match=expected):
+            finish(folder, decided_by=decided_by)
+    if not sees_sensitive:
+        finish(folder, decided_by="result")
+        verify(folder)
+
+
+def test_a_completion_that_contradicts_the_stops_in_the_ledger_is_refused(tmp_path):
+    folder = stopped_by(StopAt(5), tmp_path / "run", small_parts())
+    finish(folder, decided_by="result")
+    record, plan = read_ledger(RunFolder(folder).ledger), read_plan(RunFolder(folder))
+
+    def certified(*, version="0.9.0", stopped_by="callback", **change):
+        start = {**record.start, "versions": {"reldp": version}}
+        end = {n: v for n, v in {**record.entries[-1], **change}.items() if v is not None}
+        entries = [
+            {**entry, "stopped_by": stopped_by} if "stopped_by" in entry else entry
+            for entry in record.entries[1:-1]
+        ]
+        return Certificate.from_ledger(
+            plan, LedgerRecord.check([start, *entries, end], head="0" * 64)
+        )
+
+    silent = {"stopped_at": None, "stop_decided_by": None}
+    certified()
+    with pytest.raises(LedgerError, match="with stop_decided_by, since the run ended before"):
+        certified(**silent)
+    certified(version="0.8.0", **silent)  # its epsilon is that of all planned steps
+    with pytest.raises(LedgerError, match="must be result, since a callback stopped the run"):
+        certified(stop_decided_by="time")
+    for version in ("0.8.0", "0.9.0"):
+        for change in ({}, silent):
+            with pytest.raises(LedgerError, match="no epsilon covers the decision"):
+                certified(
+                    version=version, stopped_by="callback that sees sensitive values", **change
+                )
+
+
 def test_an_early_end_that_no_run_writes_is_refused(folder):
     finish(folder, decided_by="steps")
     record, plan = read_ledger(RunFolder(folder).ledger), read_plan(RunFolder(folder))
@@ -109,7 +208,7 @@ def test_a_claim_of_fewer_steps_without_an_early_end_is_refused(folder):
     ]
     with pytest.raises(
         LedgerError,
-        match="stopped_at must be the step of the newest checkpoint, with stop_decided_by, since 4",
+        match="stopped_at must be the step of the newest checkpoint, with stop_decided_by, since the run",
     ):
         Certificate.from_ledger(read_plan(RunFolder(folder)), LedgerRecord.check(bare, "0" * 64))
 

@@ -21,7 +21,9 @@ from reldp._validate import NOISE_GENERATORS
 from reldp.errors import LedgerError, RunError, VerificationError
 from reldp.runs import result_wording, schema, wording
 from reldp.runs.certificate_text import certificate_text
+from reldp.runs.made_by import is_since
 from reldp.runs.privacy_cost import cost_of_run, privacy_cost
+from reldp.runs.schema import SENSITIVE_CALLBACK
 from reldp.runs.start_entry import check_start
 from reldp.runs.strict_json import parse_json
 
@@ -83,7 +85,7 @@ class Certificate:
                 "model": completion["model"],
                 "ledger": {"entries": len(record.entries), "head": record.head},
                 "assumptions": wording.assumptions(
-                    plan, record.start, is_part=result_wording.is_part(completion)
+                    plan, record.start, is_part=result_wording.is_part(plan, completion)
                 )
                 + result_wording.early_end(plan, record.num_counted, completion)
                 + result_wording.choice(record.start, completion)
@@ -197,17 +199,32 @@ def _check_facts(plan: "PrivacyPlan", start: Mapping[str, Any]) -> None:
 
 
 def _check_end(record: "LedgerRecord", completion: Mapping[str, Any]) -> None:
-    """Refuse a completion that does not say that, and why, steps are left: no run writes one."""
+    """Refuse a completion that does not say that, and why, the run ended early, or that no epsilon covers."""
     stated = [completion.get(name) for name in ("stopped_at", "stop_decided_by")]
     wanted = [record.checkpoint["step"] if record.checkpoint else None, stated[1]]
-    if not record.num_left and stated != [None, None]:
+    if not record.is_early:
+        if stated != [None, None]:
+            raise LedgerError(
+                "ledger.jsonl: complete.stopped_at must be absent, since the last step was taken."
+            )
+        return
+    if SENSITIVE_CALLBACK in record.stoppers:
         raise LedgerError(
-            "ledger.jsonl: complete.stopped_at must be absent, since all planned steps are counted."
+            "ledger.jsonl: checkpoint.stopped_by must not be a callback that sees sensitive values in a run that ended "
+            "early: no epsilon covers the decision to end it."
         )
-    if record.num_left and (None in stated or stated != wanted):
+    # Versions before 0.9 took a run for complete if all of its steps were counted, with the same epsilon.
+    is_old = not is_since(record.start["versions"], 0, 9)
+    if is_old and not record.num_left and stated == [None, None]:
+        return
+    if None in stated or stated != wanted:
         raise LedgerError(
             f"ledger.jsonl: complete.stopped_at must be the step of the newest checkpoint, with stop_decided_by, since "
-            f"{record.num_left} planned steps are not counted, got {stated[0]}."
+            f"the run ended before step {record.last_step}, got {stated[0]}."
+        )
+    if record.stoppers and not is_old and stated[1] != "result":
+        raise LedgerError(
+            f"ledger.jsonl: complete.stop_decided_by must be result, since a callback stopped the run, got {stated[1]}."
         )
 
 

@@ -119,6 +119,22 @@ class LedgerRecord:
         return int(self.start["num_steps"]) - self.num_counted
 
     @property
+    def last_step(self) -> int:
+        """The step at which the newest branch ends if all planned steps run."""
+        return self.branches[-1].stop + self.num_left
+
+    @property
+    def is_early(self) -> bool:
+        """Whether the newest checkpoint comes before the last step, also if all planned steps are counted."""
+        return int((self.checkpoint or {}).get("step", 0)) < self.last_step
+
+    @property
+    def stoppers(self) -> tuple[str, ...]:
+        """What asked for the stops of the run, other than signals, the oldest first."""
+        named = [entry for entry in self.entries if entry["kind"] == "checkpoint"]
+        return tuple(str(entry["stopped_by"]) for entry in named if "stopped_by" in entry)
+
+    @property
     def num_resumes(self) -> int:
         """Number of times that the run was resumed."""
         return sum(entry["kind"] == "resume" for entry in self.entries)

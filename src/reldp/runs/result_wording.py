@@ -35,9 +35,14 @@ _GIVEN = (
 )
 
 
-def is_part(completion: _Values) -> bool:
+def is_part(plan: "PrivacyPlan", completion: _Values) -> bool:
     """Return whether epsilon of a run is that of a part of its planned steps."""
-    return "stopped_at" in completion and completion.get("stop_decided_by") != "result"
+    return _is_part(completion, completion.get("num_counted"), plan.num_steps)
+
+
+def _is_part(end: _Values, num_counted: Any, num_planned: int) -> bool:
+    by_result = end.get("stop_decided_by") == "result"
+    return "stopped_at" in end and not by_result and num_counted != num_planned
 
 
 def is_given_sizes(plan: "PrivacyPlan", start: _Values, completion: _Values) -> bool:
@@ -47,12 +52,14 @@ def is_given_sizes(plan: "PrivacyPlan", start: _Values, completion: _Values) -> 
     """
     if plan.sizes != "private" or plan.noise_multiplier == 0:
         return False
-    return is_since(start["versions"], 0, 9) and ("search" in start or is_part(completion))
+    return is_since(start["versions"], 0, 9) and ("search" in start or is_part(plan, completion))
 
 
 def part_condition(certificate: _Values) -> str:
     """Return what epsilon of a part of the steps is conditional on, as the end of a line; empty for nothing."""
-    if certificate["plan"]["sizes"] != "private" or not is_part(certificate["steps"]):
+    steps = certificate["steps"]
+    is_part_of = _is_part(steps, steps["counted"], steps["planned"])
+    if certificate["plan"]["sizes"] != "private" or not is_part_of:
         return ""
     return "; epsilon holds given the released bounds on sizes (theory.md 2.4)"
 
@@ -62,7 +69,12 @@ def early_end(plan: "PrivacyPlan", num_counted: int, completion: _Values) -> lis
     if "stopped_at" not in completion or plan.noise_multiplier == 0:
         return []
     ended = f"Training was ended after {num_counted:,} of {plan.num_steps:,} planned steps."
-    given = _GIVEN if plan.sizes == "private" else ""
+    if num_counted == plan.num_steps:
+        ended = (
+            f"Training was ended after step {completion['stopped_at']:,}, when all {plan.num_steps:,} planned steps "
+            "were counted already."
+        )
+    given = _GIVEN if plan.sizes == "private" and is_part(plan, completion) else ""
     if completion.get("stop_decided_by") == "result":
         return [
             f"{ended} The decision was made by looking at noisy weights or at what follows from them and "

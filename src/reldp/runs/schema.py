@@ -4,7 +4,8 @@ A schema is a rule for one value, or a dictionary with the schemas of its entrie
 ends in ``?`` may be absent; ``OPEN: True`` in a dictionary allows further entries. The error names the
 first value that breaks its rule. Types are exact: true is not a number, and 1.0 is not a count.
 
-Private to the package: `check`, `CERTIFICATE`, `START`, `COMPLETION`, `DECISIONS`.
+Private to the package: `check`, `CALLBACK`, `CERTIFICATE`, `START`, `COMPLETION`, `DECISIONS`,
+`SENSITIVE_CALLBACK`.
 
 >>> check({"a": {"b": -1}}, {"a": {"b": COUNT}})
 Traceback (most recent call last):
@@ -21,11 +22,23 @@ from typing import Any
 from reldp._validate import SIZES
 from reldp.graph.record import PROVENANCE
 
-__all__ = ["CERTIFICATE", "COMPLETION", "DECISIONS", "START", "SchemaError", "check"]
+__all__ = [
+    "CALLBACK",
+    "CERTIFICATE",
+    "COMPLETION",
+    "DECISIONS",
+    "SENSITIVE_CALLBACK",
+    "START",
+    "SchemaError",
+    "check",
+]
 
 OPEN = "*"
 DECISIONS = ("steps", "time", "result")
 """What a decision to end a run early can be made by."""
+CALLBACK = "callback"
+SENSITIVE_CALLBACK = "callback that sees sensitive values"
+"""What stopped a run, in its ledger."""
 
 
 class SchemaError(Exception):

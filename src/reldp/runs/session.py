@@ -217,7 +217,7 @@ class Session:
     @property
     def stop(self) -> int:
         """The step after the last one that this branch may run."""
-        return self.ledger.record.branches[-1].stop + self.ledger.num_left
+        return self.ledger.record.last_step
 
     @property
     def is_complete(self) -> bool:

@@ -11,10 +11,11 @@ statistics of a step, which are sensitive, only with ``log_sensitive=True``. It 
 weights, which have noise between steps, and may ask for a checkpoint, or for a stop after one: calling
 `fit` again resumes the run. The ledger, which is public, records the steps of checkpoints, so a request must not
 follow from sensitive values. A stop by a callback is recorded as one: `reldp finish` then gives the epsilon of all
-planned steps, and refuses where the callback saw sensitive values.
+planned steps, and refuses where the callback saw sensitive values: with ``log_sensitive``, or because it says so by
+`sees_sensitive`.
 
 Public: `TrainingCallback`, `Progress`, `StepRequests`, `TrainingStopped`; inside the package `CallbackList`,
-`CALLBACK`, `SENSITIVE_CALLBACK`, `weights_stay`.
+`weights_stay`.
 
 >>> StepRequests().stop
 False
@@ -26,19 +27,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from reldp.errors import ConfigError, RunError
+from reldp.runs.schema import CALLBACK, SENSITIVE_CALLBACK
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from reldp.training.step_report import StepReport
 
-CALLBACK = "callback"
-SENSITIVE_CALLBACK = "callback that sees sensitive values"
-"""What stopped a run, in its ledger."""
-
 __all__ = [
-    "CALLBACK",
-    "SENSITIVE_CALLBACK",
     "CallbackList",
     "Progress",
     "StepRequests",
@@ -89,7 +85,14 @@ class StepRequests:
 
 
 class TrainingCallback:
-    """Base class of callbacks; every method does nothing."""
+    """Base class of callbacks; every method does nothing.
+
+    Attributes:
+        sees_sensitive: Whether the callback has seen sensitive values, such as evaluations on private relations that it
+            made itself. Set it to True if so: a stop is then recorded as one that no epsilon covers.
+    """
+
+    sees_sensitive = False
 
     def on_step_begin(self, progress: Progress) -> None:
         """Run before a step."""
@@ -148,7 +151,8 @@ class CallbackList:
     @property
     def stopper(self) -> str:
         """What a stop by a callback is called in the ledger."""
-        return SENSITIVE_CALLBACK if self._log_sensitive else CALLBACK
+        sees = self._log_sensitive or any(callback.sees_sensitive for callback in self._callbacks)
+        return SENSITIVE_CALLBACK if sees else CALLBACK
 
     def raise_stopped(self) -> None:
         """Raise that the run was stopped.

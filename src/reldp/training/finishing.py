@@ -7,7 +7,9 @@ When to end is a decision, and epsilon depends on what it was made by (theory.md
 without the data gives the epsilon of the counted steps. *Time* (a deadline, a machine that was taken away) gives the
 same under the assumption that the time that steps take shows nothing about the data. A *result* (noisy weights, or
 their evaluation on public data) gives the epsilon of all planned steps. The certificate says which was declared. A run
-that a callback stopped was stopped by a result; if the callback saw sensitive values, no epsilon covers the decision.
+that a callback ever stopped is ended by a result; if the callback saw sensitive values, no epsilon covers the
+decision, and the run goes on to its last step or is abandoned. Steps are counted in blocks before they run, so a run
+can end early although all of them are counted.
 
 Public inside the package: `finish`, `encoder_of_run`, `named_encoder`.
 
@@ -29,10 +31,9 @@ from reldp.runs.checkpoints import read_checkpoint, remove_other_checkpoints
 from reldp.runs.ending import open_unfinished
 from reldp.runs.feature_widths import refuse_wide_layers
 from reldp.runs.run_folder import RunFolder, read_plan
-from reldp.runs.schema import DECISIONS
+from reldp.runs.schema import DECISIONS, SENSITIVE_CALLBACK
 from reldp.runs.session import complete_run
 from reldp.runs.start_entry import as_ledger_error, check_start, read_start
-from reldp.training.callbacks import SENSITIVE_CALLBACK
 
 if TYPE_CHECKING:
     from reldp.encoders import Encoder
@@ -63,8 +64,8 @@ def finish(
 
     Args:
         folder: The run folder. A complete run gets its certificate again.
-        decided_by: What the decision to end was made by: ``"steps"``, ``"time"`` or ``"result"``. Needed if steps
-            are left.
+        decided_by: What the decision to end was made by: ``"steps"``, ``"time"`` or ``"result"``. Needed unless
+            the newest checkpoint is that of the last step.
         encoder: An encoder made like the one of the run, with any weights; by default it is
             made from what the ledger says about it.
         loss: The loss of the run, if it has trained parameters.
@@ -79,6 +80,7 @@ def finish(
     if decided_by is not None:
         check_choice("decided_by", decided_by, DECISIONS, error=ConfigError)
     with open_unfinished(run) as ledger:
+        check_start(ledger.record.start)
         _check_decision(ledger.record, decided_by)
         if ledger.record.completion is None:
             _complete(run, ledger, decided_by=decided_by, encoder=encoder, loss=loss)
@@ -118,7 +120,6 @@ def _complete(
             "`loss` must be given, since the loss of this run was trained, got none. Use "
             "reldp.training.finishing.finish in Python."
         )
-    check_start(ledger.record.start)
     described = ledger.record.start["encoder"]
     if encoder is None:
         refuse_wide_layers(run, described)
@@ -127,7 +128,7 @@ def _complete(
     objective = Objective(encoder, InfoNCELoss() if loss is None else loss, plan)
     objective.load(state.released)
     facts: dict[str, Any] = {"chosen": dict(state.chosen)} if state.chosen else {}
-    if ledger.record.num_left:
+    if ledger.record.is_early:
         facts["stopped_at"] = int(named["step"])
         facts["stop_decided_by"] = decided_by
     objective.mark_trained()
@@ -145,15 +146,14 @@ def _check_decision(record: "LedgerRecord", decided_by: str | None) -> None:
                 f"{decided_by}. It was declared when the run ended, and cannot be changed."
             )
         return
-    if not record.num_left:
+    if not record.is_early:
         return
-    stopped_by = (record.checkpoint or {}).get("stopped_by")
-    if stopped_by == SENSITIVE_CALLBACK:
+    if SENSITIVE_CALLBACK in record.stoppers:
         raise ConfigError(
             "The run must not have been stopped by sensitive values, got a stop by a callback that sees them: no "
-            "epsilon covers the decision to end here. Resume it, or use reldp abandon."
+            "epsilon covers the decision to end early. Resume it until its last step, or use reldp abandon."
         )
-    if stopped_by is not None and decided_by != "result":
+    if record.stoppers and decided_by != "result":
         raise ConfigError(
             f"`decided_by` must be result, since a callback stopped this run, got {decided_by or 'none'}."
         )

@@ -11,7 +11,7 @@ from reldp.integrations.sentence_transformers.events import (
     callback_arguments,
     check_callbacks,
 )
-from reldp.training.callbacks import Progress, StepRequests
+from reldp.training.callbacks import CallbackList, Progress, StepRequests
 from tests.integrations.sentence_transformers.small import arguments, tiny
 
 
@@ -114,6 +114,20 @@ def test_what_callbacks_ask_for_is_done(tmp_path):
         ("evaluate", 3),
         ("save", 5),
     ]
+
+
+@pytest.mark.parametrize(
+    ("values", "sees"), [({"sensitive/eval_x": 1.0}, True), ({"eval_x": 1.0}, False)]
+)
+def test_a_stop_after_a_sensitive_evaluation_is_recorded_as_one(tmp_path, values, sees):
+    made = events(tmp_path, Recorder(evaluate_at=3), evaluate=lambda: values)
+    step(made, 1)
+    assert not made.sees_sensitive
+    for number in (2, 3):
+        step(made, number)
+    assert made.sees_sensitive is sees
+    stopper = CallbackList([made], log_sensitive=False).stopper
+    assert stopper == ("callback that sees sensitive values" if sees else "callback")
 
 
 def test_sensitive_values_reach_logs_on_request_alone(tmp_path):

@@ -7,7 +7,8 @@ over the public bound on the number of relations.
 
 Logs hold the learning rate and the epsilon that is spent. Losses, norms and batch sizes are in them only with
 ``log_sensitive``, under names that begin with ``sensitive/``. ``on_evaluate`` gets the values of an evaluation, marked
-in the same way; logs and the history get sensitive ones only with ``log_sensitive``.
+in the same way; logs and the history get sensitive ones only with ``log_sensitive``. A stop that a callback asks for
+after an evaluation with sensitive values is recorded as one that no epsilon covers.
 
 Inside the package: `Events`, `callback_arguments`, `check_callbacks`.
 
@@ -163,7 +164,8 @@ class Events(TrainingCallback):
         self.handler.on_save(self.args, self.state, self.control)
 
     def evaluated(self, metrics: dict[str, float]) -> None:
-        """Log the values of an evaluation, and call `on_evaluate`."""
+        """Log the values of an evaluation, and call `on_evaluate`; a stop after that has seen sensitive values."""
+        self.sees_sensitive = self.sees_sensitive or any(map(_is_sensitive, metrics))
         self.log(metrics)
         self.handler.on_evaluate(self.args, self.state, self.control, metrics=dict(metrics))
 
