@@ -320,8 +320,9 @@ class PrivacyPlan:
 
         With private sizes, the default, the first call for a graph has a side effect: it draws noisy bounds on the
         sizes, which costs epsilon, and stores them in the state folder (``$RELDP_STATE_DIR``, else
-        ``~/.local/state/reldp``) and in `sizes_folder`. Later calls reuse them at no further cost. Where these folders
-        do not persist, each call draws again, and each draw costs epsilon that no plan counts.
+        ``~/.local/state/reldp``) and in the folder that the graph was read from. Later calls reuse them at no
+        further cost. Where these folders do not persist, each call draws again, and each draw costs epsilon that no
+        plan counts.
 
         Args:
             capped: The training graph, from ``cap_degrees`` or ``promise_degrees``.
@@ -331,7 +332,7 @@ class PrivacyPlan:
             min_entities: For declared sizes: lower bound on the number of entities.
             max_relations: For declared sizes: upper bound on the number of relations.
             target_epsilon: Epsilon to calibrate noise_multiplier to; then noise_multiplier is not given.
-            sizes_folder: The folder that the graph was read from, where private sizes are stored too.
+            sizes_folder: Another folder for private sizes than the one that the graph was read from.
             **settings: The other fields of the plan, each instead of its suggestion. delta defaults to a tenth of
                 1 / num_entities. pool_size must be given for public negatives and for declared sizes alone.
 

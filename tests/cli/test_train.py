@@ -277,7 +277,7 @@ def test_text_models_train_end_to_end_and_load_elsewhere(tmp_path, kind):
         (["GRAPH", "--set", "learning.lerning_rate=1"], "Did you mean learning_rate?"),
         (["GRAPH", "--set", "nonsense"], "--set must be section.name=value"),
         (["GRAPH", "--set", "data.drop=3"], "--drop must be a list, got 3"),
-        (["GRAPH", "--max-degree", "3"], "Use cap_degrees"),
+        (["GRAPH", "--max-degree", "3"], "Leave out --promise-degrees"),
         (["GRAPH", "--clipping", "pair"], "--loss must be a sum over negatives"),
         (["GRAPH", "--learning-rate", "-1"], "--learning-rate must be"),
         ([], "GRAPH must be given"),

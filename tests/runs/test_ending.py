@@ -76,7 +76,7 @@ class _Stop(TrainingCallback):
         requests.stop = progress.step == 5
 
 
-@pytest.mark.parametrize("end", [abandon, lambda folder: finish(folder, decided_by="time")])
+@pytest.mark.parametrize("end", [abandon, lambda folder: finish(folder, decided_by="result")])
 def test_a_copy_from_before_the_end_cannot_go_on(tmp_path, monkeypatch, end):
     """Its budget knows how the run ended: the key is destroyed for copies, too."""
     monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "state"))

@@ -1,5 +1,6 @@
 """Releases that only the state folder has are entered in a budget that is made later, once."""
 
+import dataclasses
 import shutil
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from reldp.errors import PlanError
 from reldp.graph import EntityGraph
 from reldp.graph.graph_names import graph_names
+from reldp.graph.size_store import _Store
 from reldp.plan import PrivacyPlan
 from reldp.runs.budget import Budget
 from reldp.runs.budget_entry import release_of
@@ -34,8 +36,10 @@ def made(seed=0):
     return EntityGraph.from_lists(list(range(COUNT)), ring, features=features)
 
 
-def release(graph, bound, folder=None):
-    capped = graph.cap_degrees(bound, seed=0)
+def release(graph, bound, folder=None, *, in_memory=True):
+    """Release sizes of a graph in memory, or of one in a folder."""
+    held = dataclasses.replace(graph, folder=None) if folder is None and in_memory else graph
+    capped = held.cap_degrees(bound, seed=0)
     target = {"target_epsilon": 4.0, "delta": 1e-6}
     return capped, PrivacyPlan.for_graph(capped, sizes_folder=folder, **target, **SETTINGS)
 
@@ -107,9 +111,40 @@ def test_one_that_is_stored_in_the_folder_of_the_graph_is_not_noted(graph, state
     assert not (state / FILE_NAME).exists()
 
 
+def test_a_graph_from_a_folder_has_it_there_for_other_users_and_later_budgets(
+    graph, state, tmp_path, monkeypatch
+):
+    capped, plan = release(graph, 1, in_memory=False)
+    assert not (state / FILE_NAME).exists()
+    monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "of another user"))
+    assert release(EntityGraph.read(graph.folder), 1, in_memory=False)[1] == plan
+    with new_budget(graph.folder) as budget:
+        assert kinds(budget) == ["budget", "sizes"]
+        assert release_of(budget, plan, capped.fingerprint) == budget.charges[0].release
+
+
+def test_a_stop_after_the_first_place_leaves_it_in_the_folder_of_the_graph(graph, monkeypatch):
+    """A release in the state folder alone would be unknown to a later budget."""
+    added = []
+    add = _Store.add
+
+    def stop(store, *values):
+        if added:
+            raise KeyboardInterrupt
+        added.append(store)
+        add(store, *values)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_Store, "add", stop)
+        with pytest.raises(KeyboardInterrupt):
+            release(graph, 1, in_memory=False)
+    with new_budget(graph.folder) as budget:
+        assert kinds(budget) == ["budget", "sizes"]
+
+
 def test_one_that_a_budget_has_is_not_noted(graph, state):
     new_budget(graph.folder).close()
-    release(graph, 1)
+    release(graph, 1, in_memory=False)
     assert not (state / FILE_NAME).exists()
     with Budget.open(graph.folder) as budget:
         assert kinds(budget) == ["budget", "sizes"]

@@ -12,6 +12,7 @@ theory.md 5 quotes results on nouns and verbs.
 EntityGraph(13,639 entities, 15,145 relations, text)
 """
 
+import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -91,7 +92,8 @@ def load(name: str) -> EntityGraph:
                     f"`{name}` must be the graph that was shipped, got another {file}. "
                     "Reinstall reldp."
                 )
-        return EntityGraph.read(folder)
+        graph = EntityGraph.read(folder)
+    return dataclasses.replace(graph, folder=None)  # nothing of a user's is stored in the package
 
 
 def notice(name: str) -> str:

@@ -120,7 +120,8 @@ def remembered(
             )
         values = draw() if stored is None else stored
         release = parse(values)
-        for store, old, may_write in zip(stores, known, writable, strict=True):
+        places = list(zip(stores, known, writable, strict=True))
+        for store, old, may_write in reversed(places):  # a later budget looks in the last one
             if old is None and may_write:
                 store.add(fingerprint, values)
         return release

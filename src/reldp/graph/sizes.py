@@ -170,8 +170,8 @@ def bounds_for(
         delta: A delta that was chosen without looking at the graph, if any; the release then fails with far
             smaller probability. Ignored if the graph has a release.
         unit: ``"entity"``, ``"owner"`` or ``"relation"``; one relation changes only the number of relations, by one.
-        folder: The folder that the graph was read from; a private release is stored there and in the user's state
-            folder.
+        folder: The folder that the graph was read from, by default the one that it names; a private release is stored
+            there and in the user's state folder.
         for_run: Whether a run with this target and delta is to follow: a release is then refused, before it is drawn,
             if the budget of the graph could not admit that run, or may not.
         is_claimed: Whether the epsilon of that run has no proof.
@@ -232,7 +232,7 @@ def has_release(capped: "CappedGraph", folder: str | PathLike[str] | None = None
         capped: The training graph.
         folder: The folder that the graph was read from.
     """
-    return is_remembered(capped.fingerprint, _folders(folder))
+    return is_remembered(capped.fingerprint, _folders(_home(capped, folder)))
 
 
 def stored_bounds(capped: "CappedGraph", unit: str) -> list[SizeBounds | None] | None:
@@ -247,7 +247,7 @@ def stored_bounds(capped: "CappedGraph", unit: str) -> list[SizeBounds | None] |
     """
     if _is_follower():
         return None
-    folder = capped.graph.folder
+    folder = capped.graph.folder  # also of a part of a store
     places = dict.fromkeys([*_folders(None), *sorted(_GIVEN_FOLDERS), *_folders(folder)])
     stored = known_values(capped.fingerprint, list(places))
     return [_bounds_of(Release.parsed(values), capped, unit) for values in stored]
@@ -276,6 +276,16 @@ def _has_appeared(capped: "CappedGraph", folder: str | PathLike[str] | None) -> 
             return False
         time.sleep(0.1)
     return True
+
+
+def _home(capped: "CappedGraph", folder: str | PathLike[str] | None) -> Path | None:
+    """Return the folder for a graph's private sizes: one that was given, or where it was read from.
+
+    A part of a store is made again with the store: its folder keeps nothing.
+    """
+    place = capped.graph.folder if folder is None else Path(folder)
+    is_part = folder is None and place is not None and (place / "derived.json").is_file()
+    return None if is_part else place
 
 
 def _folders(folder: str | PathLike[str] | None) -> list[Path]:
@@ -331,6 +341,7 @@ def _private(
     folder: str | PathLike[str] | None,
     run: tuple[float | None, float | None, bool] | None,
 ) -> SizeBounds:
+    folder = _home(capped, folder)
     if _is_follower() and not _has_appeared(capped, folder):
         raise PlanError(
             f"`sizes` must be released once, by the first process of torchrun, got no release here in {_PATIENCE:.0f} "
@@ -338,15 +349,15 @@ def _private(
             "process sends the plan to the others."
         )
     if folder is not None:
-        _GIVEN_FOLDERS.add(Path(folder))
+        _GIVEN_FOLDERS.add(folder)
     release = remembered(
         capped.fingerprint,
         _folders(folder),
         Release.parsed,
         lambda: _drawn(capped, target, delta, unit, folder, run).values(),
     )
-    if folder is not None and is_remembered(capped.fingerprint, [Path(folder)]):
-        import_module("reldp.runs.noted_releases").note_copy(capped.fingerprint, Path(folder))
+    if folder is not None and is_remembered(capped.fingerprint, [folder]):
+        import_module("reldp.runs.noted_releases").note_copy(capped.fingerprint, folder)
     return _released(release, capped, unit)
 
 
@@ -370,11 +381,11 @@ def _drawn(
     target: Fraction,
     delta: float | None,
     unit: str,
-    folder: str | PathLike[str] | None,
+    folder: Path | None,
     run: tuple[float | None, float | None, bool] | None,
 ) -> Release:
     """Draw a release that the graph's budget, if it has one, allows, and enter it there."""
-    place = capped.graph.folder if folder is None else Path(folder)
+    place = capped.graph.folder if folder is None else folder
     # By its name: the budget is built on plans, which are built on this module.
     entry = import_module("reldp.runs.release_entry").ReleaseEntry.of(capped, place)
     if entry is not None:
