@@ -146,6 +146,14 @@ def test_a_setting_that_no_sizes_admit_is_refused_before_sizes_are_released(
     assert not has_release(large)
 
 
+def test_unprotected_negatives_need_the_column_before_sizes_are_released(tmp_path, monkeypatch):
+    monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path))
+    bare = EntityGraph.from_lists(["a", "b"], [("a", "b")], text=["x", "y"]).cap_degrees(1, seed=0)
+    with pytest.raises(PlanError, match="without a column `protected`, all entities of the graph"):
+        PrivacyPlan.for_graph(bare, target_epsilon=4.0, negatives="unprotected", num_steps=9)
+    assert not has_release(bare)
+
+
 def test_settings_of_a_rule_are_admitted_before_sizes_are_released(large, tmp_path, monkeypatch):
     monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path))
     pool = {"negatives": "public", "pool_size": 100_000}  # enough for this graph, not for any

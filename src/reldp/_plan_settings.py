@@ -142,6 +142,11 @@ def check_before_release(
         )
     if sizes != "private" or has_release(capped, folder):
         return
+    if settings.get("negatives") == "unprotected" and "protected" not in capped.graph.columns:
+        raise PlanError(
+            "`negatives` must be another pool, got 'unprotected': without a column `protected`, all entities of the "
+            "graph are protected."
+        )
     chosen = {"noise_multiplier": 1.0, "num_negatives": 1, "num_steps": 1, "delta": 1e-9} | settings
     if not {"sample_rate", "expected_batch_size"} & set(settings):
         chosen["expected_batch_size"] = 1.0

@@ -192,7 +192,10 @@ def test_output_to_a_full_disk_is_one_line(words):
     with open("/dev/full", "w") as out:
         done = shell(*words, stdout=out)
     assert done.returncode == 2
-    assert done.stderr == "reldp: No space left on device.\n"
+    assert (
+        done.stderr
+        == "reldp: A file could not be written: the disk is full. Free some space and run the same command again.\n"
+    )
 
 
 SLEEPER = (

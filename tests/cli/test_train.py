@@ -267,7 +267,7 @@ def test_text_models_train_end_to_end_and_load_elsewhere(tmp_path, kind):
     ("arguments", "words"),
     [
         (["nowhere"], "nowhere"),
-        (["GRAPH", "--model", "no/such/model"], "--model must be a model's folder"),
+        (["GRAPH", "--model", "no/such/model"], "--model must be left out for a graph with"),
         (["GRAPH", "--device", "cuda:99"], "--device must exist here"),
         (["GRAPH", "--device", "gpu"], "--device must be cpu, cuda or cuda:N"),
         (["GRAPH", "--target-epsilon", "0"], "and not both"),
@@ -302,7 +302,16 @@ def test_a_text_model_needs_texts(tmp_path, graph, capsys):
     model = str(write_model("bert", tmp_path / "model"))
     command = ["train", graph, "--model", model, *FLAGS, "-o", str(tmp_path / "run")]
     assert main(command) == 2
-    assert "must have text" in capsys.readouterr().err
+    assert "--model must be left out for a graph with features" in capsys.readouterr().err
+
+
+def test_a_text_model_on_features_is_refused_before_sizes_are_released(
+    tmp_path, large_graph, capsys
+):
+    command = ["train", large_graph, "--model", "somewhere", "--target-epsilon", "4"]
+    assert main([*command, "-o", str(tmp_path / "run")]) == 2
+    assert "must be left out" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_encoder_and_device_are_named(tmp_path, graph, capsys):

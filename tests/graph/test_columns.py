@@ -135,6 +135,11 @@ def test_features_are_lists_of_numbers(given: pa.Array) -> None:
         features_column(given, "entities")
 
 
+def test_complex_numbers_are_refused_rather_than_cut() -> None:
+    with pytest.raises(GraphError, match="matrix of numbers"):
+        vectors(np.array([[1 + 2j, 3.0]]))
+
+
 @pytest.mark.parametrize("given", [[1.0, 2.0], np.zeros((2, 0)), np.zeros((2, 2, 2))])
 def test_a_matrix_has_rows_and_columns(given: object) -> None:
     with pytest.raises(GraphError, match=r"`features` must be an \(n, d\) matrix"):

@@ -118,7 +118,7 @@ def test_a_plan_or_secret_that_is_gone_is_a_clear_error(tmp_path):
         opened(tmp_path)
     plan.write_bytes(kept)
     (tmp_path / "run" / "sensitive.json").unlink()
-    with pytest.raises(ResumeError, match=r"sensitive\.json"):
+    with pytest.raises(ResumeError, match=r"without sensitive\.json: a published bundle"):
         opened(tmp_path)
 
 

@@ -162,7 +162,7 @@ def test_a_completion_that_contradicts_the_stops_in_the_ledger_is_refused(tmp_pa
     finish(folder, decided_by="result")
     record, plan = read_ledger(RunFolder(folder).ledger), read_plan(RunFolder(folder))
 
-    def certified(*, version="0.9.0", stopped_by="callback", **change):
+    def certified(*, version="0.10.0", stopped_by="callback", **change):
         start = {**record.start, "versions": {"reldp": version}}
         end = {n: v for n, v in {**record.entries[-1], **change}.items() if v is not None}
         entries = [
@@ -177,10 +177,10 @@ def test_a_completion_that_contradicts_the_stops_in_the_ledger_is_refused(tmp_pa
     certified()
     with pytest.raises(LedgerError, match="with stop_decided_by, since the run ended before"):
         certified(**silent)
-    certified(version="0.8.0", **silent)  # its epsilon is that of all planned steps
+    certified(version="0.9.0", **silent)  # its epsilon is that of all planned steps
     with pytest.raises(LedgerError, match="must be result, since a callback stopped the run"):
         certified(stop_decided_by="time")
-    for version in ("0.8.0", "0.9.0"):
+    for version in ("0.9.0", "0.10.0"):
         for change in ({}, silent):
             with pytest.raises(LedgerError, match="no epsilon covers the decision"):
                 certified(

@@ -1,5 +1,7 @@
 """Deterministic inside, as before outside; machines and versions told apart."""
 
+import hashlib
+import os
 import subprocess
 import sys
 
@@ -65,6 +67,14 @@ def test_settings_of_numerical_libraries_are_part_of_the_machine(monkeypatch):
     before = machine("cpu", 1)
     monkeypatch.setenv("MKL_CBWR", "AVX2")
     assert machine("cpu", 1) == before | {"environment.MKL_CBWR": "AVX2"}
+    for value in (
+        "/home/somebody/x",
+        "a\nb",
+        os.fsdecode(b"\xff"),
+    ):  # the ledger is public, and UTF-8
+        monkeypatch.setenv("MKL_CBWR", value)
+        stated = machine("cpu", 1)["environment.MKL_CBWR"]
+        assert stated == f"SHA-256 {hashlib.sha256(os.fsencode(value)).hexdigest()}"
     monkeypatch.delenv("MKL_CBWR")
     precision = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium")

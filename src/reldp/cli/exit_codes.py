@@ -37,6 +37,7 @@ from typing import Any
 
 import reldp
 from reldp import _signals
+from reldp.runs.durable import REASONS
 
 __all__ = [
     "BAD_INPUT",
@@ -185,7 +186,9 @@ def of_os_error(error: OSError, fail: Callable[[str], int]) -> int:
     if error.errno == errno.EPIPE:
         return pipe_closed()
     where = f" ({Path(error.filename).name})" if isinstance(error.filename, str) else ""
-    code = fail(f"{error.strerror or type(error).__name__}{where}.")
+    reason = REASONS.get(error.errno or 0) if error.filename is None else None
+    what = error.strerror or type(error).__name__
+    code = fail(f"A file could not be written: {reason}" if reason else f"{what}{where}.")
     if error.errno == errno.ENOSPC:
         _forget_output()
     return code

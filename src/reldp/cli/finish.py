@@ -25,7 +25,7 @@ _MAIN = "Main options"
     type=Word(DECISIONS),
     group=_MAIN,
     help="What decided to end the run: a number of steps that was fixed before; time, such as a deadline; or a result, "
-    "if anybody looked at the model or its evaluation on public data. Needed if steps are left.",
+    "if anybody looked at the model or its evaluation on public data. Needed unless the last step was taken.",
 )
 @option(
     "--model",

@@ -6,7 +6,7 @@ line on the error stream that names the flag, the rule and the fix: never a trac
 exit codes.
 
 >>> main(["--version"])
-reldp, version 0.9.0
+reldp, version 0.10.0
 0
 """
 
@@ -28,7 +28,14 @@ from reldp.cli.messages import as_shell_message
 from reldp.cli.options import with_hint
 from reldp.cli.torchrun import refuse_several
 from reldp.cli.warning_lines import reldp_as_lines
-from reldp.errors import ConfigError, PlanError, ReldpError, VerificationError
+from reldp.errors import (
+    ConfigError,
+    EncoderError,
+    GraphError,
+    PlanError,
+    ReldpError,
+    VerificationError,
+)
 from reldp.runs.inert_text import visible_text
 
 __all__ = ["main"]
@@ -227,7 +234,7 @@ def _spent_words(error: ReldpError) -> str:
     sizes = sys.modules.get("reldp.graph.sizes")  # whatever draws sizes has imported it
     if (
         sizes is None
-        or not isinstance(error, (PlanError, ConfigError))
+        or not isinstance(error, (PlanError, ConfigError, GraphError, EncoderError))
         or not sizes.drawn_epsilon()
     ):
         return ""

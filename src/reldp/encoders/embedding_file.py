@@ -116,7 +116,7 @@ def check_embedding_file(path: str | Path, *, overwrite: bool = False) -> Path:
     """
     target = Path(path)
     if target.suffix != ".parquet":
-        raise InputError(f"`output` must end in .parquet, got {target.name!r}.")
+        raise InputError(f"`output` must end in .parquet, got {target.name or str(path)!r}.")
     if not target.parent.is_dir():
         raise InputError(
             f"`output` must be in a folder that exists, got {str(target.parent)!r}. Make it first."

@@ -24,6 +24,8 @@ from reldp.encoders.encoder import Encoder
 from reldp.encoders.features import FeatureEncoder, FeatureTable
 from reldp.encoders.frozen import FrozenTextEncoder
 from reldp.encoders.loading import DenseLayer, Pretrained
+from reldp.encoders.sentence_modules import MAX_MODULES
+from reldp.errors import EncoderError
 
 __all__ = ["HeadEncoder"]
 
@@ -65,6 +67,12 @@ class HeadEncoder(FrozenTextEncoder):
             normalize=normalize,
             seed=how.seed,
         )
+        free = MAX_MODULES - 3 - len(pretrained.dense)  # beside model, pooling and normalization
+        if len(self._head.layers) > free:
+            raise EncoderError(
+                f"`head_hidden` must have at most {free - 1} widths for this model, got {len(hidden)}: a saved model "
+                f"with more than {MAX_MODULES} modules is not loaded."
+            )
         self.module = self._head.module
         self._described["normalize"] = normalize
         self._described["adaptation"] = {

@@ -103,9 +103,10 @@ def check_model_files(folder: Path, *, gguf_file: str | None = None) -> StoredWe
         _refuse_other_files(
             read_json(folder / "tokenizer_config.json", "source"), "tokenizer_config.json"
         )
-    files = _weight_files(folder)
-    shapes = [shape for path in files for shape in check_weights_file(path).values()]
-    return StoredWeights(sum(map(math.prod, shapes)), len(shapes))
+    shapes: dict[str, tuple[int, ...]] = {}
+    for path in _weight_files(folder):
+        shapes |= check_weights_file(path)  # a file under many names (links) holds its tensors once
+    return StoredWeights(sum(map(math.prod, shapes.values())), len(shapes))
 
 
 def check_weights_file(path: Path) -> dict[str, tuple[int, ...]]:

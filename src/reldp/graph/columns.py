@@ -117,6 +117,8 @@ def id_chunks(column: Any, table: str, name: str) -> Any:
 def vectors(matrix: npt.ArrayLike) -> Any:
     """Return an (n, d) matrix as an Arrow array of n vectors."""
     try:
+        if np.iscomplexobj(matrix):
+            raise ValueError("complex")
         values = np.ascontiguousarray(matrix, dtype=np.float32)
     except (ValueError, TypeError, OverflowError):  # it would quote the value
         raise GraphError(

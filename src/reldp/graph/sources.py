@@ -54,7 +54,8 @@ def drop_kinds(drop: Iterable[str]) -> frozenset[str]:
     unknown = [kind for kind in kinds if not isinstance(kind, str) or kind not in DROPPABLE]
     if unknown:
         names = ", ".join(DROPPABLE)
-        raise GraphError(f"`drop` must name kinds among {names}, got {shown(unknown[0])}.")
+        each = " Name each kind by itself." if "," in str(unknown[0]) else ""
+        raise GraphError(f"`drop` must name kinds among {names}, got {shown(unknown[0])}.{each}")
     return frozenset(kinds)
 
 

@@ -213,8 +213,8 @@ def _check_end(record: "LedgerRecord", completion: Mapping[str, Any]) -> None:
             "ledger.jsonl: checkpoint.stopped_by must not be a callback that sees sensitive values in a run that ended "
             "early: no epsilon covers the decision to end it."
         )
-    # Versions before 0.9 took a run for complete if all of its steps were counted, with the same epsilon.
-    is_old = not is_since(record.start["versions"], 0, 9)
+    # Versions before 0.10 took a run for complete if all of its steps were counted, with the same epsilon.
+    is_old = not is_since(record.start["versions"], 0, 10)
     if is_old and not record.num_left and stated == [None, None]:
         return
     if None in stated or stated != wanted:

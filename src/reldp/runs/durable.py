@@ -41,9 +41,10 @@ __all__ = [
 TEMPORARY = ".partial"
 
 _RUST = re.compile(r"\(os error (\d+)\)")
-_REASONS = {
+REASONS = {
     errno.ENOSPC: "the disk is full. Free some space and run the same command again.",
     errno.EDQUOT: "the disk quota is used up. Free some space and run the same command again.",
+    errno.EFBIG: "files may not be that large here. Raise the limit (ulimit -f) and run the same command again.",
     errno.EROFS: "the disk is read-only. Choose another folder.",
     errno.EACCES: "the folder may not be written to. Choose another, or change its permissions.",
     errno.EPERM: "the folder may not be written to. Choose another, or change its permissions.",
@@ -61,7 +62,7 @@ def disk_errors(path: Path, action: str = "written") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = _REASONS.get(error.errno or 0, f"{error.strerror or error}.")
+        reason = REASONS.get(error.errno or 0, f"{error.strerror or error}.")
         raise RunError(f"{path.name} could not be {action}: {reason}") from error
     except Exception as error:
         # Libraries in Rust, such as safetensors, have errors of their own that only quote the system's.
@@ -69,7 +70,7 @@ def disk_errors(path: Path, action: str = "written") -> Iterator[None]:
         if quoted is None:
             raise
         number = int(quoted.group(1))
-        reason = _REASONS.get(number, f"{os.strerror(number)}.")
+        reason = REASONS.get(number, f"{os.strerror(number)}.")
         raise RunError(f"{path.name} could not be {action}: {reason}") from error
 
 

@@ -179,6 +179,11 @@ class Session:
                 f"The run in {run.path.name!r} must be resumable, got one that was abandoned: its key is "
                 "destroyed. Start a new run in another folder."
             )
+        if run.is_bundle:
+            raise ResumeError(
+                f"{run.path.name!r} must be a run to resume, got one without {run.sensitive.name}: a published "
+                "bundle, or a run that has lost this file. Choose another folder, or restore the file."
+            )
         for place in (run.checkpoints, run.model):
             if place.is_symlink():  # it would be written to, wherever it leads
                 raise ResumeError(

@@ -386,6 +386,10 @@ class Recipe:
         named = {name: settings[name] for name in _TEXT_SETTINGS if settings[name] is not None}
         if settings["train"] == "head":
             named |= {"head_hidden": settings["hidden"], "head_dim": settings["dim"]}
+        if "text" not in capped.graph.columns:  # found before sizes are released
+            raise ConfigError(
+                "`model` must be left out for a graph with features and no text: a linear layer is trained on them."
+            )
         model = DEFAULT_MODEL if settings["model"] is None else settings["model"]
         return TextEncoder.load(model, **named)
 

@@ -16,6 +16,7 @@ Public inside the package: `repeatable`, `no_random_numbers`, `is_repeatable`, `
 import hashlib
 import os
 import platform
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.metadata import PackageNotFoundError, version
@@ -48,6 +49,7 @@ _VARIABLES = (
     *("CUBLASLT_WORKSPACE_SIZE", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "ATEN_CPU_CAPABILITY"),
     *("MKL_DEBUG_CPU_TYPE", "KMP_DETERMINISTIC_REDUCTION", "GLIBC_TUNABLES"),
 )
+_PLAIN_SETTING = re.compile(r"[A-Za-z0-9_.,:;=+-]{0,100}")
 _PROBED = ((1, 7, 5), (5, 33, 8), (48, 384, 64), (130, 65, 257))  # rows, inner, columns
 
 
@@ -109,7 +111,8 @@ def is_repeatable(device: str) -> bool:
 def machine(device: str, threads: int) -> dict[str, Any]:
     """Return everything that must be the same for bits to be the same: public values by name."""
     values: dict[str, Any] = {f"versions.{name}": value for name, value in versions().items()}
-    values |= {f"environment.{name}": os.environ[name] for name in _VARIABLES if name in os.environ}
+    named = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+    values |= {f"environment.{name}": _setting(value) for name, value in named.items()}
     values |= {"threads": threads, "matmul": matmul_precision()}
     if not is_repeatable(device):
         return values | {"device": device, "processor": torch.cuda.get_device_name(device)}
@@ -121,6 +124,13 @@ def machine(device: str, threads: int) -> dict[str, Any]:
         "default_dtype": str(torch.get_default_dtype()),
         "probe_sha256": _probe(),
     }
+
+
+def _setting(value: str) -> str:
+    """Return the value of a variable as the ledger, which is public, may hold it: no paths, nor other bytes."""
+    if _PLAIN_SETTING.fullmatch(value):
+        return value
+    return f"SHA-256 {hashlib.sha256(os.fsencode(value)).hexdigest()}"
 
 
 def matmul_precision() -> str:
