@@ -154,7 +154,7 @@ def test_a_dense_layer_that_is_not_stored_is_refused_first(copy, stored):
     (copy / "modules.json").write_text(json.dumps(listed))
     for path, config in (
         ("1", {"pooling_mode": "mean"}),
-        ("2", {"in_features": 2**17, "out_features": 2**14}),
+        ("2", {"in_features": 32, "out_features": 2**26}),
     ):
         (copy / path).mkdir()
         (copy / path / "config.json").write_text(json.dumps(config))

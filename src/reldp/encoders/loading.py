@@ -19,27 +19,26 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from reldp._validate import check_choice, is_integer
+from reldp._validate import check_choice
 from reldp.encoders.attention import attention_options
-from reldp.encoders.attention_pooling import AttentionPooling, read_attention_pooling
+from reldp.encoders.attention_pooling import AttentionPooling
 from reldp.encoders.default_model import installed_folder
-from reldp.encoders.folders import read_json
 from reldp.encoders.hub import hub_folder, is_hub_name
 from reldp.encoders.model_files import (
     StoredWeights,
     as_encoder_error,
     check_model_files,
     check_vocabulary_files,
-    check_weights_file,
 )
 from reldp.encoders.model_size import refuse_oversized
+from reldp.encoders.sentence_modules import DenseLayer, sentence_settings
 from reldp.encoders.soundness import (
     refuse_non_finite,
     refuse_other_layers,
@@ -48,16 +47,9 @@ from reldp.encoders.soundness import (
 from reldp.encoders.tokenizer_growth import check_tokenizer_file, refuse_growing_tokenizer
 from reldp.errors import EncoderError, MissingDependency
 
-__all__ = ["Pretrained", "load_pretrained", "quiet_transformers"]
+__all__ = ["DenseLayer", "Pretrained", "load_pretrained", "quiet_transformers"]
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-
-_POOLING_KEYS = {
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_lasttoken": "last",
-}
-_POOLING_NAMES = {"mean": "mean", "cls": "cls", "lasttoken": "last"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,17 +72,9 @@ class Pretrained:
     tokenizer: Any
     pooling: str | None = None
     max_length: int | None = None
-    dense: tuple["DenseLayer", ...] = ()
+    dense: tuple[DenseLayer, ...] = ()
     normalize: bool = False
     attention: AttentionPooling | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class DenseLayer:
-    """One linear layer after pooling, with the activation that follows it."""
-
-    linear: nn.Linear
-    activation: nn.Module = field(default_factory=nn.Identity)
 
 
 def load_pretrained(
@@ -127,7 +111,7 @@ def load_pretrained(
         return Pretrained(name=name, model=model, tokenizer=tokenizer)
     with as_encoder_error(folder):
         config: Any = model.config
-        settings = _sentence_settings(folder, int(config.hidden_size))
+        settings = sentence_settings(folder, int(config.hidden_size))
     return Pretrained(name=name, model=model, tokenizer=tokenizer, **settings)
 
 
@@ -292,85 +276,3 @@ def _num_token_rows(model: nn.Module) -> int:
     """Rows of the table that token ids are looked up in."""
     holder: Any = model
     return int(holder.get_input_embeddings().weight.shape[0])
-
-
-def _sentence_settings(folder: Path, dim: int) -> dict[str, Any]:
-    """Pooling, maximum length, dense layers and normalization of a sentence-transformers folder."""
-    settings: dict[str, Any] = {"pooling": None, "max_length": None, "normalize": False}
-    dense: list[DenseLayer] = []
-    entries = read_json(folder / "modules.json", "source")
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise EncoderError("`source` must list its modules in modules.json, got something else.")
-    for entry in entries:
-        kind = str(entry["type"]).rsplit(".", 1)[-1]
-        place = folder / str(entry["path"])
-        if kind == "Transformer":
-            settings["max_length"] = _stated_max_length(place)
-        elif kind == "Pooling":
-            settings["pooling"] = _stated_pooling(read_json(place / "config.json", "source"))
-        elif kind == "AttentionPooling":
-            settings |= {"pooling": "mean", "attention": read_attention_pooling(place, dim)}
-        elif kind == "Dense":
-            dense.append(_read_dense(place))
-        elif kind == "Normalize":
-            settings["normalize"] = True
-        else:
-            raise EncoderError(
-                f"`source` must be made of Transformer, Pooling, Dense and Normalize, got {kind}."
-            )
-    return {**settings, "dense": tuple(dense)}
-
-
-def _stated_max_length(folder: Path) -> int | None:
-    """Return the maximum length that the folder states, if it does."""
-    path = folder / "sentence_bert_config.json"
-    stated = read_json(path, "source").get("max_seq_length") if path.is_file() else None
-    return stated if isinstance(stated, int) and stated > 0 else None
-
-
-def _stated_pooling(config: dict[str, Any]) -> str:
-    """Return the name of the pooling that the folder states, in the old format or the new."""
-    stated = config.get("pooling_mode")
-    if stated is None:
-        modes = [word for key, word in _POOLING_KEYS.items() if config.get(key)]
-        unknown = [
-            key
-            for key, value in config.items()
-            if key.startswith("pooling_mode_") and value is True and key not in _POOLING_KEYS
-        ]
-        stated_words = modes + unknown
-    else:
-        stated_words = [_POOLING_NAMES.get(str(stated), f"unknown:{stated}")]
-    if len(stated_words) != 1 or stated_words[0] not in _POOLING_NAMES.values():
-        shown = ", ".join(stated_words) or "none"
-        raise EncoderError(f"`pooling` of the source must be mean, cls or last token, got {shown}.")
-    return stated_words[0]
-
-
-def _read_dense(folder: Path) -> DenseLayer:
-    """One sentence-transformers Dense module, from safetensors."""
-    from safetensors.torch import load_file
-
-    config = read_json(folder / "config.json", "source")
-    activation = str(config.get("activation_function", "torch.nn.modules.activation.Tanh"))
-    known = {"Identity": nn.Identity, "ReLU": nn.ReLU, "Tanh": nn.Tanh, "GELU": nn.GELU}
-    word = activation.rsplit(".", 1)[-1]
-    weights = folder / "model.safetensors"
-    if word not in known or config.get("use_residual") or not weights.is_file():
-        raise EncoderError(
-            f"`source` must have dense layers in safetensors with one of {', '.join(known)} "
-            f"and no residual, got {word} in {folder.name!r}."
-        )
-    check_weights_file(weights)
-    values = {name.removeprefix("linear."): value for name, value in load_file(weights).items()}
-    refuse_non_finite(values)
-    sides = (config["out_features"], config["in_features"])
-    stored = tuple(values["weight"].shape) if "weight" in values else None
-    if all(map(is_integer, sides)) and stored != sides:
-        raise EncoderError(
-            f"`source` must have dense layers of the size in their config.json, {sides}, got "
-            f"{stored} in {folder.name!r}: size mismatch."
-        )
-    linear = nn.Linear(config["in_features"], config["out_features"], bias="bias" in values)
-    linear.load_state_dict(values)
-    return DenseLayer(linear=linear, activation=known[word]())
