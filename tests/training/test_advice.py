@@ -1,11 +1,17 @@
 """Poor plans are named, good ones are not."""
 
+import warnings
 from dataclasses import replace
 
 import pytest
 
+from reldp.encoders import TextEncoder
+from reldp.graph import EntityGraph
 from reldp.plan import PrivacyPlan
-from reldp.training.advice import advice
+from reldp.runs.model_card import is_own_card
+from reldp.training import Trainer
+from reldp.training.advice import StartingWeightsWarning, advice
+from tests.encoders.tiny import write_model
 
 GOOD = PrivacyPlan(
     num_entities=10_000,
@@ -48,3 +54,48 @@ def test_each_weakness_is_named_alone(plan, epsilon, words):
 
 def test_a_run_without_privacy_gets_no_advice_about_it():
     assert advice(changed(noise_multiplier=0.0), float("inf")) == []
+
+
+@pytest.mark.filterwarnings("ignore::reldp.training.advice.PoorPlanWarning")
+def test_weights_that_a_run_has_trained_are_named_in_the_next_run(tmp_path):
+    place, graph = (
+        write_model("bert", tmp_path / "model"),
+        EntityGraph.from_lists(
+            list(range(60)),
+            [(i, (i + 1) % 60) for i in range(60)],
+            text=[f"word{i % 7} word{i % 5}" for i in range(60)],
+        ),
+    )
+    capped = graph.cap_degrees(2, seed=0)
+    plan = PrivacyPlan.for_graph(
+        capped,
+        sizes="public",
+        noise_multiplier=1.0,
+        num_negatives=1,
+        negatives="entities",
+        expected_batch_size=3,
+        num_steps=2,
+        delta=1e-4,
+    )
+
+    def said(model, folder):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            Trainer(TextEncoder.load(model, max_length=8), capped, plan).fit(folder)
+        return [w for w in seen if issubclass(w.category, StartingWeightsWarning)]
+
+    assert said(place, tmp_path / "one") == []
+    assert len(said(tmp_path / "one" / "model", tmp_path / "two")) == 1
+
+
+@pytest.mark.parametrize(
+    ("card", "is_own"),
+    [
+        (b"---\ntags:\n- differential-privacy\n- reldp\n---\n# x\n", True),
+        (b"---\ntags:\n- differential-privacy\n---\n- reldp\n", False),
+        (b"- reldp\n", False),
+        (b"", False),
+    ],
+)
+def test_a_card_is_known_by_its_tag(card, is_own):
+    assert is_own_card(card) is is_own

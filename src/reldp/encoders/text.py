@@ -88,6 +88,7 @@ class TextEncoder(Encoder):
         refuse_batch_mixing(pretrained.model)
         config: Any = pretrained.model.config
         self.tokenizer = pretrained.tokenizer
+        self.source: str | Path | None = None
         self.max_length = checked_max_length(max_length, pretrained)
         self._described: dict[str, Any] = {
             "kind": "text",
@@ -186,6 +187,7 @@ class TextEncoder(Encoder):
         encoder = kind(
             pretrained, how, pooling=pooling, normalize=normalize, max_length=max_length, **extra
         )
+        encoder.source = source
         encoder.to(device)
         if attention == SHORT:
             use_short_attention(

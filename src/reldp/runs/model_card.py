@@ -2,7 +2,7 @@
 
 A pure function of the certificate, so that `reldp.verify` can recompute and compare it.
 
-Private to the package: `model_card`.
+Private to the package: `is_own_card`, `model_card`.
 
 >>> _front_matter({"kind": "features"})[:3]
 ['---', 'tags:', '- differential-privacy']
@@ -17,7 +17,7 @@ from reldp.runs.inert_text import code_text, inert_text
 from reldp.runs.result_wording import part_condition
 from reldp.runs.wording import shown, summary
 
-__all__ = ["model_card"]
+__all__ = ["is_own_card", "model_card"]
 
 _TEXT_USE = """```python
 from sentence_transformers import SentenceTransformer
@@ -47,6 +47,12 @@ from reldp import ModuleEncoder
 encoder = ModuleEncoder.load("path/to/this/folder", module, inputs)  # the module's code and inputs are yours
 embeddings = encoder.encode_graph(graph)
 ```"""
+
+
+def is_own_card(card: bytes) -> bool:
+    """Return whether a model card is one of reldp's, whose metadata end with its tag."""
+    metadata = card[:4096].split(b"\n---\n")[0]
+    return card.startswith(b"---\n") and b"- reldp" in metadata.split(b"\n")
 
 
 def model_card(values: Mapping[str, Any], *, has_count: bool = True) -> str:

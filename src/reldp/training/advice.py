@@ -4,7 +4,9 @@ Nothing here changes a run. The thresholds are rules of thumb for a delta that a
 epsilon that guarantees little, noise that is large compared with the signal, and batches that use up the pool of
 negatives.
 
-Inside the package: `advice`, `PoorPlanWarning`.
+Weights that a run of reldp has released, and that another run starts from, are warned of as well: epsilons add up.
+
+Inside the package: `advice`, `advice_about_start`, `PoorPlanWarning`, `StartingWeightsWarning`.
 
 >>> from reldp.plan import PrivacyPlan
 >>> plan = PrivacyPlan(num_entities=10_000, num_relations=20_000, max_degree=5, num_negatives=4,
@@ -14,15 +16,21 @@ Inside the package: `advice`, `PoorPlanWarning`.
 """
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from reldp.errors import RunError
+from reldp.runs.model_card import is_own_card
+from reldp.runs.plain_files import read_plain
 
 if TYPE_CHECKING:
     from reldp.plan import PrivacyPlan
 
-__all__ = ["PoorPlanWarning", "advice"]
+__all__ = ["PoorPlanWarning", "StartingWeightsWarning", "advice", "advice_about_start"]
 
 _LARGE_EPSILON = 10.0
 _FULL_POOL = 0.5
+_LARGEST_CARD = 2**20
 # Noise per coordinate of the mean, divided by the clip norm. At this value, a step in a thousand dimensions is ten
 # parts noise to one part signal.
 _LARGE_NOISE = 0.3
@@ -30,6 +38,29 @@ _LARGE_NOISE = 0.3
 
 class PoorPlanWarning(UserWarning):
     """A plan is valid, but its guarantee is weak or it will learn little."""
+
+
+class StartingWeightsWarning(UserWarning):
+    """A run starts from weights that another run has trained."""
+
+
+def advice_about_start(source: str | Path | None) -> list[str]:
+    """Return what must be known of the starting weights: a sentence if a run of reldp has trained them.
+
+    Args:
+        source: The folder or hub name that they were loaded from, if any.
+    """
+    card = Path(source or "") / "README.md"
+    try:
+        if source is None or not is_own_card(read_plain(card, limit=_LARGEST_CARD)):
+            return []
+    except (RunError, OSError, ValueError):
+        return []
+    return [
+        "the starting weights were trained by a run of reldp, as their model card says. If that was on data of the "
+        "same entities, its epsilon adds to that of this run, whose certificate does not count it "
+        "(docs/sharp-edges.md)."
+    ]
 
 
 def advice(plan: "PrivacyPlan", epsilon: float) -> list[str]:

@@ -15,11 +15,17 @@ from typing import TYPE_CHECKING
 
 from reldp.errors import RunError
 from reldp.runs.privacy_cost import privacy_cost
-from reldp.training.advice import PoorPlanWarning, advice
+from reldp.training.advice import (
+    PoorPlanWarning,
+    StartingWeightsWarning,
+    advice,
+    advice_about_start,
+)
 from reldp.training.nonfinite import NonfiniteWatch
 from reldp.training.repeatability import no_random_numbers
 
 if TYPE_CHECKING:
+    from reldp.encoders import Encoder
     from reldp.plan import PrivacyPlan
     from reldp.runs.session import Session
     from reldp.training.step import PrivateStep
@@ -72,8 +78,12 @@ class CountedSteps:
         return report
 
 
-def warn_about_plan(plan: "PrivacyPlan", *, stacklevel: int) -> None:
-    """Warn about weaknesses of a plan, before a new run."""
+def warn_about_plan(plan: "PrivacyPlan", encoder: "Encoder", *, stacklevel: int) -> None:
+    """Warn about weaknesses of a plan, and weights that were trained before, before a new run."""
+    for line in (
+        advice_about_start(getattr(encoder, "source", None)) if plan.noise_multiplier else []
+    ):
+        warnings.warn(line, StartingWeightsWarning, stacklevel=stacklevel + 1)
     for line in advice(plan, privacy_cost(plan, "pld", plan.num_steps).epsilon):
         warnings.warn(line, PoorPlanWarning, stacklevel=stacklevel + 1)
 

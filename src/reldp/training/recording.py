@@ -118,7 +118,7 @@ class RecordedRun:
         if not run.has_run:
             objective.check_untrained()
             if self._processes.is_first:
-                warn_about_plan(plan, stacklevel=2)
+                warn_about_plan(plan, objective.encoder, stacklevel=2)
             if plan.num_steps:
                 with no_random_numbers():
                     self._step.prepare()  # a refusal leaves no run behind

@@ -186,7 +186,7 @@ class Trainer:
         if not run.has_run:
             self._objective.check_untrained()
             if self._processes.is_first:
-                warn_about_plan(self.plan, stacklevel=3)
+                warn_about_plan(self.plan, self.encoder, stacklevel=3)
         threads = run.threads(self.config.performance.threads, torch.get_num_threads())
         with repeatable(self.config.performance.device, threads), ExitStack() as stack:
             # Before anything is computed: dropout would give other sums every time.
