@@ -117,6 +117,10 @@ def test_an_early_end_is_one_also_if_all_steps_are_counted(tmp_path, log_sensiti
             finish(folder, decided_by="result")
         certificate = Trainer(*small_parts(), **sees).fit(folder).certificate  # to its last step
         assert "stopped_at" not in certificate.values["steps"]
+        assert any(
+            "resumed, after steps that the ledger names (5)" in line
+            for line in certificate.values["not_guaranteed"]
+        )
     else:
         certificate = finish(folder, decided_by="result")
         steps = certificate.values["steps"]
@@ -157,6 +161,44 @@ def test_a_stop_by_a_callback_is_not_forgotten_after_more_steps(tmp_path, sees_s
         verify(folder)
 
 
+def test_a_new_branch_does_not_end_where_sensitive_values_decided_to_stop(tmp_path):
+    """All 12 steps are counted at once: a new branch after step 5 would have none left, and be complete."""
+    folder = stopped_by(StopAt(5, sees_sensitive=True), tmp_path / "run", small_parts())
+    before = RunFolder(folder).ledger.read_bytes()
+    with pytest.raises(ResumeError, match="end where no epsilon covers the end"):
+        Trainer(*small_parts(), threads=2).fit(folder)  # other bits: a new branch
+    assert RunFolder(folder).ledger.read_bytes() == before
+    result = Trainer(*small_parts()).fit(folder)
+    assert result.certificate.values["steps"]["counted"] == 12
+    verify(folder)
+
+
+def test_other_stops_may_be_followed_by_a_new_branch(tmp_path):
+    """Control: epsilon of all counted steps covers an end that follows from noisy weights."""
+    folder = stopped_by(StopAt(5), tmp_path / "run", small_parts())
+    Trainer(*small_parts(), threads=2).fit(folder)
+    verify(folder)
+
+
+def test_a_ledger_that_leaves_out_steps_after_a_sensitive_stop_is_refused(tmp_path):
+    folder = stopped_by(StopAt(5), tmp_path / "run", small_parts())
+    Trainer(*small_parts(), threads=2).fit(folder)
+    record, plan = read_ledger(RunFolder(folder).ledger), read_plan(RunFolder(folder))
+    assert len(record.branches) == 2
+    entries = [
+        {**entry, "stopped_by": "callback that sees sensitive values"}
+        if "stopped_by" in entry
+        else entry
+        for entry in record.entries
+    ]
+    changed = LedgerRecord.check(entries, head="0" * 64)
+    assert changed.sensitive_stops == (5,)
+    assert not changed.is_early
+    with pytest.raises(LedgerError, match="left out steps after it"):
+        Certificate.from_ledger(plan, changed)
+    Certificate.from_ledger(plan, record)
+
+
 def test_a_completion_that_contradicts_the_stops_in_the_ledger_is_refused(tmp_path):
     folder = stopped_by(StopAt(5), tmp_path / "run", small_parts())
     finish(folder, decided_by="result")
@@ -182,7 +224,7 @@ def test_a_completion_that_contradicts_the_stops_in_the_ledger_is_refused(tmp_pa
         certified(stop_decided_by="time")
     for version in ("0.9.0", "0.10.0"):
         for change in ({}, silent):
-            with pytest.raises(LedgerError, match="no epsilon covers the decision"):
+            with pytest.raises(LedgerError, match="no epsilon covers a decision"):
                 certified(
                     version=version, stopped_by="callback that sees sensitive values", **change
                 )

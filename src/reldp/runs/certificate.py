@@ -23,7 +23,6 @@ from reldp.runs import result_wording, schema, wording
 from reldp.runs.certificate_text import certificate_text
 from reldp.runs.made_by import is_since
 from reldp.runs.privacy_cost import cost_of_run, privacy_cost
-from reldp.runs.schema import SENSITIVE_CALLBACK
 from reldp.runs.start_entry import check_start
 from reldp.runs.strict_json import parse_json
 
@@ -90,7 +89,8 @@ class Certificate:
                 + result_wording.early_end(plan, record.num_counted, completion)
                 + result_wording.choice(record.start, completion)
                 + result_wording.search(plan, record.start),
-                "not_guaranteed": wording.not_guaranteed(plan, record.start),
+                "not_guaranteed": wording.not_guaranteed(plan, record.start)
+                + result_wording.sensitive_stops(plan, record.start, record.sensitive_stops),
                 "versions": record.start["versions"],
                 "audits": [dict(audit) for audit in record.audits],
             }
@@ -202,17 +202,17 @@ def _check_end(record: "LedgerRecord", completion: Mapping[str, Any]) -> None:
     """Refuse a completion that does not say that, and why, the run ended early, or that no epsilon covers."""
     stated = [completion.get(name) for name in ("stopped_at", "stop_decided_by")]
     wanted = [record.checkpoint["step"] if record.checkpoint else None, stated[1]]
+    if record.is_cut_by_sensitive:
+        raise LedgerError(
+            "ledger.jsonl: checkpoint.stopped_by must not be a callback that sees sensitive values where the run ended "
+            "early or left out steps after it: no epsilon covers a decision by such values."
+        )
     if not record.is_early:
         if stated != [None, None]:
             raise LedgerError(
                 "ledger.jsonl: complete.stopped_at must be absent, since the last step was taken."
             )
         return
-    if SENSITIVE_CALLBACK in record.stoppers:
-        raise LedgerError(
-            "ledger.jsonl: checkpoint.stopped_by must not be a callback that sees sensitive values in a run that ended "
-            "early: no epsilon covers the decision to end it."
-        )
     # Versions before 0.10 took a run for complete if all of its steps were counted, with the same epsilon.
     is_old = not is_since(record.start["versions"], 0, 10)
     if is_old and not record.num_left and stated == [None, None]:

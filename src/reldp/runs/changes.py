@@ -9,7 +9,8 @@ There are two kinds of differences (theory.md 6):
 
 A run always continues its newest branch, so the present is compared with that one.
 
-Public inside the package: `refuse_changes`, `refuse_other_graph`, `why_new_branch`, `newest_branch`, `changes`.
+Public inside the package: `refuse_changes`, `refuse_cut`, `refuse_other_graph`, `why_new_branch`, `newest_branch`,
+`changes`.
 
 >>> changes("plan.", {"num_steps": 5}, {"num_steps": 6})
 ['plan.num_steps was 5, is 6']
@@ -30,7 +31,14 @@ if TYPE_CHECKING:
     from reldp.runs.run_folder import RunFolder
     from reldp.runs.session import RunFacts
 
-__all__ = ["changes", "newest_branch", "refuse_changes", "refuse_other_graph", "why_new_branch"]
+__all__ = [
+    "changes",
+    "newest_branch",
+    "refuse_changes",
+    "refuse_cut",
+    "refuse_other_graph",
+    "why_new_branch",
+]
 
 
 def refuse_changes(run: "RunFolder", facts: "RunFacts", record: "LedgerRecord") -> SensitiveRecord:
@@ -90,6 +98,27 @@ def why_new_branch(facts: "RunFacts", record: "LedgerRecord") -> str | None:
     if not facts.is_repeatable:
         return "steps on this device, or of this loop, do not repeat bit for bit"
     return "; ".join(_machine_changes(facts, newest_branch(record))) or None
+
+
+def refuse_cut(record: "LedgerRecord", reason: str | None) -> None:
+    """Refuse to leave out counted steps after a stop that was decided by sensitive values.
+
+    A new branch ends as many steps earlier as it leaves out: its last step would follow from these values.
+
+    Args:
+        record: The ledger so far.
+        reason: Why a new branch is needed; None if it is not.
+
+    Raises:
+        ResumeError: Such a stop is the newest checkpoint, and a new branch is needed.
+    """
+    step = int((record.checkpoint or {}).get("step", 0))
+    if reason is not None and step in record.sensitive_stops and step < record.branches[-1].stop:
+        raise ResumeError(
+            "A run that a callback stopped which sees sensitive values must be resumed where its steps have the same "
+            f"bits, got: {reason}. A new branch would leave out steps that are counted, and end where no epsilon "
+            "covers the end. Resume it as it was started, or use reldp abandon."
+        )
 
 
 def newest_branch(record: "LedgerRecord") -> Mapping[str, Any]:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reldp.errors import LedgerError
+from reldp.runs.schema import SENSITIVE_CALLBACK
 
 __all__ = ["FORMAT", "Branch", "LedgerRecord", "LedgerState"]
 
@@ -133,6 +134,28 @@ class LedgerRecord:
         """What asked for the stops of the run, other than signals, the oldest first."""
         named = [entry for entry in self.entries if entry["kind"] == "checkpoint"]
         return tuple(str(entry["stopped_by"]) for entry in named if "stopped_by" in entry)
+
+    @property
+    def sensitive_stops(self) -> tuple[int, ...]:
+        """The steps before which a callback that sees sensitive values stopped the run, the earliest first."""
+        return tuple(int(stop["step"]) for stop in self._sensitive_stops())
+
+    @property
+    def is_cut_by_sensitive(self) -> bool:
+        """Whether sensitive values decided how many steps the weights have, which no epsilon covers.
+
+        They do if the run ends early, and if a new branch leaves out counted steps that followed such a stop.
+        """
+        stops = self._sensitive_stops()
+        return any(self.is_early or self._leaves_out_steps_after(stop) for stop in stops)
+
+    def _sensitive_stops(self) -> list[_Entry]:
+        named = [entry for entry in self.entries if entry["kind"] == "checkpoint"]
+        return [entry for entry in named if entry.get("stopped_by") == SENSITIVE_CALLBACK]
+
+    def _leaves_out_steps_after(self, stop: _Entry) -> bool:
+        here, following = self.branches[stop["branch"]], self.branches[stop["branch"] + 1 :]
+        return bool(following) and following[0].first == stop["step"] < here.stop
 
     @property
     def num_resumes(self) -> int:

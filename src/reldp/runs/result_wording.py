@@ -2,13 +2,14 @@
 
 All other sentences are in `reldp.runs.wording`.
 
-Private to the package: `GIVEN_SIZES`, `choice`, `early_end`, `is_given_sizes`, `is_part`, `part_condition`, `search`.
+Private to the package: `GIVEN_SIZES`, `choice`, `early_end`, `is_given_sizes`, `is_part`, `part_condition`, `search`,
+`sensitive_stops`.
 
 >>> choice({}, {})
 []
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reldp.runs.made_by import is_since
@@ -24,6 +25,7 @@ __all__ = [
     "is_part",
     "part_condition",
     "search",
+    "sensitive_stops",
 ]
 
 _Values = Mapping[str, Any]
@@ -105,6 +107,17 @@ def choice(start: _Values, completion: _Values) -> list[str]:
         f"every {by['every']:,} steps and the last step by {by['metric']} on a public graph (SHA-256 "
         f"{by['graph_sha256'][:16]}...). Epsilon covers all counted steps, and so every choice among their results. "
         f"The public graph does not depend on the private one.{shared}"
+    ]
+
+
+def sensitive_stops(plan: "PrivacyPlan", start: _Values, steps: Sequence[int]) -> list[str]:
+    """Return what a ledger shows of sensitive values: where callbacks that see them stopped a run that went on."""
+    if not steps or plan.noise_multiplier == 0 or not is_since(start["versions"], 0, 10):
+        return []
+    named = ", ".join(f"{step:,}" for step in steps[:5]) + (", and more" if len(steps) > 5 else "")
+    return [
+        "Stops by sensitive values: a callback that sees them stopped training, which was resumed, after steps "
+        f"that the ledger names ({named}). No epsilon covers what these steps reveal."
     ]
 
 

@@ -33,7 +33,7 @@ from reldp.errors import ConfigError, ResumeError, RunError
 from reldp.noise import Streams
 from reldp.plan import PrivacyPlan
 from reldp.runs.budget_entry import BudgetUse, enter, note_end, note_session
-from reldp.runs.changes import newest_branch, refuse_changes, why_new_branch
+from reldp.runs.changes import newest_branch, refuse_changes, refuse_cut, why_new_branch
 from reldp.runs.checkpoints import read_checkpoint, remove_other_checkpoints, write_checkpoint
 from reldp.runs.durable import TEMPORARY, disk_errors, sync_folder, write_durably
 from reldp.runs.folder_lock import FolderLock, locked_folder
@@ -203,6 +203,7 @@ class Session:
             return session
         session.streams = Streams(bound_key(read_key(run.key), facts.identity))
         if not no_step_left:
+            refuse_cut(ledger.record, reason)
             enter(run, facts.plan, facts.budget)
             note_session(run, ledger, facts.budget)  # refuses a copy before it changes anything
             session._resume_in_ledger(reason)
@@ -231,6 +232,7 @@ class Session:
 
     def open_branch(self, reason: str) -> None:
         """Resume from the newest checkpoint with fresh random draws and noise."""
+        refuse_cut(self.ledger.record, reason)
         self._resume_in_ledger(reason)
 
     def _resume_in_ledger(self, reason: str | None) -> None:

@@ -31,7 +31,7 @@ from reldp.runs.checkpoints import read_checkpoint, remove_other_checkpoints
 from reldp.runs.ending import open_unfinished
 from reldp.runs.feature_widths import refuse_wide_layers
 from reldp.runs.run_folder import RunFolder, read_plan
-from reldp.runs.schema import DECISIONS, SENSITIVE_CALLBACK
+from reldp.runs.schema import DECISIONS
 from reldp.runs.session import complete_run
 from reldp.runs.start_entry import as_ledger_error, check_start, read_start
 
@@ -146,13 +146,13 @@ def _check_decision(record: "LedgerRecord", decided_by: str | None) -> None:
                 f"{decided_by}. It was declared when the run ended, and cannot be changed."
             )
         return
-    if not record.is_early:
-        return
-    if SENSITIVE_CALLBACK in record.stoppers:
+    if record.is_cut_by_sensitive:
         raise ConfigError(
             "The run must not have been stopped by sensitive values, got a stop by a callback that sees them: no "
             "epsilon covers the decision to end early. Resume it until its last step, or use reldp abandon."
         )
+    if not record.is_early:
+        return
     if record.stoppers and decided_by != "result":
         raise ConfigError(
             f"`decided_by` must be result, since a callback stopped this run, got {decided_by or 'none'}."
