@@ -1,7 +1,9 @@
 """Releases that only the state folder has are entered in a budget that is made later, once."""
 
 import dataclasses
+import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,8 @@ from reldp.errors import PlanError
 from reldp.graph import EntityGraph
 from reldp.graph.graph_names import graph_names
 from reldp.graph.size_store import _Store
+from reldp.graph.splits import split_entities
+from reldp.graph.store import build_store
 from reldp.plan import PrivacyPlan
 from reldp.runs.budget import Budget
 from reldp.runs.budget_entry import release_of
@@ -166,3 +170,53 @@ def test_without_the_state_folder_nothing_is_known(graph, state):
     release(graph, 1)
     shutil.rmtree(state)
     assert noted_releases(graph_names(graph).exact, "entity", ()) == []
+
+
+def test_one_that_is_stored_in_another_folder_counts_in_the_budget_of_the_graph(graph, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    capped, plan = release(graph, 1, folder=other, in_memory=False)
+    with new_budget(graph.folder) as budget:
+        assert kinds(budget) == ["budget", "sizes"]
+        assert release_of(budget, plan, capped.fingerprint) == budget.charges[0].release
+    monitored = release(graph, 2, folder=other, in_memory=False)[1]  # entered when it is drawn
+    with Budget.open(graph.folder) as budget:
+        assert kinds(budget) == ["budget", "sizes", "sizes"]
+        spent = plan.sizes_epsilon + monitored.sizes_epsilon
+        assert budget.epsilon(1e-5) == pytest.approx(spent, rel=1e-9)
+
+
+def test_another_user_who_names_another_folder_spends_the_budget_of_the_graph(
+    graph, tmp_path, monkeypatch
+):
+    new_budget(graph.folder).close()
+    monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "of another user"))
+    (tmp_path / "other").mkdir()
+    release(graph, 1, folder=tmp_path / "other", in_memory=False)
+    with Budget.open(graph.folder) as budget:
+        assert kinds(budget) == ["budget", "sizes"]
+
+
+@pytest.mark.parametrize("is_writable", [True, False])
+def test_one_of_a_part_of_a_store_counts_in_the_budget_of_the_store(
+    graph, tmp_path, monkeypatch, is_writable
+):
+    store = build_store(graph.folder, tmp_path / "store")
+    if not is_writable:
+        access = os.access
+
+        def without(path, mode, **given):
+            return access(path, mode, **given) and not (
+                mode == os.W_OK and Path(path) == store.folder
+            )
+
+        monkeypatch.setattr(os, "access", without)
+    half = split_entities(store, {"train": 0.9, "test": 0.1}, seed=7)["train"]
+    part = split_entities(half, {"train": 0.9, "test": 0.1}, seed=8)["train"]
+    plans = [release(held, 1, in_memory=False)[1] for held in (half, part)]
+    monkeypatch.undo()
+    monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "state"))
+    with new_budget(store.folder) as budget:
+        assert kinds(budget) == ["budget", "sizes", "sizes"]
+        spent = sum(plan.sizes_epsilon for plan in plans)
+        assert budget.epsilon(1e-5) == pytest.approx(spent, rel=1e-9)

@@ -4,14 +4,16 @@ import warnings
 from dataclasses import replace
 
 import pytest
+import torch
 
-from reldp.encoders import TextEncoder
+from reldp.encoders import Column, FeatureEncoder, ModuleEncoder, TextEncoder
 from reldp.graph import EntityGraph
 from reldp.plan import PrivacyPlan
 from reldp.runs.model_card import is_own_card
 from reldp.training import Trainer
 from reldp.training.advice import StartingWeightsWarning, advice
 from tests.encoders.tiny import write_model
+from tests.training.small import small_parts
 
 GOOD = PrivacyPlan(
     num_entities=10_000,
@@ -86,6 +88,24 @@ def test_weights_that_a_run_has_trained_are_named_in_the_next_run(tmp_path):
 
     assert said(place, tmp_path / "one") == []
     assert len(said(tmp_path / "one" / "model", tmp_path / "two")) == 1
+
+
+def test_trained_encoders_of_features_and_modules_are_named_too(tmp_path):
+    encoder, capped, plan = small_parts()
+    Trainer(encoder, capped, plan).fit(tmp_path / "one")
+    with pytest.warns(StartingWeightsWarning, match="trained by a run of reldp"):
+        Trainer(FeatureEncoder.load(tmp_path / "one" / "model"), capped, plan).fit(tmp_path / "two")
+
+    column = Column("features", shape=6)
+
+    def module():
+        torch.manual_seed(0)
+        return torch.nn.Linear(encoder.settings["in_dim"], 3)
+
+    Trainer(ModuleEncoder(module(), column), capped, plan).fit(tmp_path / "three")
+    loaded = ModuleEncoder.load(tmp_path / "three" / "model", module(), column)
+    with pytest.warns(StartingWeightsWarning, match="trained by a run of reldp"):
+        Trainer(loaded, capped, plan).fit(tmp_path / "four")
 
 
 @pytest.mark.parametrize(

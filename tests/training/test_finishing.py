@@ -1,10 +1,12 @@
 """A run that is ended early is certified for what it spent, and for no less."""
 
+import signal
+
 import pytest
 import torch
 
 from reldp.encoders import FeatureEncoder, TextEncoder
-from reldp.errors import ConfigError, LedgerError, ResumeError
+from reldp.errors import ConfigError, LedgerError, ResumeError, RunError
 from reldp.reporting import verify
 from reldp.runs import session
 from reldp.runs.certificate import Certificate
@@ -178,6 +180,75 @@ def test_other_stops_may_be_followed_by_a_new_branch(tmp_path):
     folder = stopped_by(StopAt(5), tmp_path / "run", small_parts())
     Trainer(*small_parts(), threads=2).fit(folder)
     verify(folder)
+
+
+class RaiseAt(TrainingCallback):
+    """Ends the run with an exception, from one of its methods."""
+
+    def __init__(self, error, step, method):
+        self.error, self.step = error, step
+        setattr(self, method, self.run)
+
+    def run(self, progress, requests=None):
+        if progress.step == self.step:
+            raise self.error
+
+
+METHODS = ("on_step_begin", "on_step_end", "on_checkpoint")
+DECISIONS = (TrainingStopped("x"), KeyboardInterrupt(), SystemExit(1), StopIteration())
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "error", [*DECISIONS, ValueError("x")], ids=lambda error: type(error).__name__
+)
+def test_an_exception_of_a_callback_is_a_stop_by_it(tmp_path, method, error):
+    callback = RaiseAt(error, 6, method)
+    with pytest.raises(type(error)):
+        Trainer(*small_parts(), callbacks=[callback], checkpoint_every=3, log_sensitive=True).fit(
+            tmp_path / "run"
+        )
+    record = read_ledger(RunFolder(tmp_path / "run").ledger)
+    assert record.checkpoint["step"] == 6
+    if isinstance(error, ValueError):  # a mistake, not a decision
+        assert record.stoppers == ("callback",)
+        with pytest.raises(ConfigError, match="must be result, since a callback stopped"):
+            finish(tmp_path / "run", decided_by="steps")
+    else:
+        assert record.sensitive_stops == (6,)
+        with pytest.raises(ConfigError, match="no epsilon covers the decision"):
+            finish(tmp_path / "run", decided_by="result")
+    Trainer(*small_parts(), checkpoint_every=3, log_sensitive=True).fit(tmp_path / "run")
+    verify(tmp_path / "run")
+
+
+def test_weights_that_a_callback_changed_before_its_exception_are_not_saved(tmp_path):
+    parts = small_parts()
+
+    class Change(TrainingCallback):
+        def on_step_end(self, progress, requests):
+            if progress.step == 5:
+                with torch.no_grad():
+                    next(iter(parts[0].trainable().values())).zero_()
+                raise TrainingStopped("x")
+
+    with pytest.raises(RunError, match="leave the weights as they are"):
+        Trainer(*parts, callbacks=[Change()], checkpoint_every=3).fit(tmp_path / "run")
+    assert read_ledger(RunFolder(tmp_path / "run").ledger).checkpoint["step"] == 3
+
+
+def test_a_signal_that_ends_a_callback_is_no_stop_by_it(tmp_path):
+    class Twice(TrainingCallback):
+        def on_step_end(self, progress, requests):
+            if progress.step == 6:
+                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        Trainer(*small_parts(), callbacks=[Twice()], checkpoint_every=3).fit(tmp_path / "run")
+    record = read_ledger(RunFolder(tmp_path / "run").ledger)
+    assert record.stoppers == ()
+    assert record.checkpoint["step"] == 3
 
 
 def test_a_ledger_that_leaves_out_steps_after_a_sensitive_stop_is_refused(tmp_path):

@@ -50,10 +50,12 @@ class Encoder(ABC):
         module: The torch module that `embed` runs.
         table_is_exact: Whether a table holds the graph's data as it is. What a model computed from
             it may differ in the last bits on another machine.
+        source: The folder or hub name that its weights were loaded from, if any.
     """
 
     module: nn.Module
     table_is_exact = True
+    source: str | Path | None = None
 
     @property
     @abstractmethod

@@ -215,6 +215,7 @@ class FeatureEncoder(Encoder):
                 f"`folder` must hold a whole feature encoder, got {place.name!r}: {reason}."
             ) from error
         encoder.check_finite()
+        encoder.source = place
         encoder._start_hash = state_hash(encoder.module.state_dict())
         return encoder
 

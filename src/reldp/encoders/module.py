@@ -191,6 +191,7 @@ class ModuleEncoder(Encoder):
             ) from error
         encoder = cls(module, inputs, normalize=bool(values.get("normalize")))
         encoder.check_finite()
+        encoder.source = place
         return encoder
 
     def describe(self) -> dict[str, Any]:

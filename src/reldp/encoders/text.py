@@ -88,7 +88,6 @@ class TextEncoder(Encoder):
         refuse_batch_mixing(pretrained.model)
         config: Any = pretrained.model.config
         self.tokenizer = pretrained.tokenizer
-        self.source: str | Path | None = None
         self.max_length = checked_max_length(max_length, pretrained)
         self._described: dict[str, Any] = {
             "kind": "text",

@@ -26,6 +26,7 @@ Public: `LARGEST`, `SizeBounds`, `bounds_for`, `check_bounds`, `drawn_epsilon`, 
 import os
 import sys
 import time
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
@@ -232,7 +233,7 @@ def has_release(capped: "CappedGraph", folder: str | PathLike[str] | None = None
         capped: The training graph.
         folder: The folder that the graph was read from.
     """
-    return is_remembered(capped.fingerprint, _folders(_home(capped, folder)))
+    return is_remembered(capped.fingerprint, _folders(folder, _home(capped)))
 
 
 def stored_bounds(capped: "CappedGraph", unit: str) -> list[SizeBounds | None] | None:
@@ -247,8 +248,8 @@ def stored_bounds(capped: "CappedGraph", unit: str) -> list[SizeBounds | None] |
     """
     if _is_follower():
         return None
-    folder = capped.graph.folder  # also of a part of a store
-    places = dict.fromkeys([*_folders(None), *sorted(_GIVEN_FOLDERS), *_folders(folder)])
+    read_from = (capped.graph.folder, _home(capped))
+    places = dict.fromkeys([*_folders(), *sorted(_GIVEN_FOLDERS), *_folders(*read_from)])
     stored = known_values(capped.fingerprint, list(places))
     return [_bounds_of(Release.parsed(values), capped, unit) for values in stored]
 
@@ -278,22 +279,18 @@ def _has_appeared(capped: "CappedGraph", folder: str | PathLike[str] | None) -> 
     return True
 
 
-def _home(capped: "CappedGraph", folder: str | PathLike[str] | None) -> Path | None:
-    """Return the folder for a graph's private sizes: one that was given, or where it was read from.
-
-    A part of a store is made again with the store: its folder keeps nothing.
-    """
-    place = capped.graph.folder if folder is None else Path(folder)
-    is_part = folder is None and place is not None and (place / "derived.json").is_file()
-    return None if is_part else place
+def _home(capped: "CappedGraph") -> Path | None:
+    """Return the folder that a graph was read from, where a budget looks for releases: of a store, for a part of it."""
+    folder = capped.graph.folder
+    return None if folder is None else import_module("reldp.graph.store.derived").store_of(folder)
 
 
-def _folders(folder: str | PathLike[str] | None) -> list[Path]:
-    """Return the places of private sizes: the user's state folder, and the graph's if it has one."""
-    given = [] if folder is None else [Path(folder)]
+def _folders(*given: str | PathLike[str] | None) -> list[Path]:
+    """Return the places of private sizes: the user's state folder, and those that are given and there."""
     state = state_folder()
+    places = [Path(place) for place in given if place is not None]
     known = [] if state is None else [state]
-    return known + [place for place in given if place.is_dir()]
+    return list(dict.fromkeys([*known, *(place for place in places if place.is_dir())]))
 
 
 def _given_delta(delta: float | None) -> float | None:
@@ -341,23 +338,23 @@ def _private(
     folder: str | PathLike[str] | None,
     run: tuple[float | None, float | None, bool] | None,
 ) -> SizeBounds:
-    folder = _home(capped, folder)
     if _is_follower() and not _has_appeared(capped, folder):
         raise PlanError(
             f"`sizes` must be released once, by the first process of torchrun, got no release here in {_PATIENCE:.0f} "
             "seconds. Let all machines share the graph's folder or RELDP_STATE_DIR, or use reldp train, whose first "
             "process sends the plan to the others."
         )
-    if folder is not None:
-        _GIVEN_FOLDERS.add(folder)
+    places = [None if folder is None else Path(folder), _home(capped)]
+    _GIVEN_FOLDERS.update(place for place in places if place is not None)
     release = remembered(
         capped.fingerprint,
-        _folders(folder),
+        _folders(*places),
         Release.parsed,
-        lambda: _drawn(capped, target, delta, unit, folder, run).values(),
+        lambda: _drawn(capped, target, delta, unit, places, run).values(),
     )
-    if folder is not None and is_remembered(capped.fingerprint, [folder]):
-        import_module("reldp.runs.noted_releases").note_copy(capped.fingerprint, folder)
+    for place in places:
+        if place is not None and is_remembered(capped.fingerprint, [place]):
+            import_module("reldp.runs.noted_releases").note_copy(capped.fingerprint, place)
     return _released(release, capped, unit)
 
 
@@ -381,12 +378,15 @@ def _drawn(
     target: Fraction,
     delta: float | None,
     unit: str,
-    folder: Path | None,
+    places: Sequence[Path | None],
     run: tuple[float | None, float | None, bool] | None,
 ) -> Release:
-    """Draw a release that the graph's budget, if it has one, allows, and enter it there."""
-    place = capped.graph.folder if folder is None else folder
-    # By its name: the budget is built on plans, which are built on this module.
+    """Draw a release that the graph's budget, if it has one, allows, and enter it there, or note it for a later one."""
+    # By their names: the budget is built on plans, which are built on this module.
+    find_budget = import_module("reldp.runs.budget_place").find_budget
+    home = places[-1]
+    with_budget = (place for place in reversed(places) if find_budget(place) is not None)
+    place = next(with_budget, home or places[0])
     entry = import_module("reldp.runs.release_entry").ReleaseEntry.of(capped, place)
     if entry is not None:
         entry.refuse(unit, *largest_cost(target, delta), run)
@@ -394,8 +394,16 @@ def _drawn(
     _DRAWN.set(release.epsilon(unit))
     if entry is not None:
         entry.enter(release)
-    elif folder is None or not os.access(folder, os.W_OK):
-        whole = import_module("reldp.graph.graph_names").graph_names(capped.graph)
+    elif home is None or not os.access(home, os.W_OK):
         note = import_module("reldp.runs.noted_releases").note_release
-        note(release, capped.fingerprint, whole.exact)
+        for name in _names(capped, home):
+            note(release, capped.fingerprint, name)
     return release
+
+
+def _names(capped: "CappedGraph", home: Path | None) -> list[str]:
+    """Return the names of the graphs that may get a budget later: the graph, and the store that it is a part of."""
+    names = [import_module("reldp.graph.graph_names").graph_names(capped.graph).exact]
+    if home is not None and home != capped.graph.folder:
+        names.append(import_module("reldp.graph").EntityGraph.read(home).fingerprint)
+    return list(dict.fromkeys(names))

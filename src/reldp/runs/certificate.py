@@ -87,6 +87,7 @@ class Certificate:
                     plan, record.start, is_part=result_wording.is_part(plan, completion)
                 )
                 + result_wording.early_end(plan, record.num_counted, completion)
+                + result_wording.interruptions(plan, record.start, record.num_abandoned)
                 + result_wording.choice(record.start, completion)
                 + result_wording.search(plan, record.start),
                 "not_guaranteed": wording.not_guaranteed(plan, record.start)

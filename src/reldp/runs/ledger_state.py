@@ -170,6 +170,7 @@ class LedgerState:
         self.branches: list[Branch] = []
         self.overflows: list[tuple[int, int]] = []
         self.checkpoint = 0
+        self._checkpoint_sha256: str | None = None  # none is named twice before the first step
         self._limit = 0
         self._counted = 0  # steps of all branches
         self._length = 0
@@ -245,8 +246,10 @@ class LedgerState:
         self._require_newest(entry)
         _require(len(bytes.fromhex(entry["sha256"])) == 32, "name checkpoints by their SHA-256")
         counted = self.checkpoint < step <= self.branches[-1].stop
-        _require(counted, "have a checkpoint after steps that it counted")
-        self.checkpoint = step
+        named = step, entry["sha256"]
+        is_stop = "stopped_by" in entry and named == (self.checkpoint, self._checkpoint_sha256)
+        _require(counted or is_stop, "have a checkpoint after steps that it counted")
+        self.checkpoint, self._checkpoint_sha256 = named
 
     def _resume(self, entry: _Entry) -> None:
         step, branch = _count(entry["step"]), _count(entry["branch"])

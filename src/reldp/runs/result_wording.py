@@ -2,8 +2,8 @@
 
 All other sentences are in `reldp.runs.wording`.
 
-Private to the package: `GIVEN_SIZES`, `choice`, `early_end`, `is_given_sizes`, `is_part`, `part_condition`, `search`,
-`sensitive_stops`.
+Private to the package: `GIVEN_SIZES`, `choice`, `early_end`, `interruptions`, `is_given_sizes`, `is_part`,
+`part_condition`, `search`, `sensitive_stops`.
 
 >>> choice({}, {})
 []
@@ -21,6 +21,7 @@ __all__ = [
     "GIVEN_SIZES",
     "choice",
     "early_end",
+    "interruptions",
     "is_given_sizes",
     "is_part",
     "part_condition",
@@ -107,6 +108,17 @@ def choice(start: _Values, completion: _Values) -> list[str]:
         f"every {by['every']:,} steps and the last step by {by['metric']} on a public graph (SHA-256 "
         f"{by['graph_sha256'][:16]}...). Epsilon covers all counted steps, and so every choice among their results. "
         f"The public graph does not depend on the private one.{shared}"
+    ]
+
+
+def interruptions(plan: "PrivacyPlan", start: _Values, num_abandoned: int) -> list[str]:
+    """Return what is assumed of resumptions in new branches, which leave out steps that are counted."""
+    if not num_abandoned or plan.noise_multiplier == 0 or not is_since(start["versions"], 0, 10):
+        return []
+    steps = "step is" if num_abandoned == 1 else "steps are"
+    return [
+        f"Training was interrupted and resumed: {num_abandoned:,} counted {steps} not in the weights. When it was "
+        "interrupted did not depend on sensitive values (theory.md 6)."
     ]
 
 

@@ -266,6 +266,13 @@ class Session:
         self.ledger.checkpoint(step, hashed, stopped_by=stopped_by)
         remove_other_checkpoints(self.run.checkpoints, step)
 
+    def save_stop(self, step: int, data: bytes, *, stopped_by: str) -> None:
+        """Record a stop, with a checkpoint unless there is one; before the first step nothing was learned from."""
+        if step > self.next_step:
+            self.save(step, data, stopped_by=stopped_by)
+        elif step:
+            self.ledger.checkpoint(*_named_checkpoint(self.ledger), stopped_by=stopped_by)
+
     def complete(
         self, save_model: Callable[[Path], None], weights_sha256: str, **facts: Any
     ) -> None:

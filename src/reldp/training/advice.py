@@ -50,9 +50,9 @@ def advice_about_start(source: str | Path | None) -> list[str]:
     Args:
         source: The folder or hub name that they were loaded from, if any.
     """
-    card = Path(source or "") / "README.md"
+    card = Path(source or "") / "README.md" if isinstance(source, str | Path) else None
     try:
-        if source is None or not is_own_card(read_plain(card, limit=_LARGEST_CARD)):
+        if card is None or not is_own_card(read_plain(card, limit=_LARGEST_CARD)):
             return []
     except (RunError, OSError, ValueError):
         return []

@@ -12,10 +12,12 @@ weights, which have noise between steps, and may ask for a checkpoint, or for a 
 `fit` again resumes the run. The ledger, which is public, records the steps of checkpoints, so a request must not
 follow from sensitive values. A stop by a callback is recorded as one: `reldp finish` then gives the epsilon of all
 planned steps, and refuses where the callback saw sensitive values: with ``log_sensitive``, or because it says so by
-`sees_sensitive`.
+`sees_sensitive`. An exception of a callback is recorded as a stop too: `TrainingStopped`, and the ones that end
+a loop or a process, like a stop that was asked for; any other one is taken for a mistake in the callback, and not for
+a decision by sensitive values.
 
 Public: `TrainingCallback`, `Progress`, `StepRequests`, `TrainingStopped`; inside the package `CallbackList`,
-`weights_stay`.
+`WeightsChangedError`, `weights_stay`.
 
 >>> StepRequests().stop
 False
@@ -40,6 +42,7 @@ __all__ = [
     "StepRequests",
     "TrainingCallback",
     "TrainingStopped",
+    "WeightsChangedError",
     "weights_stay",
 ]
 
@@ -154,6 +157,32 @@ class CallbackList:
         sees = self._log_sensitive or any(callback.sees_sensitive for callback in self._callbacks)
         return SENSITIVE_CALLBACK if sees else CALLBACK
 
+    @contextmanager
+    def called(
+        self,
+        parameters: "Mapping[str, Tensor]",
+        is_signal: Callable[[], bool],
+        save: Callable[[str], None],
+    ) -> Iterator[None]:
+        """Let callbacks run, which leave the weights as they are, and record an exception of one as a stop by it.
+
+        Args:
+            parameters: The weights.
+            is_signal: Returns whether the process was asked to stop by a signal, whose exception is no callback's.
+            save: Writes a checkpoint with a stop by what it is given.
+        """
+        try:
+            with weights_stay(parameters):
+                yield
+        except WeightsChangedError:
+            raise
+        except BaseException as error:
+            if not is_signal():
+                is_mistake = isinstance(error, Exception)
+                is_mistake = is_mistake and not isinstance(error, TrainingStopped | StopIteration)
+                save(CALLBACK if is_mistake else self.stopper)
+            raise
+
     def raise_stopped(self) -> None:
         """Raise that the run was stopped.
 
@@ -167,14 +196,26 @@ class CallbackList:
         )
 
 
+class WeightsChangedError(RunError):
+    """A callback changed weights: they must not be saved."""
+
+
+_CHANGED = (
+    "Callbacks must leave the weights as they are, got some that one changed. Write a loop of your own with "
+    "PrivateStep.record, whose certificate says so."
+)
+
+
 @contextmanager
 def weights_stay(parameters: "Mapping[str, Tensor]") -> Iterator[None]:
     """Refuse callbacks that change weights: the ledger says that the optimizer alone does."""
     values = list(parameters.values())
     before = [(p.data_ptr(), p._version) for p in values]
-    yield
+    try:
+        yield
+    except BaseException as error:
+        if before != [(p.data_ptr(), p._version) for p in values]:
+            raise WeightsChangedError(_CHANGED) from error
+        raise
     if before != [(p.data_ptr(), p._version) for p in values]:
-        raise RunError(
-            "Callbacks must leave the weights as they are, got some that one changed. Write a loop of your own "
-            "with PrivateStep.record, whose certificate says so."
-        )
+        raise WeightsChangedError(_CHANGED)

@@ -80,9 +80,7 @@ class CountedSteps:
 
 def warn_about_plan(plan: "PrivacyPlan", encoder: "Encoder", *, stacklevel: int) -> None:
     """Warn about weaknesses of a plan, and weights that were trained before, before a new run."""
-    for line in (
-        advice_about_start(getattr(encoder, "source", None)) if plan.noise_multiplier else []
-    ):
+    for line in advice_about_start(encoder.source) if plan.noise_multiplier else []:
         warnings.warn(line, StartingWeightsWarning, stacklevel=stacklevel + 1)
     for line in advice(plan, privacy_cost(plan, "pld", plan.num_steps).epsilon):
         warnings.warn(line, PoorPlanWarning, stacklevel=stacklevel + 1)

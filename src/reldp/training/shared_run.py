@@ -219,6 +219,9 @@ class _FollowingSession(Session):
     def save(self, step: int, data: bytes, *, stopped_by: str | None = None) -> None:
         self._next_step = step
 
+    def save_stop(self, step: int, data: bytes, *, stopped_by: str) -> None:
+        self._next_step = step
+
     def complete(
         self, save_model: Callable[[Path], None], weights_sha256: str, **facts: Any
     ) -> None:

@@ -25,8 +25,9 @@ Public: `Trainer`, `TrainResult`.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ from reldp.processes import join_processes
 from reldp.runs.run_folder import RunFolder
 from reldp.runs.session import Session
 from reldp.training.agreement import check_facts
-from reldp.training.callbacks import CallbackList, TrainingCallback, weights_stay
+from reldp.training.callbacks import CallbackList, TrainingCallback
 from reldp.training.checkpoint_schedule import checkpoint_schedule
 from reldp.training.chosen_loss import (
     recorded_settings,
@@ -337,28 +338,37 @@ class _Loop:
             SharedLog(processes, self._session, config, asked_to_stop) as log,
             progress_bar(shown, first, stop, spent) as advance,
         ):
+
+            def calls(step: int) -> AbstractContextManager[None]:
+                save = partial(self._save_stop, step, branch)
+                return self._callbacks.called(self._step.parameters, asked_to_stop, save)
+
             for step in range(first, stop):
                 self._reserve(step)
-                with weights_stay(self._step.parameters):
+                with calls(step):
                     self._callbacks.begin(step, stop, spent)
                 rate, report = self._take(step)
                 log.write(step, rate, report, self._step.parameters)
                 advance(step + 1)
                 self._choose(step + 1, stop)
-                with weights_stay(self._step.parameters):
-                    asked = log.agreed(self._callbacks.end(rate, report))
+                with calls(step + 1):
+                    asked = self._callbacks.end(rate, report)
+                asked = log.agreed(asked)
                 due = self._schedule.is_due(step + 1, stop)
                 must_stop = log.must_stop
                 if due or asked.checkpoint or asked.stop or must_stop:
                     by = self._callbacks.stopper if asked.stop else None
                     state = self._state(step + 1, branch)
                     self._session.save(step + 1, state.to_bytes(), stopped_by=by)
-                    with weights_stay(self._step.parameters):
+                    with calls(step + 1):
                         self._callbacks.saved()
                 if must_stop and step + 1 < stop:
                     raise KeyboardInterrupt
                 if asked.stop and step + 1 < stop:
                     self._callbacks.raise_stopped()
+
+    def _save_stop(self, step: int, branch: int, by: str) -> None:
+        self._session.save_stop(step, self._state(step, branch).to_bytes(), stopped_by=by)
 
     def _reserve(self, step: int) -> None:
         """Count the next steps before the first of them runs."""

@@ -4,7 +4,8 @@ Each is a folder below the store, named by a hash of what it depends on, with a 
 store's build hash: a store that is built again does not meet what was derived from the old one. Where the store's
 folder cannot be written to, it goes to a temporary folder that ends with the process.
 
-Public inside the package: `Derived`, `derived`, `is_derived`, `require_whole`, `scratch_in`.
+Public inside the package: `Derived`, `derived`, `is_derived`, `require_whole`, `scratch_in`,
+`store_of`.
 """
 
 import atexit
@@ -30,7 +31,7 @@ from reldp.runs.durable import disk_errors, sync_folder, write_durably
 from reldp.runs.plain_files import read_plain
 from reldp.runs.strict_json import parse_json
 
-__all__ = ["Derived", "derived", "is_derived", "require_whole", "scratch_in"]
+__all__ = ["Derived", "derived", "is_derived", "require_whole", "scratch_in", "store_of"]
 
 _MANIFEST = "derived.json"
 _LARGEST = 10**9  # bytes
@@ -169,6 +170,14 @@ def _open(place: Path, text: str) -> Derived | None:
         return None
 
 
+def store_of(folder: Path) -> Path:
+    """Return the folder of the store that a part was made from; any other folder is returned as it is."""
+    while (folder / _MANIFEST).is_file():
+        base = folder.parent.parent  # below it are the kind and the name
+        folder = _TEMPORARY.get(base, base)
+    return folder
+
+
 @contextmanager
 def scratch_in(store: Path) -> Iterator[Path]:
     """Make a folder for temporary files: in the store, where there is room for data of its size.
@@ -191,10 +200,12 @@ def scratch_in(store: Path) -> Iterator[Path]:
 def _temporary_folder(store: Path) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="reldp-store-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    _TEMPORARY[folder] = store
     return folder
 
 
 _IN_USE: set[Path] = set()
+_TEMPORARY: dict[Path, Path] = {}  # stores by their temporary folders
 
 
 def _temporary(store: Path, *, existing: bool = False) -> list[Path]:
