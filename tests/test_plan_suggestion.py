@@ -154,7 +154,10 @@ def test_every_suggestion_can_be_overridden() -> None:
         ({"num_steps": 10}, "`target_epsilon` must be given"),
         ({"target_epsilon": "4"}, "`target_epsilon` must be"),
         ({"target_epsilon": 0}, "`target_epsilon` must be"),
-        ({"target_epsilon": 4, "sizes": "declared"}, "`min_entities` must be an integer"),
+        (
+            {"target_epsilon": 4, "sizes": "declared"},
+            "`min_entities` must be given for declared sizes",
+        ),
         ({"target_epsilon": 4, "negatives": "public"}, "`pool_size` must be given"),
         ({"target_epsilon": 4, "num_step": 10}, "Did you mean num_steps"),
         ({"target_epsilon": 4, "num_steps": "ten"}, "`num_steps` must be an integer"),

@@ -5,7 +5,7 @@ Every check raises the error class that its caller names, and every message has 
 
 Private to the package: the lists of choices (`UNITS`, `LOSSES`, ...); `check`, `check_choice`, `check_integer`,
 `check_number`, `check_flag`, `check_text`, `check_name`, `refuse`; `as_integer`, `default_of`, `did_you_mean`,
-`is_integer`, `is_finite_number`, `shown`.
+`is_integer`, `is_finite_number`, `nearest`, `shown`.
 
 >>> from reldp.errors import PlanError
 >>> check_integer("max_degree", 0, low=1, error=PlanError)
@@ -223,6 +223,15 @@ def did_you_mean(value: object, known: Collection[str]) -> str:
         return ""
     near = get_close_matches(value, known, n=1) or get_close_matches(value.lower(), known, n=1)
     return f"Did you mean {near[0]}?" if near else ""
+
+
+def nearest(word: str, known: Collection[str]) -> list[str]:
+    """Return the known word that is nearest to one, however far it is; nothing if none is known.
+
+    >>> nearest("sizse", ["color", "size"])
+    ['size']
+    """
+    return get_close_matches(word, known, n=1, cutoff=0)
 
 
 def default_of(owner: Callable[..., Any], name: str) -> Any:

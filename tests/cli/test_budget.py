@@ -278,3 +278,50 @@ def test_a_limit_that_comes_late_or_is_replaced_is_said(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "will be entered in the budget" in said
     assert "Runs that were made before are not counted" in said
+
+
+def test_a_limit_that_runs_exceed_which_were_entered_later_guarantees_nothing(tmp_path, capsys):
+    plan = PrivacyPlan(
+        num_entities=9_000, num_relations=20_000, max_degree=2, num_negatives=3, delta=1e-6,
+        expected_batch_size=10, num_steps=5, noise_multiplier=1,
+    )  # fmt: skip
+    one = plan.epsilon()
+    limit = ["--limit", str(1.5 * one), "--delta", "1e-5", "--adaptive"]
+    assert main(["budget", "init", str(tmp_path), *limit]) == 0
+
+    def shown():
+        capsys.readouterr()
+        assert main(["budget", "show", str(tmp_path)]) == 0
+        words = " ".join(capsys.readouterr().out.split())
+        assert main(["budget", "show", str(tmp_path), "--json"]) == 0
+        return words, json.loads(capsys.readouterr().out)
+
+    with Budget.open(tmp_path) as budget:
+        budget.enter_run("0" * 32, plan, purpose="entered later", is_spent=True)
+    words, values = shown()
+    assert "Guarantee for choices by results: epsilon" in words
+    assert "runs were entered after they had been made, so this holds only if" in words
+    assert values["epsilon"] == 1.5 * one
+    assert not values["exceeded"]
+    with Budget.open(tmp_path) as budget:
+        budget.enter_run("1" * 32, plan, purpose="copy of a run", is_spent=True)
+    words, values = shown()
+    assert "No guarantee for choices by results: what was entered costs more" in words
+    assert "The guarantee is the limit" not in words
+    assert values["epsilon"] == "Infinity"
+    assert values["exceeded"]
+    assert values["spent"] == pytest.approx(2 * one)
+
+
+def test_a_run_without_a_proof_that_was_entered_later_leaves_no_guarantee(tmp_path, capsys):
+    plan = PrivacyPlan(
+        num_entities=9_000, num_relations=20_000, max_degree=2, num_negatives=3, delta=1e-6,
+        expected_batch_size=10, num_steps=5, noise_multiplier=4, clipping="frequency",
+    )  # fmt: skip
+    limit = ["--limit", "8", "--delta", "1e-5", "--adaptive"]
+    assert main(["budget", "init", str(tmp_path), *limit]) == 0
+    with Budget.open(tmp_path) as budget:
+        budget.enter_run("0" * 32, plan, purpose="entered later", is_spent=True)
+    capsys.readouterr()
+    assert main(["budget", "show", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["epsilon"] == "Infinity"

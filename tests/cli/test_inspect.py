@@ -252,7 +252,7 @@ DECLARED = ["--sizes", "declared", "--min-entities", "3000", "--max-relations", 
             ["--sizes", "declared", "--min-entities", "-1"],
             "--min-entities must be an integer from 1",
         ),
-        (["--sizes", "declared"], "--min-entities must be an integer from 1"),
+        (["--sizes", "declared"], "--min-entities must be given for declared sizes"),
         (["--min-entities", "5"], "--min-entities must be given for declared sizes only"),
         (
             ["--min-relations", "5"],

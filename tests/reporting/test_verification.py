@@ -247,7 +247,7 @@ def bring_back_a_key(run):
         (edit_ledger, "changed, removed or added"),
         (remove_line, "changed, removed or added"),
         (remove_last_line, "ledger.jsonl has no end"),
-        (forge_fewer_steps, "since 2 planned steps are not counted"),
+        (forge_fewer_steps, "since the run ended before step 12"),
         (forge_an_early_end, "guarantee.epsilon.pld is"),
         (link_the_ledger, "ledger.jsonl must be there to be read: it is a link"),
         (remove_a_page("ledger.jsonl"), "has no ledger.jsonl"),

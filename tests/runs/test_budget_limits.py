@@ -2,7 +2,13 @@
 
 import pytest
 
-from reldp.runs.budget_limits import guarantee, is_adaptive, is_guarantee_late, limits
+from reldp.runs.budget_limits import (
+    ENTERED_LATER,
+    guarantee,
+    is_adaptive,
+    is_guarantee_late,
+    limits,
+)
 
 LIMIT, LOWER = (30.0, 1e-5), (25.0, 8e-6)
 
@@ -37,6 +43,16 @@ def test_a_run_or_a_search_is_the_first_use(use, before, after, expected, is_lat
     assert guarantee(made) == expected
     assert is_guarantee_late(made) is is_late
     assert limits(made) == tuple(entries(*before, *after))
+
+
+@pytest.mark.parametrize("kind", ["run", "search"])
+def test_what_was_entered_later_may_have_been_made_before_all_limits(kind):
+    made = entries("budget", limit(LIMIT, True), limit(LOWER, True), kind)
+    assert guarantee(made) == LOWER
+    assert not is_guarantee_late(made)
+    made[-1]["purpose"] = ENTERED_LATER
+    assert guarantee(made) == LIMIT
+    assert is_guarantee_late(made)
 
 
 def test_released_sizes_are_no_result_of_a_run():

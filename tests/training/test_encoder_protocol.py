@@ -23,7 +23,7 @@ REQUIRED = {"module", "dim", "table", "rows", "save", "describe"}
 # Those with a default, as the table in docs/extending.md has them.
 OPTIONAL = {
     *("embed", "token_rows", "synthetic_rows", "encode_graph", "public_embeddings", "check_finite"),
-    *("table_is_exact", "to", "eval", "device", "trainable", "load_trainable"),
+    *("table_is_exact", "source", "to", "eval", "device", "trainable", "load_trainable"),
 }
 # What Python itself, and the defaults of the base class, look at.
 OF_PYTHON = {"__class__", "__dict__", "__weakref__", "_encode_rows"}

@@ -1,5 +1,6 @@
 """``reldp budget``: what all runs and searches on the same data cost together, and a limit that they keep."""
 
+import math
 from itertools import accumulate, pairwise
 from operator import or_
 from pathlib import Path
@@ -34,8 +35,9 @@ _FIXED = (
     "choose by results, set a limit with --adaptive before anybody sees the first one; no limit that is set later "
     "covers a choice that was made before."
 )
-_ADDED = (
-    "Epsilons and deltas of all runs and searches are added. The guarantee is the limit, not what was spent: settings "
+_ADDED = "Epsilons and deltas of all runs and searches are added."
+_GUARANTEE_IS_LIMIT = (
+    "The guarantee is the limit, not what was spent: settings "
     "and number of runs may be chosen by results of earlier runs, if the limit was fixed before anybody saw the first "
     "one."
 )
@@ -44,8 +46,12 @@ _LATE = (
     "result of theirs."
 )
 _LATE_GUARANTEE = (
-    "Warning: limits were set after runs had been entered, so this holds only if nobody had seen a result before the "
-    "last of them."
+    "Warning: limits were set after runs had been entered, or runs were entered after they had been made, so this "
+    "holds only if nobody had seen a result before the last of the limits."
+)
+_EXCEEDED = (
+    "No guarantee for choices by results: what was entered costs more than the limit. If settings and number of all "
+    "runs were fixed without looking at results, what was spent is what they cost."
 )
 _EARLIER = (
     "Runs that were made before are not counted: enter them with reldp budget enter FOLDER RUN."
@@ -276,6 +282,7 @@ def _show(budget: "Budget", delta: float | None, as_json: bool) -> None:
                 if budget.is_guarantee_late
                 else _CONDITIONS[budget.is_adaptive],
                 "given_released_sizes": _follows_from_sizes(entries),
+                "exceeded": guaranteed is not None and math.isinf(guaranteed[0]),
                 "lost": list(budget.lost),
                 "entries": [_values(entry) for entry in entries],
             }
@@ -288,7 +295,8 @@ def _show(budget: "Budget", delta: float | None, as_json: bool) -> None:
         table.add_column(header)
     for entry in entries:
         table.add_row(entry["date"], *_row(entry))
-    lines = [_combination(entries, adaptive=budget.is_adaptive)]
+    is_kept = guaranteed is None or math.isfinite(guaranteed[0])
+    lines = [_combination(entries, adaptive=budget.is_adaptive, is_kept=is_kept)]
     if spent_at is not None and spent is not None:
         what = "Epsilon" if guaranteed is None else "Spent: epsilon"
         lines.insert(
@@ -308,8 +316,10 @@ def _show(budget: "Budget", delta: float | None, as_json: bool) -> None:
         epsilon, at_delta = guaranteed
         lines.append(
             f"Guarantee for choices by results: epsilon {epsilon:g} at delta {at_delta:g}."
+            if is_kept
+            else _EXCEEDED
         )
-        if budget.is_guarantee_late:
+        if is_kept and budget.is_guarantee_late:
             lines.append(_LATE_GUARANTEE)
     lines += [
         f"Earlier limit, replaced on {after['date']}: epsilon {before['epsilon']:g} at delta {before['delta']:g}"
@@ -320,12 +330,12 @@ def _show(budget: "Budget", delta: float | None, as_json: bool) -> None:
     print_table(table if entries else None, *lines)
 
 
-def _combination(entries: "Sequence[Mapping[str, Any]]", *, adaptive: bool) -> str:
+def _combination(entries: "Sequence[Mapping[str, Any]]", *, adaptive: bool, is_kept: bool) -> str:
     """Return how the entries make one epsilon, and under which condition it holds (theory.md 3.5)."""
     if not entries:
         return "No run is entered."
     if adaptive:
-        return _ADDED
+        return f"{_ADDED} {_GUARANTEE_IS_LIMIT}" if is_kept else _ADDED
     has_searches = any("mean" in entry.get("size", {}) for entry in entries)
     return f"{_WITH_SEARCHES if has_searches else _COMPOSED} {_FIXED}"
 

@@ -13,7 +13,6 @@ reldp, version 0.10.0
 import io
 import sys
 from contextlib import AbstractContextManager, nullcontext, suppress
-from difflib import get_close_matches
 from importlib import import_module
 
 import click
@@ -22,7 +21,7 @@ import reldp
 from reldp import _signals
 from reldp._optional import missing_text_package
 from reldp._progress import is_on_terminal
-from reldp._validate import did_you_mean
+from reldp._validate import did_you_mean, nearest
 from reldp.cli import exit_codes
 from reldp.cli.messages import as_shell_message
 from reldp.cli.options import with_hint
@@ -140,7 +139,7 @@ def _near_options(typed: str, near: list[str]) -> list[str]:
     """Return those of several options that share a whole word with the one that was typed, or the nearest."""
     words = set(typed.strip("-").split("-"))
     sharing = [option for option in near if words & set(option.strip("-").split("-"))]
-    return sharing or get_close_matches(typed, near, n=1, cutoff=0)
+    return sharing or nearest(typed, near)
 
 
 def _fail(message: str, code: int = exit_codes.BAD_INPUT) -> int:

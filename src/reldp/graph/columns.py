@@ -116,15 +116,15 @@ def id_chunks(column: Any, table: str, name: str) -> Any:
 
 def vectors(matrix: npt.ArrayLike) -> Any:
     """Return an (n, d) matrix as an Arrow array of n vectors."""
-    try:
-        if np.iscomplexobj(matrix):
-            raise ValueError("complex")
-        values = np.ascontiguousarray(matrix, dtype=np.float32)
+    try:  # imaginary parts would be dropped
+        values = None if np.iscomplexobj(matrix) else np.ascontiguousarray(matrix, dtype=np.float32)
     except (ValueError, TypeError, OverflowError):  # it would quote the value
+        values = None
+    if values is None:
         raise GraphError(
             "`features` must be an (n, d) matrix of numbers, got rows of several lengths or values "
             "that are no numbers."
-        ) from None
+        )
     if values.ndim != 2 or not values.shape[1]:
         raise GraphError(f"`features` must be an (n, d) matrix, got shape {values.shape}.")
     return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])

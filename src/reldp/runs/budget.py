@@ -209,8 +209,17 @@ class Budget:
 
     @property
     def guarantee(self) -> tuple[float, float] | None:
-        """Epsilon and delta that cover choices by results; None where no limit is adaptive."""
-        return budget_limits.guarantee(self.entries)
+        """Epsilon and delta that cover choices by results; None where no limit is adaptive.
+
+        Epsilon is infinite where what was entered exceeds the limit, as runs that were made before they were entered
+        may do: a limit that was not kept guarantees nothing (theory.md 3.5).
+        """
+        limit = budget_limits.guarantee(self.entries)
+        if limit is None:
+            return None
+        epsilon, delta = limit
+        spent = composed_epsilon(self.charges, delta, adaptive=True)
+        return epsilon if spent <= epsilon else math.inf, delta
 
     @property
     def is_guarantee_late(self) -> bool:
@@ -260,6 +269,8 @@ class Budget:
     ) -> bool:
         """Enter a search before its first run starts; like `enter_run`."""
         entry = {"kind": "search", "token": token, "plan": plan.to_dict(), "size": size.to_dict()}
+        if is_spent:
+            entry["purpose"] = budget_limits.ENTERED_LATER
         return self._enter(token, plan, entry, release, within_limit=not is_spent)
 
     def _enter(

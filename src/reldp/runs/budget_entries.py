@@ -33,6 +33,7 @@ _SCHEMAS: dict[str, Any] = {
     "run": {"kind": schema.TEXT, "token": TOKEN, "purpose": schema.TEXT, "plan": schema.OBJECT}
     | {"release?": TOKEN, "date": schema.DATE},
     "search": {"kind": schema.TEXT, "token": TOKEN, "plan": schema.OBJECT, "size": schema.OBJECT}
+    | {"purpose?": schema.TEXT}
     | {"release?": TOKEN, "date": schema.DATE},
     "sizes": {"kind": schema.TEXT, "release": TOKEN, "epsilon": schema.NOT_NEGATIVE}
     | {"salt?": schema.HASH}

@@ -27,6 +27,7 @@ from reldp.graph.graph_names import GraphNames
 from reldp.runs import schema
 from reldp.runs.budget import NAME, Budget
 from reldp.runs.budget_entries import TOKEN
+from reldp.runs.budget_limits import ENTERED_LATER
 from reldp.runs.budgeted_graphs import note_graph
 from reldp.runs.durable import disk_errors, write_durably
 from reldp.runs.known_budgets import known_folder
@@ -187,7 +188,7 @@ def enter_past_run(folder: str | Path, budget: Budget) -> bool:
     if search is not None:  # the best of a search has spent what the search has
         size = SearchSize.from_dict({n: v for n, v in search.items() if n not in _NOT_OF_SIZE})
         return budget.enter_search(token, plan, size, release=release, is_spent=True)
-    return budget.enter_run(token, plan, purpose="entered later", release=release, is_spent=True)
+    return budget.enter_run(token, plan, purpose=ENTERED_LATER, release=release, is_spent=True)
 
 
 def run_token(

@@ -1,9 +1,10 @@
 """The limits of a budget, and what they guarantee where plans are chosen by results.
 
 Pure functions of the entries of a budget, in their order. A limit can be replaced, but not taken back: results may have
-been seen under any limit that held since the first run.
+been seen under any limit that held since the first run. A run that was entered after it was made may have been made
+before all limits.
 
-Private to the package: `guarantee`, `is_adaptive`, `is_guarantee_late`, `limits`.
+Private to the package: `ENTERED_LATER`, `guarantee`, `is_adaptive`, `is_guarantee_late`, `limits`.
 
 >>> guarantee([{"kind": "limit", "epsilon": 4.0, "delta": 1e-6, "adaptive": True}])
 (4.0, 1e-06)
@@ -12,10 +13,12 @@ Private to the package: `guarantee`, `is_adaptive`, `is_guarantee_late`, `limits
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["guarantee", "is_adaptive", "is_guarantee_late", "limits"]
+__all__ = ["ENTERED_LATER", "guarantee", "is_adaptive", "is_guarantee_late", "limits"]
 
 _Entry = Mapping[str, Any]
 _USES = ("run", "search")
+ENTERED_LATER = "entered later"
+"""The purpose of a run or a search that was made before it was entered."""
 
 
 class _ByUse(NamedTuple):
@@ -39,7 +42,7 @@ def is_adaptive(entries: Sequence[_Entry]) -> bool:
 def guarantee(entries: Sequence[_Entry]) -> tuple[float, float] | None:
     """Return epsilon and delta that cover choices by results: the larger of all limits since the first run.
 
-    None where no limit is adaptive.
+    None where no limit is adaptive. It holds only if what was entered stays below it.
     """
     if not is_adaptive(entries):
         return None
@@ -58,6 +61,8 @@ def is_guarantee_late(entries: Sequence[_Entry]) -> bool:
 
 def _by_use(entries: Sequence[_Entry]) -> _ByUse:
     start = next((n for n, e in enumerate(entries) if e["kind"] in _USES), len(entries))
+    if any(entry.get("purpose") == ENTERED_LATER for entry in entries):
+        start = 0
     before = limits(entries[:start])
     return _ByUse(
         is_adaptive(entries[:start]), before[-1] if before else None, limits(entries[start:])

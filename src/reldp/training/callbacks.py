@@ -17,7 +17,7 @@ a loop or a process, like a stop that was asked for; any other one is taken for 
 a decision by sensitive values.
 
 Public: `TrainingCallback`, `Progress`, `StepRequests`, `TrainingStopped`; inside the package `CallbackList`,
-`WeightsChangedError`, `weights_stay`.
+`weights_stay`.
 
 >>> StepRequests().stop
 False
@@ -42,7 +42,6 @@ __all__ = [
     "StepRequests",
     "TrainingCallback",
     "TrainingStopped",
-    "WeightsChangedError",
     "weights_stay",
 ]
 
@@ -174,7 +173,7 @@ class CallbackList:
         try:
             with weights_stay(parameters):
                 yield
-        except WeightsChangedError:
+        except _WeightsChangedError:
             raise
         except BaseException as error:
             if not is_signal():
@@ -196,7 +195,7 @@ class CallbackList:
         )
 
 
-class WeightsChangedError(RunError):
+class _WeightsChangedError(RunError):
     """A callback changed weights: they must not be saved."""
 
 
@@ -215,7 +214,7 @@ def weights_stay(parameters: "Mapping[str, Tensor]") -> Iterator[None]:
         yield
     except BaseException as error:
         if before != [(p.data_ptr(), p._version) for p in values]:
-            raise WeightsChangedError(_CHANGED) from error
+            raise _WeightsChangedError(_CHANGED) from error
         raise
     if before != [(p.data_ptr(), p._version) for p in values]:
-        raise WeightsChangedError(_CHANGED)
+        raise _WeightsChangedError(_CHANGED)
