@@ -178,3 +178,12 @@ def test_words_of_others_reach_no_terminal_as_control_characters(capsys, monkeyp
     assert "a [2J" in printed
     assert "c d" in printed
     assert "e f\ng" in printed
+
+
+@pytest.mark.parametrize("columns", ["0", "000", "", "x"])
+def test_a_screen_that_says_it_has_no_columns_gets_the_table_all_the_same(
+    columns, monkeypatch, capsys
+):
+    monkeypatch.setenv("COLUMNS", columns)
+    print_table(None, "some words")
+    assert "some words" in capsys.readouterr().out

@@ -96,3 +96,9 @@ def test_a_tokenizer_that_gives_up_is_one_line_without_the_text():
 
     with pytest.raises(KeyboardInterrupt):
         tokenize_batch(stopped, ["x"], 0, 16)
+
+
+@pytest.mark.parametrize("text", ["a\ud83d", "\udc00b"])
+def test_half_of_a_surrogate_pair_is_named_by_its_place(text):
+    with pytest.raises(EncoderError, match="half of a surrogate pair, got one at index 4"):
+        tokenize_batch(None, ["fine \U0001f600", text], 3, 8)

@@ -16,6 +16,7 @@ from reldp.runs.durable import (
     remove_leftovers,
     sync_folder,
     write_durably,
+    write_whole,
     write_with,
 )
 
@@ -168,3 +169,25 @@ def test_a_leftover_stays_where_nobody_can_know_whether_it_is_being_written(tmp_
     assert (tmp_path / "plan.json.partial").exists()
     write_durably(tmp_path / "plan.json", b"whole")  # files are written without locks, too
     assert os.listdir(tmp_path) == ["plan.json"]
+
+
+def test_a_write_that_stops_half_way_has_the_reason_of_the_system(tmp_path, monkeypatch):
+    wrote, write = [], os.write
+
+    def short(descriptor, data):
+        wrote.append(bytes(data))
+        if len(wrote) == 1:
+            return write(descriptor, data[:3])
+        raise OSError(errno.EFBIG, "File too large")
+
+    with (tmp_path / "x").open("wb") as file:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", short)
+            with pytest.raises(OSError, match="File too large"):
+                write_whole(file.fileno(), b"abcdef")
+            assert wrote == [b"abcdef", b"def"]
+            patch.setattr(os, "write", lambda descriptor, data: 1)
+            with pytest.raises(OSError, match="No space left"):
+                write_whole(file.fileno(), b"abcdef")
+        write_whole(file.fileno(), b"ghi")
+    assert (tmp_path / "x").read_bytes() == b"abcghi"

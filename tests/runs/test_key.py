@@ -4,7 +4,7 @@ import stat
 
 import pytest
 
-from reldp.errors import ResumeError
+from reldp.errors import ResumeError, RunError
 from reldp.runs.key import bound_key, destroy_key, make_key, read_key
 
 
@@ -56,6 +56,9 @@ def test_what_a_link_leads_to_is_never_overwritten(tmp_path):
     path.symlink_to(other)
     with pytest.raises(ResumeError):
         read_key(path)
-    destroy_key(path)
+    with pytest.raises(RunError, match="key must be a file in the run folder, got a link"):
+        destroy_key(path)  # "destroyed" would be said of a key that survives
     assert other.read_bytes() == b"x" * 32
+    path.unlink()
+    destroy_key(path)
     assert not path.is_symlink()

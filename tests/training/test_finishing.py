@@ -10,6 +10,7 @@ from reldp.errors import ConfigError, LedgerError, ResumeError, RunError
 from reldp.reporting import verify
 from reldp.runs import session
 from reldp.runs.certificate import Certificate
+from reldp.runs.ending import abandon
 from reldp.runs.ledger import LedgerRecord, read_ledger
 from reldp.runs.run_folder import RunFolder, read_plan
 from reldp.training import Trainer
@@ -251,6 +252,23 @@ def test_a_signal_that_ends_a_callback_is_no_stop_by_it(tmp_path):
     assert record.checkpoint["step"] == 3
 
 
+def test_links_in_the_run_folder_are_not_followed(folder, tmp_path):
+    run = RunFolder(folder)
+    before, key = run.ledger.read_bytes(), run.key.read_bytes()
+    for name, words in (("key", "would survive the run"), ("checkpoints", "must be a folder")):
+        (folder / name).rename(tmp_path / name)
+        (folder / name).symlink_to(tmp_path / name)
+        with pytest.raises(RunError, match=words):
+            finish(folder, decided_by="steps")
+        if name == "key":
+            with pytest.raises(RunError, match=words):
+                abandon(folder)
+        (folder / name).unlink()
+        (tmp_path / name).rename(folder / name)
+    assert (run.ledger.read_bytes(), run.key.read_bytes()) == (before, key)
+    finish(folder, decided_by="steps")
+
+
 def test_a_ledger_that_leaves_out_steps_after_a_sensitive_stop_is_refused(tmp_path):
     folder = stopped_by(StopAt(5), tmp_path / "run", small_parts())
     Trainer(*small_parts(), threads=2).fit(folder)
@@ -268,6 +286,14 @@ def test_a_ledger_that_leaves_out_steps_after_a_sensitive_stop_is_refused(tmp_pa
     with pytest.raises(LedgerError, match="left out steps after it"):
         Certificate.from_ledger(plan, changed)
     Certificate.from_ledger(plan, record)
+
+
+def test_a_stop_after_the_last_step_is_the_end(tmp_path):
+    result = Trainer(*small_parts(), callbacks=[StopAt(12, sees_sensitive=True)]).fit(
+        tmp_path / "run"
+    )
+    assert read_ledger(RunFolder(tmp_path / "run").ledger).stoppers == ()
+    assert not any("Stops by" in line for line in result.certificate.values["not_guaranteed"])
 
 
 def test_a_completion_that_contradicts_the_stops_in_the_ledger_is_refused(tmp_path):

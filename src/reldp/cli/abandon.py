@@ -40,5 +40,7 @@ def command(run: Path, as_json: bool) -> None:
     click.echo(
         f"The run is abandoned and its key destroyed. Epsilon {round_up(planned.epsilon)} at delta "
         f"{round_up(planned.delta)} stays spent, that of all planned steps. Only if nobody looked at results before, "
-        f"it is {round_up(counted.epsilon)}, that of the {record.num_counted:,} counted steps{given}."
+        "and the time that steps took did not decide it or shows nothing about the data, it is "
+        f"{round_up(counted.epsilon)}, that of the {record.num_counted:,} counted steps{given}. If somebody looked at "
+        "sensitive values, no epsilon covers the decision."
     )

@@ -18,6 +18,7 @@ a terminal.
 
 import json
 import math
+import os
 import shlex
 from dataclasses import asdict
 from decimal import ROUND_CEILING, Context, Decimal
@@ -116,7 +117,8 @@ def visible_console() -> "Console":
             for text, style, control in super().render(renderable, options):
                 yield Segment(text if control else visible_text(text), style, control)
 
-    return VisibleConsole(highlight=False, markup=False)
+    has_no_width = set(os.environ.get("COLUMNS", "")) == {"0"}  # rich would show nothing
+    return VisibleConsole(highlight=False, markup=False, width=80 if has_no_width else None)
 
 
 def cost_fields(plan: "PrivacyPlan", cost: "PrivacyCost") -> dict[str, Any]:

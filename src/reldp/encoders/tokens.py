@@ -15,6 +15,7 @@ array([[5, 0, 0],
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 # Tables in use, by graph, rules of the tokenizer and length.
+_SURROGATE = re.compile("[\ud800-\udfff]")  # alone: text cannot be encoded
 _TABLES: "WeakValueDictionary[tuple[str, str, str, int], TokenTable]" = WeakValueDictionary()
 _Indices = Sequence[int] | npt.NDArray[np.integer[Any]]
 
@@ -211,6 +213,10 @@ def tokenize_batch(
         if not isinstance(text, str):
             kind = type(text).__name__
             raise EncoderError(f"`texts` must be strings, got {kind} at index {first + position}.")
+        if not text.isascii() and _SURROGATE.search(text):
+            raise EncoderError(
+                f"`texts` must be without half of a surrogate pair, got one at index {first + position}."
+            )
     if not len(texts):
         return []
     with _as_tokenizer_error():

@@ -21,7 +21,7 @@ from typing import Any
 
 from reldp._real_path import real_path
 from reldp.errors import ConfigError, LedgerError, RunError
-from reldp.runs.durable import disk_errors
+from reldp.runs.durable import disk_errors, write_whole
 from reldp.runs.known_budgets import known_folder, known_head, note, note_place
 from reldp.runs.ledger import _FIRST_LINK, _line, _parse
 from reldp.runs.run_folder import LEDGER_LIMIT
@@ -138,8 +138,7 @@ class BudgetFile:
         with disk_errors(place):
             before = os.fstat(self._descriptor).st_size
             try:
-                if os.write(self._descriptor, line) != len(line):
-                    raise OSError(28, "No space left on device")
+                write_whole(self._descriptor, line)
                 os.fsync(self._descriptor)
             except BaseException:
                 os.ftruncate(self._descriptor, before)

@@ -35,6 +35,7 @@ __all__ = [
     "remove_leftovers",
     "sync_folder",
     "write_durably",
+    "write_whole",
     "write_with",
 ]
 
@@ -127,6 +128,17 @@ def write_with(path: Path, write: Callable[[Path], None]) -> None:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
         raise
+
+
+def write_whole(descriptor: int, data: bytes) -> None:
+    """Write all bytes to an open file; what stops a write half-way is raised, a full disk or a limit for files.
+
+    Raises:
+        OSError: They were not written, or not all of them.
+    """
+    written = os.write(descriptor, data)
+    if written != len(data) and os.write(descriptor, data[written:]) != len(data) - written:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def sync_folder(folder: Path) -> None:

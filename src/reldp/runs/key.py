@@ -7,7 +7,7 @@ The key is never used directly. Random draws and noise come from a key that is d
 from everything that determines the sums of a step, so that two copies of a run folder with different
 data or settings never draw the same noise, whatever their other files say.
 
-Public inside the package: `make_key`, `read_key`, `bound_key`, `destroy_key`.
+Public inside the package: `make_key`, `read_key`, `bound_key`, `destroy_key`, `refuse_linked_key`.
 
 >>> bound_key(bytes(32), "one graph") == bound_key(bytes(32), "another graph")
 False
@@ -23,7 +23,7 @@ from reldp.noise.streams import KEY_BYTES
 from reldp.runs.durable import disk_errors, remove_durably, write_durably
 from reldp.runs.plain_files import read_plain
 
-__all__ = ["bound_key", "destroy_key", "make_key", "read_key"]
+__all__ = ["bound_key", "destroy_key", "make_key", "read_key", "refuse_linked_key"]
 
 _OWNER_ONLY = 0o600
 _PERSON = b"reldp run key 2"
@@ -61,9 +61,27 @@ def bound_key(key: bytes, identity: str) -> bytes:
     return hashlib.blake2b(content, digest_size=KEY_BYTES, key=key, person=_PERSON).digest()
 
 
+def refuse_linked_key(path: Path) -> None:
+    """Refuse a link in the place of the key: the key that it leads to would survive the run.
+
+    Raises:
+        RunError: It is a link.
+    """
+    if path.is_symlink():
+        raise RunError(
+            f"{path.name} must be a file in the run folder, got a link. The key that it leads to would survive the "
+            "run, and whoever has it can subtract the noise. Put the file itself here, or erase it and remove the link."
+        )
+
+
 def destroy_key(path: Path) -> None:
-    """Overwrite the key and remove it, if it exists."""
-    if path.is_file() and not path.is_symlink():  # never what a link leads to
+    """Overwrite the key and remove it, if it exists.
+
+    Raises:
+        RunError: It is a link, or cannot be written.
+    """
+    refuse_linked_key(path)
+    if path.is_file():
         with disk_errors(path), path.open("r+b") as file:
             file.write(bytes(KEY_BYTES))
             file.flush()

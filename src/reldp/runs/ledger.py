@@ -46,7 +46,7 @@ from pathlib import Path
 from typing import Any
 
 from reldp.errors import LedgerError, RunError
-from reldp.runs.durable import disk_errors, lock_or_refuse, write_durably
+from reldp.runs.durable import disk_errors, lock_or_refuse, write_durably, write_whole
 from reldp.runs.ledger_state import FORMAT, LedgerRecord, LedgerState
 from reldp.runs.plain_files import read_plain
 from reldp.runs.run_folder import LEDGER_LIMIT
@@ -222,8 +222,7 @@ class Ledger:
             size = os.fstat(self._descriptor).st_size
             before_it = len(self._entries), self._state, self._head
             try:
-                if os.write(self._descriptor, line) != len(line):
-                    raise OSError(28, "No space left on device")
+                write_whole(self._descriptor, line)
                 os.fsync(self._descriptor)
                 self._entries.append(entry)
                 self._state, self._head = state, head

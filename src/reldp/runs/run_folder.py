@@ -30,7 +30,7 @@ from typing import Any
 
 from reldp._real_path import real_path
 from reldp._validate import check_path
-from reldp.errors import PlanError, RunError
+from reldp.errors import PlanError, ResumeError, RunError
 from reldp.plan import PrivacyPlan
 from reldp.runs.durable import TEMPORARY, disk_errors, remove_leftovers
 from reldp.runs.plain_files import hash_plain, list_plain, read_plain
@@ -135,6 +135,18 @@ class RunFolder:
                 f"The run folder must hold {self.ledger.name}, got {str(self.path)!r} without it.{unstarted}"
             )
         self.refuse_unreleased()
+
+    def refuse_links(self) -> None:
+        """Refuse links to folders that would be read and written wherever they lead.
+
+        Raises:
+            ResumeError: There is one.
+        """
+        for place in (self.checkpoints, self.model):
+            if place.is_symlink():
+                raise ResumeError(
+                    f"{place.name} must be a folder in the run folder, got a link. Move the whole run folder instead."
+                )
 
     def refuse_unreleased(self) -> None:
         """Refuse a run of a search that has not ended: only the best of all its runs is released."""

@@ -184,11 +184,7 @@ class Session:
                 f"{run.path.name!r} must be a run to resume, got one without {run.sensitive.name}: a published "
                 "bundle, or a run that has lost this file. Choose another folder, or restore the file."
             )
-        for place in (run.checkpoints, run.model):
-            if place.is_symlink():  # it would be written to, wherever it leads
-                raise ResumeError(
-                    f"{place.name} must be a folder in the run folder, got a link. Move the whole run folder instead."
-                )
+        run.refuse_links()
         sensitive = refuse_changes(run, facts, ledger.record)
         session = cls(run, facts, ledger, sensitive, None)
         session.read_checkpoint()

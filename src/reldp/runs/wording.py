@@ -308,7 +308,7 @@ def not_guaranteed(plan: "PrivacyPlan", start: _Values) -> list[str]:
         'evaluations on private relations are marked "sensitive".',
         "Inferences from other entities' relations: what these reveal about an entity is not hidden.",
         f"Groups: {_groups(plan)}, are not protected together. "
-        "For a group of g, epsilon is up to g times as large, and delta grows as well.",
+        f"For a group of g, epsilon is {_group_factor(start)}, and delta grows as well.",
     ]
     if plan.delta >= 1 / plan.num_entities:
         sentences.append(_large_delta(plan))
@@ -340,6 +340,13 @@ def _large_delta(plan: "PrivacyPlan") -> str:
         f"Anything about a few {_units(plan)}: delta, {shown(plan.delta)}, is not below one over the number of "
         f"{_units(plan)}, {shown(1 / plan.num_entities)}, so publishing one of them outright would be allowed."
     )
+
+
+def _group_factor(start: _Values) -> str:
+    """Return how epsilon grows with a group: its members have epsilons of their own, for graphs of fewer entities."""
+    if not is_since(start["versions"], 0, 10):
+        return "up to g times as large"
+    return "about g times as large (more where the group is not small against the graph, theory.md 3.6)"
 
 
 def _groups(plan: "PrivacyPlan") -> str:

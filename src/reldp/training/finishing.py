@@ -30,6 +30,7 @@ from reldp.runs.changes import changes
 from reldp.runs.checkpoints import read_checkpoint, remove_other_checkpoints
 from reldp.runs.ending import open_unfinished
 from reldp.runs.feature_widths import refuse_wide_layers
+from reldp.runs.key import refuse_linked_key
 from reldp.runs.run_folder import RunFolder, read_plan
 from reldp.runs.schema import DECISIONS
 from reldp.runs.session import complete_run
@@ -83,6 +84,8 @@ def finish(
         check_start(ledger.record.start)
         _check_decision(ledger.record, decided_by)
         if ledger.record.completion is None:
+            run.refuse_links()
+            refuse_linked_key(run.key)
             _complete(run, ledger, decided_by=decided_by, encoder=encoder, loss=loss)
         named = ledger.record.checkpoint
         if named is not None and run.checkpoints.is_dir() and not run.checkpoints.is_symlink():

@@ -48,6 +48,7 @@ __all__ = [
 
 # What torch keeps in every module: parameters, hooks and the mode, which are looked at apart.
 _OF_TORCH = frozenset(vars(nn.Module()))
+_NO_PART = frozenset({"source"})  # where weights were, not what they are
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 
 
@@ -118,7 +119,8 @@ def encoder_sha256(encoder: "Encoder") -> str:
     settings = {
         name: plain(value)
         for name, value in vars(encoder).items()
-        if value is None or isinstance(value, bool | int | float | str | Mapping | list | tuple)
+        if name not in _NO_PART
+        and (value is None or isinstance(value, bool | int | float | str | Mapping | list | tuple))
     }
     hashes = [module_sha256(module) for module in _modules_of(encoder)]
     kind = [name_of(type(encoder)), code_of(type(encoder))]

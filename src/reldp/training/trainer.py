@@ -357,7 +357,7 @@ class _Loop:
                 due = self._schedule.is_due(step + 1, stop)
                 must_stop = log.must_stop
                 if due or asked.checkpoint or asked.stop or must_stop:
-                    by = self._callbacks.stopper if asked.stop else None
+                    by = self._callbacks.stopper if asked.stop and step + 1 < stop else None
                     state = self._state(step + 1, branch)
                     self._session.save(step + 1, state.to_bytes(), stopped_by=by)
                     with calls(step + 1):

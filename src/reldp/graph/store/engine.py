@@ -141,7 +141,8 @@ def opened(settings: BuildSettings, folder: Path) -> Iterator[Engine]:
         import duckdb
     except ImportError:
         raise GraphError(
-            "A graph store is built with DuckDB, which is not installed. Install reldp[large]."
+            'A graph store is built with DuckDB, which is not installed. Use pip install "reldp[large]", in a clone '
+            'pip install ".[large]".'
         ) from None
     config = {
         "memory_limit": f"{settings.engine_bytes}B",
