@@ -85,8 +85,10 @@ def test_a_damaged_folder_is_refused(tmp_path, damage):
     else:
         settings["dim"] = 5
     (folder / "encoder.json").write_text(json.dumps(settings))
-    with pytest.raises(EncoderError, match="`folder`"):
+    with pytest.raises(EncoderError, match="`folder`") as refusal:
         FeatureEncoder.load(folder)
+    assert str(tmp_path) not in str(refusal.value)
+    assert "Errno" not in str(refusal.value)
 
 
 def test_features_that_do_not_fit_are_refused():

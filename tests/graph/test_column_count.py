@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from reldp.errors import GraphError
-from reldp.graph import EntityGraph, column_count
+from reldp.graph import EntityGraph, column_count, text_lines
 from reldp.graph.column_count import refuse_keys
 from reldp.graph.formats import read_table
 from reldp.graph.store.format_chunks import file_chunks
@@ -40,7 +40,7 @@ HIDDEN = {
 @pytest.fixture(autouse=True)
 def _few_columns(monkeypatch):
     monkeypatch.setattr(column_count, "MAX_COLUMNS", 20)
-    monkeypatch.setattr(column_count, "_BLOCK_BYTES", 100)
+    monkeypatch.setattr(text_lines, "_BLOCK_BYTES", 100)
 
 
 @pytest.mark.parametrize("read", [read_table, file_chunks])

@@ -4,6 +4,8 @@ import csv
 import gzip
 import io
 import tempfile
+import tracemalloc
+from itertools import chain, repeat
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reldp.errors import GraphError
+from reldp.graph import diagnosis, text_lines
 from reldp.graph.diagnosis import (
     explain_delimited,
     explain_jsonl,
@@ -24,7 +27,7 @@ from reldp.graph.formats import read_table
 
 
 def lines_of(data: bytes, quoted: bool = True) -> list[int]:
-    return [line for line, _ in records(io.BytesIO(data), quoted)]
+    return [line for line, _ in records(io.BytesIO(data), quoted, "a.csv")]
 
 
 def test_records_start_where_they_start() -> None:
@@ -156,3 +159,77 @@ def test_texts_that_are_no_strings_are_named(tmp_path, value, kind):
     words = rf"must hold strings in column 'text', got {kind} on line 1\. Put it in quotes"
     with pytest.raises(GraphError, match=words):
         read_table(path)
+
+
+class Repeated(io.RawIOBase):
+    """A stream of blocks, all but the first the same, that counts how many are read."""
+
+    def __init__(self, first: bytes, block: bytes) -> None:
+        super().__init__()
+        self.blocks = chain([first], repeat(block, 100))
+        self.num_reads = 0
+
+    def read(self, size: int = -1) -> bytes:
+        self.num_reads += 1
+        return next(self.blocks, b"")
+
+
+@pytest.mark.parametrize("blank", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("quoted", [True, False])
+def test_endless_blank_lines_are_refused_without_a_step_for_each(blank, quoted, monkeypatch):
+    num_lines = 0
+
+    def counted(*given):
+        nonlocal num_lines
+        for pair in text_lines.numbered_lines(*given):
+            num_lines += 1
+            yield pair
+
+    monkeypatch.setattr(diagnosis, "numbered_lines", counted)
+    stream = Repeated(blank, blank * 2**20)
+    with pytest.raises(GraphError, match=r"a\.csv must start with content, got [\d,]+ bytes of bl"):
+        next(records(stream, quoted, "a.csv"))  # type: ignore[arg-type]
+    assert num_lines < 100
+    assert stream.num_reads < 50
+
+
+def test_blank_lines_before_and_after_a_record_count_as_lines():
+    data = b"\n" * 70_000 + b"a,b\n" + b"\r\n" * 70_000 + b'c,"d' + b"\n" * 70_000 + b'"\ne,f'
+    assert lines_of(data) == [70_001, 140_002, 210_003]
+
+
+def test_a_quote_without_end_is_refused_in_bounded_memory(monkeypatch):
+    monkeypatch.setattr(diagnosis, "LONGEST_LINE", 2**21)
+    stream = Repeated(b'id,text\na,"b\n', b"c\n" * 2**19)
+    tracemalloc.start()
+    try:
+        with pytest.raises(GraphError, match=r"2,097,152 bytes in a record, .* begins on line 2\."):
+            list(records(stream, True, "a.csv"))  # type: ignore[arg-type]
+        assert tracemalloc.get_traced_memory()[1] < 2**26
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "words"),
+    [
+        ("a.jsonl", b" \n", "got something else on more than 9 lines"),
+        ("a.jsonl", b'{"id": 1e999}\n', "got more than 9 lines that do not"),
+        ("a.jsonl", b"\xff\n", "got other bytes on more than 9 lines"),
+        ("a.csv", b"a\n", "got another number on more than 9 lines"),
+        ("a.csv", b"\xff\n", "got other bytes on more than 9 lines"),
+    ],
+)
+def test_damaged_lines_are_counted_up_to_a_limit(tmp_path, monkeypatch, name, line, words):
+    monkeypatch.setattr(diagnosis, "_MAX_COUNTED", 9)
+    monkeypatch.setattr(text_lines, "_BLOCK_BYTES", 64)
+    explain = {
+        "a.csv": lambda path: explain_delimited(path, b",", 2),
+        "a.jsonl": lambda path: explain_jsonl(path, ["id"]),
+    }[name]
+    exact = explain(write(tmp_path / name, line * 9))
+    assert "9 lines" in exact
+    assert "more than" not in exact
+    explained = explain(write(tmp_path / name, line * 5000))
+    assert words in explained
+    assert "(line 1, line 2, line 3, line 4, line 5, ...)" in explained

@@ -1,13 +1,18 @@
 """One table per file, with nothing guessed."""
 
+import bz2
+import gzip
+import os
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from reldp.cli.main import main
 from reldp.errors import GraphError
-from reldp.graph import EntityGraph
+from reldp.graph import EntityGraph, diagnosis, formats, text_lines
 from reldp.graph.formats import EXTENSIONS, read_table
+from reldp.graph.store.format_chunks import file_chunks
 
 
 def read(path: Path, data: str | bytes, **options: object) -> list[dict[str, object]]:
@@ -138,3 +143,94 @@ def test_other_separators_of_a_csv_file_are_named(tmp_path: Path, mark: str, wor
     with pytest.raises(GraphError, match=f"must have commas between its columns, got .*{words}"):
         read(tmp_path / "a.csv", f"id{mark}text\na{mark}x\n")
     assert read(tmp_path / "b.csv", "id,te;xt\na,x\n") == [{"id": "a", "te;xt": "x"}]
+
+
+CONTENT = {
+    "entities.jsonl": b'{"id": "a", "text": "x"}\n',
+    "entities.csv": b"id,text\na,x\n",
+    "entities.tsv": b"id\ttext\na\tx\n",
+}
+
+
+def make_sparse(folder: Path, name: str, content: bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    os.truncate(path, 1 << 40)
+    return path
+
+
+@pytest.mark.parametrize("name", EXTENSIONS)
+@pytest.mark.parametrize("read", [read_table, file_chunks])
+def test_a_file_of_holes_is_refused_before_it_is_read(tmp_path, monkeypatch, name, read):
+    monkeypatch.setattr(formats, "open_bytes", None)
+    content = CONTENT.get(f"entities{name}", b"x")
+    for path in (make_sparse(tmp_path, f"{n}{name}", c) for n, c in (("a", b""), ("b", content))):
+        with pytest.raises(
+            GraphError, match=rf"{path.name} must be a file with content, got 1,099"
+        ):
+            read(path)
+
+
+@pytest.mark.parametrize("name", ["entities.jsonl", "relations.jsonl"])
+@pytest.mark.parametrize("command", [["inspect"], ["prepare", "store", "-o"]])
+def test_a_graph_with_a_file_of_holes_is_one_line_on_the_command_line(
+    tmp_path, capsys, name, command
+):
+    (tmp_path / "graph").mkdir()
+    (tmp_path / "graph/entities.jsonl").write_bytes(b'{"id": "a", "text": "x"}\n')
+    (tmp_path / "graph/relations.jsonl").write_bytes(b'{"source": "a", "target": "a"}\n')
+    os.truncate(tmp_path / "graph" / name, 1 << 40)
+    words = [*command, str(tmp_path / "store")] if "-o" in command else command
+    assert main([*words, str(tmp_path / "graph")]) == 2
+    assert f"{name} must be a file with content" in " ".join(capsys.readouterr().err.split())
+
+
+def read_whole(read, path: Path) -> None:
+    source = read(path)
+    if read is file_chunks:
+        list(source.tables(["id"], 10))
+
+
+@pytest.mark.parametrize("name", CONTENT)
+@pytest.mark.parametrize("read", [read_table, file_chunks])
+@pytest.mark.parametrize("where", ["first", "later"])
+def test_a_line_without_end_is_refused_soon(tmp_path, monkeypatch, name, read, where):
+    monkeypatch.setattr(text_lines, "LONGEST_LINE", 2**20)
+    begun = CONTENT[name] if where == "later" else b""
+    (tmp_path / name).write_bytes(begun + b"a" * (40 << 20))
+    with pytest.raises(
+        GraphError, match=rf"{name} must have at most 1,048,576 bytes on a line, got"
+    ):
+        read_whole(read, tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["entities.csv", "entities.tsv"])
+def test_a_first_line_that_is_too_long_for_names_is_refused(tmp_path, name):
+    (tmp_path / name).write_bytes(b"id,text," + b"a" * 2**20 + b"\nx,y,z\n")
+    with pytest.raises(
+        GraphError, match=r"start with the names of its columns, of at most 1,048,57"
+    ):
+        read_table(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", CONTENT)
+@pytest.mark.parametrize("end", ["", ".gz", ".bz2"])
+def test_nothing_but_blank_lines_is_refused(tmp_path, monkeypatch, name, end):
+    monkeypatch.setattr(diagnosis, "LONGEST_LINE", 2**22)
+    pack = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}[end]
+    (tmp_path / (name + end)).write_bytes(pack(b"\n" * 2**23))
+    with pytest.raises(
+        GraphError, match=r"must start with content, got [\d,]+ bytes of blank lines"
+    ):
+        read_table(tmp_path / (name + end))
+
+
+def test_a_file_that_may_not_be_opened_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "entities.csv").write_bytes(CONTENT["entities.csv"])
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(GraphError, match=r"^entities\.csv cannot be read: Permission denied\.$"):
+        read_table(tmp_path / "entities.csv")

@@ -204,13 +204,19 @@ class FeatureEncoder(Encoder):
         values = read_json(place / "encoder.json")
         if not isinstance(values, dict) or values.pop("kind", None) != "features":
             raise EncoderError(f"`folder` must hold a feature encoder, got {place.name!r}.")
+        if not (place / "model.safetensors").exists():
+            raise EncoderError(
+                f"`folder` must hold a whole feature encoder, got {place.name!r} without model.safetensors. Copy or "
+                "save it again."
+            )
         try:
             stored = check_weights_file(place / "model.safetensors")
             _check_widths(values, stored)
             encoder = cls(values.pop("in_dim"), **values)
             encoder.module.load_state_dict(load_file(str(place / "model.safetensors")))
         except (KeyError, TypeError, RuntimeError, OSError, SafetensorError) as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".:")
+            words = str(error).replace(str(place), place.name)
+            reason = (words.splitlines() or [type(error).__name__])[0].rstrip(".:")
             raise EncoderError(
                 f"`folder` must hold a whole feature encoder, got {place.name!r}: {reason}."
             ) from error

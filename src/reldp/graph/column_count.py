@@ -22,14 +22,13 @@ import numpy as np
 
 from reldp.errors import GraphError
 from reldp.graph.diagnosis import explain_jsonl, open_bytes, records
+from reldp.graph.text_lines import line_blocks
 
 __all__ = ["MAX_COLUMNS", "refuse_columns", "refuse_keys"]
 
 MAX_COLUMNS = 1000
 _MAX_DEPTH = 32
 
-_BLOCK_BYTES = 2**20
-_LONGEST_LINE = 2**25  # beyond what the reader takes
 _SPACED_COLON = re.compile(rb'"[ \t\r\n]+:')
 _DECODER = json.JSONDecoder()
 
@@ -55,13 +54,15 @@ def refuse_keys(path: Path, *, show_ids: bool = False) -> None:
     """Refuse a JSONL file with too many different keys, those of objects within objects included, or deep nesting.
 
     Raises:
-        GraphError: It has, or a line that had to be parsed is no JSON.
+        GraphError: It has, a line is too long, or one that had to be parsed is no JSON.
     """
     keys: set[bytes] = set()
     may_exceed = False
-    for block in _blocks(path):
-        _refuse_depth(block, path, show_ids)
-        may_exceed = may_exceed or _may_exceed(block, keys)
+    with open_bytes(path) as stream:
+        for _, lines in line_blocks(stream, path.name):
+            block = lines.strip()
+            _refuse_depth(block, path, show_ids)
+            may_exceed = may_exceed or _may_exceed(block, keys)
     if may_exceed:
         _count_exactly(path, show_ids)
 
@@ -114,28 +115,11 @@ def _may_exceed(block: bytes, keys: set[bytes]) -> bool:
     return len(keys) > MAX_COLUMNS
 
 
-def _blocks(path: Path) -> Iterator[bytes]:
-    """Yield whole lines, about a block of them at a time, without the space around them."""
-    parts: list[bytes] = []
-    length = 0
-    with open_bytes(path) as stream:
-        while data := stream.read(_BLOCK_BYTES):
-            whole, newline, rest = data.rpartition(b"\n")
-            if newline:
-                yield b"".join([*parts, whole]).strip()
-                parts, length = [], 0
-            parts.append(rest)
-            length += len(rest)
-            if length > _LONGEST_LINE:
-                return
-    yield b"".join(parts).strip()
-
-
 def _count_exactly(path: Path, show_ids: bool) -> None:
     """Count the keys of every object by where they stand, and stop at the first one too many."""
     places: dict[tuple[int, str], int] = {}
     with open_bytes(path) as stream:
-        for _, record in records(stream, quoted=False):
+        for _, record in records(stream, quoted=False, name=path.name):
             for value in _parsed(record, path, show_ids):
                 _add_keys(value, places)
             refuse_columns(path.name, len(places), "different keys on its lines")

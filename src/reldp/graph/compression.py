@@ -26,6 +26,7 @@ from typing import Any
 import pyarrow as pa
 
 from reldp.errors import GraphError
+from reldp.runs.plain_files import refuse_holes
 
 __all__ = ["COMPRESSED", "open_unpacked"]
 
@@ -46,7 +47,7 @@ def open_unpacked(
         advance: Called with the number of bytes of the file, still packed, that were read.
 
     Raises:
-        GraphError: The file is damaged, unpacks to too much, or cannot be read.
+        GraphError: The file is damaged, consists almost of holes, unpacks to too much, or cannot be read.
     """
     try:
         if path.suffix not in COMPRESSED:
@@ -64,6 +65,7 @@ def open_unpacked(
 def _opened(path: Path, advance: Callable[[int], None] | None) -> Iterator[Any]:
     """Open a file as it is."""
     with path.open("rb") as file:
+        refuse_holes(path, file, error=GraphError)
         yield file if advance is None else io.BufferedReader(_Followed(file, advance), 1 << 20)
 
 

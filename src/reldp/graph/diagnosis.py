@@ -8,7 +8,8 @@ Public: `open_bytes`, `records`, `open_quote`, `may_end_open`, `well_formed`, `l
 `explain_delimited`, `explain_jsonl`, `field_count`, `is_text`.
 
 >>> import io
->>> [line for line, _ in records(io.BytesIO(b'id,text\na,"two\nlines"\nb,c\n'), quoted=True)]
+>>> stream = io.BytesIO(b'id,text\na,"two\nlines"\nb,c\n')
+>>> [line for line, _ in records(stream, quoted=True, name="entities.csv")]
 [1, 2, 4]
 """
 
@@ -21,8 +22,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from reldp.errors import GraphError
 from reldp.graph.compression import COMPRESSED, open_unpacked
 from reldp.graph.disclosure import column_words
+from reldp.graph.text_lines import LONGEST_LINE, line_blocks, numbered_lines, split_lines
 
 __all__ = [
     "explain_delimited",
@@ -39,42 +42,76 @@ __all__ = [
 ]
 
 _EXAMPLES = 5
+_MAX_COUNTED = 100_000  # damaged lines: the rest of the file is not looked at
 
 
 open_bytes = open_unpacked
 
 
-def records(stream: BufferedIOBase, quoted: bool) -> Iterator[tuple[int, bytes]]:
+def records(stream: BufferedIOBase, quoted: bool, name: str) -> Iterator[tuple[int, bytes]]:
     """Non-empty records and the line each starts on (from 1); a quoted field may hold line ends.
 
     The last record may lack its closing quote: see `open_quote`.
+
+    Args:
+        stream: The file.
+        quoted: Whether fields may be quoted.
+        name: What errors call the file.
+
+    Raises:
+        GraphError: A record is too long, or nothing but blank lines comes for too long.
     """
-    start, inside = 0, False
-    parts: list[bytes] = []
-    for number, line in enumerate(_lines(stream), 1):
-        if not parts:
-            start = number
-        parts.append(line)
-        inside = quoted and _inside_after(line, inside)
-        if inside:
-            continue
-        record = b"".join(parts).rstrip(b"\r\n")
-        if record:
+    num_blank, has_begun = 0, False
+    for start, whole in _joined(stream, quoted, name):
+        if record := whole.rstrip(b"\r\n"):
+            has_begun = True
             yield start, record
-        parts = []
-    if parts:
-        yield start, b"".join(parts)
+        elif not has_begun:
+            num_blank += len(whole)
+            if num_blank > LONGEST_LINE:
+                raise GraphError(
+                    f"{name} must start with content, got {num_blank:,} bytes of blank lines. Write it again."
+                ) from None  # the error that is being explained may quote the file
+
+
+def _joined(stream: BufferedIOBase, quoted: bool, name: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the first line and the bytes of each record, and of blank lines in a row."""
+    start, inside = 0, False
+    begun = bytearray()  # a record with an open quote
+    for number, line in numbered_lines(stream, name):
+        start = start if inside else number
+        inside = quoted and _inside_after(line, inside)
+        if not inside and not begun:
+            yield start, line
+            continue
+        begun += line
+        if len(begun) > LONGEST_LINE:
+            raise GraphError(
+                f"{name} must have at most {LONGEST_LINE:,} bytes in a record, got more in the one that begins on line "
+                f"{start}. Look for a quote that is never closed, and shorten long texts."
+            ) from None  # the error that is being explained may quote the file
+        if not inside:
+            yield start, bytes(begun)
+            begun.clear()
+    if begun:
+        yield start, bytes(begun)
 
 
 def open_quote(path: Path) -> int:
     """Return the line of a CSV file on which a quote is opened and never closed; 0 if there is none."""
     start, inside = 0, False
     with open_bytes(path) as stream:
-        for number, line in enumerate(_lines(stream), 1):
-            if inside or b'"' in line:
-                start = start if inside else number
-                inside = _inside_after(line, inside)
+        for number, line in _lines_with(b'"', stream, path.name):
+            start = start if inside else number
+            inside = _inside_after(line, inside)
     return start if inside else 0
+
+
+def _lines_with(mark: bytes, stream: BufferedIOBase, name: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines that contain something, and their numbers; a block without it is not split."""
+    for first, block in line_blocks(stream, name):
+        if mark in block:
+            yield from (pair for pair in split_lines(first, block) if mark in pair[1])
 
 
 def may_end_open(path: Path, last: str) -> bool:
@@ -112,7 +149,7 @@ def line_numbers(
     places: dict[int, int] = {}
     index = 0
     with open_bytes(path) as stream:
-        for line, record in records(stream, quoted):
+        for line, record in records(stream, quoted, path.name):
             if num_columns and field_count(record, delimiter, quoted) != num_columns:
                 continue
             if index in wanted:
@@ -131,40 +168,50 @@ def well_formed(
 
     The header, if there is one, is not among them.
     """
-    quoted, matching, num_others = delimiter == b",", [], 0
+    quoted, matching, num_others = delimiter == b",", bytearray(), 0
     with open_bytes(path) as stream:
-        for _, record in islice(records(stream, quoted), int(header), None):
+        for _, record in islice(records(stream, quoted, path.name), int(header), None):
             if field_count(record, delimiter, quoted) == num_columns:
-                matching.append(record)
+                matching += record + b"\n"
             else:
                 num_others += 1
-    return b"\n".join(matching) + b"\n", num_others
+    return bytes(matching) or b"\n", num_others
 
 
 def explain_delimited(path: Path, delimiter: bytes, num_columns: int) -> str:
     """Return what is wrong with a CSV or TSV file, as the end of a sentence that starts with its name."""
     quoted = delimiter == b","
-    with open_bytes(path) as stream:
-        encoding = [n for n, line in enumerate(_lines(stream), 1) if not _is_utf8(line)]
-    if encoding:
+    if encoding := _undecodable(path):
         return _encoding(encoding)
     opened = open_quote(path) if quoted else 0
     if opened:  # what follows it is one record, however large
         return f"must close every quote, but the one opened on line {opened} stays open. Close it."
     with open_bytes(path) as stream:
-        wrong = [
+        lines = (
             line
-            for line, record in records(stream, quoted)
+            for line, record in records(stream, quoted, path.name)
             if field_count(record, delimiter, quoted) != num_columns
-        ]
+        )
+        wrong = list(islice(lines, _MAX_COUNTED + 1))
     if wrong:
         name = "commas" if quoted else "tabs"
         return (
-            f"must have {num_columns} columns on every line, got another number on {len(wrong)} "
-            f"lines ({_places(wrong)}). Look for stray {name}, or drop them with "
-            "drop={'malformed_lines'}."
+            f"must have {num_columns} columns on every line, got another number on {_places(wrong)}. Look for "
+            f"stray {name}, or drop them with drop={{'malformed_lines'}}."
         )
     return ""
+
+
+def _undecodable(path: Path) -> list[int]:
+    """Return the lines that are not UTF-8; a block that is, is not split."""
+    lines: list[int] = []
+    with open_bytes(path) as stream:
+        for first, block in line_blocks(stream, path.name):
+            if not _is_utf8(block):
+                lines += [n for n, line in split_lines(first, block) if not _is_utf8(line)]
+            if len(lines) > _MAX_COUNTED:
+                break
+    return lines
 
 
 def json_object(record: bytes) -> dict[str, Any] | None:
@@ -178,10 +225,12 @@ def json_object(record: bytes) -> dict[str, Any] | None:
 
 def explain_jsonl(path: Path, id_columns: Sequence[str], *, show_ids: bool = False) -> str:
     """Return what is wrong with a JSONL file, as the end of a sentence that starts with its name."""
-    broken, encoding, kinds = [], [], dict[str, dict[str, int]]()
-    odd: dict[str, list[int]] = {}
+    broken, encoding = list[int](), list[int]()
+    kinds, odd = dict[str, dict[str, int]](), dict[str, list[int]]()
     with open_bytes(path) as stream:
-        for line, record in records(stream, quoted=False):
+        for line, record in records(stream, quoted=False, name=path.name):
+            if max(map(len, (broken, encoding, *odd.values()))) > _MAX_COUNTED:
+                break
             if not _is_utf8(record):
                 encoding.append(line)
                 continue
@@ -197,11 +246,11 @@ def explain_jsonl(path: Path, id_columns: Sequence[str], *, show_ids: bool = Fal
         return _encoding(encoding)
     if broken:
         return (
-            f"must hold one JSON object per line, got something else on {len(broken)} lines "
-            f"({_places(broken)}). Correct them."
+            f"must hold one JSON object per line, got something else on {_places(broken)}. "
+            "Correct them."
         )
     for words, lines in odd.items():
-        return f"must hold {words}, got {len(lines)} lines that do not ({_places(lines)}). Correct them."
+        return f"must hold {words}, got {_number(lines)} that do not ({_examples(lines)}). Correct them."
     return _mixed(kinds, id_columns, show_ids)
 
 
@@ -258,15 +307,6 @@ def _json_kind(value: object) -> str:
     return names[type(value)]
 
 
-def _lines(stream: BufferedIOBase) -> Iterator[bytes]:
-    """Lines as the fast reader sees them: a carriage return alone ends a line too."""
-    for line in stream:
-        if b"\r" in line:
-            yield from line.splitlines(keepends=True)
-        else:
-            yield line
-
-
 def _inside_after(line: bytes, inside: bool) -> bool:
     """Return whether a quoted field is open after a line, given whether one was before it."""
     at = 0 if inside else _opening(line, 0)
@@ -308,11 +348,21 @@ def _is_utf8(record: bytes) -> bool:
 
 def _encoding(lines: Sequence[int]) -> str:
     return (
-        f"must be UTF-8 text, got other bytes on {len(lines)} lines ({_places(lines)}). "
+        f"must be UTF-8 text, got other bytes on {_places(lines)}. "
         "Convert it, for example with iconv -f windows-1252 -t utf-8."
     )
 
 
 def _places(lines: Sequence[int]) -> str:
+    return f"{_number(lines)} ({_examples(lines)})"
+
+
+def _number(lines: Sequence[int]) -> str:
+    if len(lines) > _MAX_COUNTED:
+        return f"more than {_MAX_COUNTED:,} lines"
+    return f"{len(lines)} lines"
+
+
+def _examples(lines: Sequence[int]) -> str:
     shown = ", ".join(f"line {line}" for line in lines[:_EXAMPLES])
     return shown + (", ..." if len(lines) > _EXAMPLES else "")

@@ -47,6 +47,7 @@ from reldp.graph.diagnosis import (
 from reldp.graph.disclosure import reason_words
 from reldp.graph.parquet_size import refuse_parquet_flood
 from reldp.graph.sources import SourceTable
+from reldp.runs.plain_files import refuse_holes
 
 __all__ = [
     "BLOCK_BYTES",
@@ -72,6 +73,7 @@ EXTENSIONS = (
 ID_COLUMNS = ("id", "source", "target")
 BLOCK_BYTES = 1 << 24  # a JSON line must fit into a block
 _SEARCHED = 200_000  # lines
+_LONGEST_HEADER = 2**20  # bytes
 
 
 def read_table(
@@ -104,10 +106,10 @@ def read_table(
 
 
 def file_kind(path: Path) -> str:
-    """Return the extension of a file that is there and not empty.
+    """Return the extension of a file that is there and has content.
 
     Raises:
-        GraphError: It is not, or of no known format.
+        GraphError: It is not there, is empty or consists almost of holes, or is of no known format.
     """
     kind = next((end for end in EXTENSIONS if path.name.endswith(end)), None)
     if kind is None:
@@ -117,6 +119,11 @@ def file_kind(path: Path) -> str:
         raise GraphError(f"{path.name} must be a file, got {what}.")
     if path.stat().st_size == 0:
         raise GraphError(f"{path.name} must not be empty, got 0 bytes. Write it again.")
+    try:
+        with path.open("rb") as file:
+            refuse_holes(path, file, error=GraphError)
+    except OSError as error:
+        raise GraphError(f"{path.name} cannot be read: {error.strerror or error}.") from None
     return kind
 
 
@@ -238,7 +245,12 @@ def header(path: Path, delimiter: str) -> tuple[list[str], int]:
 
 def _header(path: Path, delimiter: str) -> tuple[list[str], int]:
     with open_bytes(path) as stream:
-        line, first = next(records(stream, quoted=delimiter == ","), (1, b""))
+        line, first = next(records(stream, delimiter == ",", path.name), (1, b""))
+    if len(first) > _LONGEST_HEADER:
+        raise GraphError(
+            f"{path.name} must start with the names of its columns, of at most {_LONGEST_HEADER:,} bytes, got "
+            f"{len(first):,} bytes. Add a first line that names them."
+        )
     try:
         text = first.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -298,7 +310,7 @@ def _refused_line(path: Path, show_ids: bool) -> str:
 
     schema = json_schema(path, show_ids)
     with open_bytes(path) as stream:
-        lines = list(islice(records(stream, quoted=False), _SEARCHED + 1))
+        lines = list(islice(records(stream, quoted=False, name=path.name), _SEARCHED + 1))
     if len(lines) > _SEARCHED:
         return ""
 
@@ -326,7 +338,7 @@ def _refused_line(path: Path, show_ids: bool) -> str:
 def json_schema(path: Path, show_ids: bool) -> Any:
     """Types from the first record, so that a text that looks like a date stays a text; refuses too many keys."""
     with open_bytes(path) as stream:
-        first = next(records(stream, quoted=False), (1, b""))[1]
+        first = next(records(stream, quoted=False, name=path.name), (1, b""))[1]
     record = json_object(first)
     if record is None:
         what = explain_jsonl(path, ID_COLUMNS, show_ids=show_ids)

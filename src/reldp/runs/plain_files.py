@@ -4,7 +4,7 @@ A link can point anywhere, a named pipe blocks forever, a device never ends. So 
 without following a link and without blocking, must be a regular file, and has a size limit. A folder
 is listed entry by entry, and everything in it that is neither a folder nor a regular file is reported.
 
-Public inside the package: `Listing`, `list_plain`, `read_plain`, `hash_plain`, `open_plain`.
+Public inside the package: `Listing`, `list_plain`, `read_plain`, `hash_plain`, `open_plain`, `refuse_holes`.
 
 >>> read_plain(Path("no-such-file"), limit=10)
 Traceback (most recent call last):
@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 
-from reldp.errors import RunError
+from reldp.errors import ReldpError, RunError
 
-__all__ = ["Listing", "hash_plain", "list_plain", "open_plain", "read_plain"]
+__all__ = ["Listing", "hash_plain", "list_plain", "open_plain", "read_plain", "refuse_holes"]
 
 _FLAGS = (
     os.O_RDONLY
@@ -100,15 +100,20 @@ def hash_plain(path: Path) -> str:
         RunError: It is not there, no regular file, or a large one that consists almost of holes.
     """
     with open_plain(path) as file:
-        _refuse_holes(path, file)
+        refuse_holes(path, file)
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _refuse_holes(path: Path, file: BufferedReader) -> None:
+def refuse_holes(path: Path, file: BufferedReader, *, error: type[ReldpError] = RunError) -> None:
     """Refuse a file that consists almost of holes: a few bytes on the disk would take hours to read.
 
+    Args:
+        path: The file.
+        file: The same, opened; it is at its beginning afterwards.
+        error: What is raised.
+
     Raises:
-        RunError: Less than a hundredth of a large file is data.
+        ReldpError: Less than a hundredth of a large file is data.
     """
     size, descriptor = os.fstat(file.fileno()).st_size, file.fileno()
     if size <= _LARGE or not hasattr(os, "SEEK_DATA"):
@@ -117,10 +122,10 @@ def _refuse_holes(path: Path, file: BufferedReader) -> None:
     while data * _MAX_FACTOR < size:
         try:
             begin = os.lseek(descriptor, place, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno != errno.ENXIO:  # a file system that knows no holes
+        except OSError as failure:
+            if failure.errno != errno.ENXIO:  # a file system that knows no holes
                 break
-            raise RunError(
+            raise error(
                 f"{path.name} must be a file with content, got {size:,} bytes of which {data:,} are there: "
                 "the rest are holes."
             ) from None

@@ -153,7 +153,7 @@ def test_without_duckdb_the_error_says_what_to_install(tmp_path, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with (
-        pytest.raises(GraphError, match=r"Install reldp\[large\]"),
+        pytest.raises(GraphError, match=r'pip install "reldp\[large\]"'),
         opened(BuildSettings(), tmp_path),
     ):
         pass

@@ -48,6 +48,7 @@ from reldp.graph.formats import (
 )
 from reldp.graph.parquet_size import refuse_parquet_flood
 from reldp.graph.sources import by_row
+from reldp.graph.text_lines import line_blocks
 
 __all__ = ["FileChunks", "file_chunks"]
 
@@ -214,7 +215,7 @@ class _Delimited(FileChunks):
         separator, quoted = self._delimiter.encode(), self._delimiter == ","
         with open_bytes(self.path) as stream, spool.open("wb") as out:
             out.write(b"\n")  # a blank line, which is skipped: a file must not be empty
-            for _, record in islice(records(stream, quoted), int(has_header), None):
+            for _, record in islice(records(stream, quoted, self.path.name), int(has_header), None):
                 if field_count(record, separator, quoted) == len(self._names):
                     out.write(record + b"\n")
                 else:
@@ -250,14 +251,10 @@ class _JsonLines(FileChunks):
 
     def _blocks(self) -> Iterator[bytes]:
         """Yield whole lines, about a block of them at a time."""
-        rest = b""
         with open_bytes(self.path) as stream:
-            while data := stream.read(BLOCK_BYTES - (1 << 20)):
-                whole, newline, rest = (rest + data).rpartition(b"\n")
-                if whole.strip():
-                    yield whole + newline
-        if rest.strip():
-            yield rest
+            for _, lines in line_blocks(stream, self.path.name, BLOCK_BYTES - (1 << 20)):
+                if lines.strip():
+                    yield lines
 
 
 @contextmanager
