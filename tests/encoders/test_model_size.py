@@ -110,6 +110,7 @@ def test_modules_without_number_are_refused_while_they_are_made(tmp_path, kind, 
         ),
         ("feed_forward_length", 2**27, r"sizes in its header.* for a model of"),
         ("block_count", 10**9, r"at most 2048 as num_hidden_layers in plain\.gguf, got 1000000000"),
+        ("block_count", 2000, r"got 'plain\.gguf' with 21 tensors for 2,000 layers"),
     ],
 )
 def test_a_gguf_file_that_asks_for_more_than_it_holds_is_refused_first(

@@ -35,6 +35,13 @@ def test_a_length_beyond_the_model_s_positions_is_refused(pretrained):
             checked_max_length(wrong, pretrained)
 
 
+def test_a_tokenizer_without_a_limit_has_that_of_the_model(pretrained):
+    own = checked_max_length(None, pretrained)
+    for unlimited in (float("inf"), 10**30, 1e300):
+        pretrained.tokenizer.model_max_length = unlimited
+        assert checked_max_length(None, pretrained) == own
+
+
 def test_the_hash_of_base_weights_sees_one_changed_number(pretrained):
     before = base_hash(pretrained)
     assert base_hash(pretrained) == before

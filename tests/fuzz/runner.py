@@ -30,7 +30,7 @@ from pathlib import Path
 from random import Random
 
 from reldp.errors import ReldpError
-from tests.fuzz import commands, targets, templates
+from tests.fuzz import authored, commands, targets, templates
 
 PATIENCE = 10.0  # seconds of CPU time
 STUCK = 20.0  # seconds of the wall clock in which it does nothing
@@ -43,6 +43,7 @@ TARGETS = {
     targets.budget: 8, targets.run_files: 12, commands.inspected: 12, commands.run_folder: 8, commands.half_run: 1.5,
     commands.plan_file: 0.5, commands.options: 6, commands.account: 2, commands.settings: 1, commands.audit: 0.2,
     commands.prepared: 12, commands.one_option: 6,
+    authored.model_folder: 4, authored.gguf_file: 1, authored.authored_run: 8,
 }  # fmt: skip
 """What is fuzzed, and how often compared with the others."""
 

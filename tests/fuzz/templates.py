@@ -1,9 +1,13 @@
 """Folders that cases copy and damage: graphs, a store, a complete run, its bundle, and a run that was stopped."""
 
+import json
 import os
 import signal
 from pathlib import Path
 
+import torch
+
+from tests.encoders.tiny import write_gguf, write_model
 from tests.fuzz.soak_child import make_budget, prepare, start
 from tests.training.small import small_graph
 
@@ -43,6 +47,47 @@ def _write(place: Path) -> None:
     for kind in ("parquet", "arrow"):
         graph.write(place / kind, format=kind)
     build_store(place / "parquet", place / "store")
+    _write_models(place)
+
+
+def _write_models(place: Path) -> None:
+    """Tiny models: one of each architecture, a folder of sentence-transformers with all modules, and a GGUF file."""
+    from safetensors.torch import save_file
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    for kind in ("bert", "mpnet", "llama"):
+        write_model(kind, place / kind)
+    folder = write_model("bert", place / "sentence")
+    kinds = {
+        "": "Transformer",
+        "1_Pooling": "Pooling",
+        "2_Dense": "Dense",
+        "3_Normalize": "Normalize",
+    }
+    listed = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (path, kind) in enumerate(kinds.items())
+    ]
+    dense = {
+        "in_features": 32,
+        "out_features": 6,
+        "bias": False,
+        "activation_function": "torch.nn.modules.activation.Tanh",
+    }
+    for name, value in (
+        ("modules.json", listed),
+        ("sentence_bert_config.json", {"max_seq_length": 20}),
+        (
+            "1_Pooling/config.json",
+            {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True},
+        ),
+        ("2_Dense/config.json", dense),
+    ):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(json.dumps(value))
+    save_file({"linear.weight": torch.ones(6, 32)}, folder / "2_Dense" / "model.safetensors")
+    write_gguf(place / "model.gguf", packed=False)
 
 
 def _expect(process: int, code: int) -> None:

@@ -45,6 +45,7 @@ from reldp.encoders.soundness import (
     refuse_unknown_words,
 )
 from reldp.encoders.tokenizer_growth import check_tokenizer_file, refuse_growing_tokenizer
+from reldp.encoders.tokenizer_ids import check_token_ids
 from reldp.errors import EncoderError, MissingDependency
 
 __all__ = ["DenseLayer", "Pretrained", "load_pretrained", "quiet_transformers"]
@@ -247,6 +248,7 @@ def _load_tokenizer(place: str, model: nn.Module, options: dict[str, Any]) -> An
     with quiet_transformers(), as_encoder_error(place):
         if "gguf_file" not in options:
             check_tokenizer_file(Path(place))
+            check_token_ids(Path(place))
         tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False, **options)
         if "gguf_file" not in options:
             check_vocabulary_files(Path(place), tokenizer)

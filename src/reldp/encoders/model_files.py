@@ -64,13 +64,16 @@ _MAX_LABELS = 2**16  # transformers names each of them
 _MAX_LISTED = 2**20  # a number in a list may say how often something is repeated
 _COUNTED = re.compile(r"(?:^|_)(?:layers?|experts?|blocks|depth|dense_replace|(labels))(?:_|$)")
 _FEWEST_BITS = 1.5  # of a number in a GGUF file, whose smallest type has 1.56 on average
+_SMALLEST_ENTRY = (
+    24  # bytes that describe a tensor of a GGUF file: length of its name, dimensions, type, place
+)
 _MAX_TEXT = 2**26  # bytes of a tokenizer's file
 _MAX_HEADER = 2**24  # bytes that name and describe the tensors of one file
 _LONGEST_REASON = 200
 
 
 class StoredWeights(NamedTuple):
-    """What the files of a model hold: numbers, at most so many for a GGUF file, and tensors, 0 if that is unknown."""
+    """What the files of a model hold: numbers and tensors, at most so many for a GGUF file."""
 
     numbers: int
     tensors: int
@@ -93,7 +96,7 @@ def check_model_files(folder: Path, *, gguf_file: str | None = None) -> StoredWe
         )
     if gguf_file is not None:
         _refuse_pointer(folder / gguf_file)
-        return StoredWeights(int((folder / gguf_file).stat().st_size * 8 / _FEWEST_BITS), 0)
+        return _gguf_weights(folder / gguf_file)
     for path in sorted(folder.iterdir()):
         if path.suffix in (".json", ".txt", ".model") and path.is_file():
             _refuse_pointer(path)
@@ -172,6 +175,14 @@ def as_encoder_error(place: str | Path) -> Iterator[None]:
             f"`source` must be a text model that transformers can load, got {name!r}. "
             f"It said: {type(error).__name__}: {shown}."
         ) from error
+
+
+def _gguf_weights(path: Path) -> StoredWeights:
+    """Return the most that a GGUF file can hold; its header states the number of tensors after magic and version."""
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        stated = int.from_bytes(stream.read(16)[8:], "little")
+    return StoredWeights(int(size * 8 / _FEWEST_BITS), min(stated, size // _SMALLEST_ENTRY))
 
 
 def _refuse_pointer(path: Path) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch.nn.modules.module import register_module_module_registration_hook
 
+from reldp._validate import is_integer
 from reldp.encoders.model_files import StoredWeights, check_counts
 from reldp.errors import EncoderError
 
@@ -49,6 +50,7 @@ def refuse_oversized(
     config = AutoConfig.from_pretrained(place, trust_remote_code=False, **source)
     if gguf_file is not None:
         check_counts(config.to_dict(), gguf_file)
+        _refuse_empty_layers(config, stored.tensors, gguf_file)
     name = os.path.basename(place) if gguf_file is None else gguf_file
     with torch.device("meta"), _few_modules(stored.tensors, name):
         model = AutoModel.from_config(config, trust_remote_code=False, **options)
@@ -56,6 +58,16 @@ def refuse_oversized(
     refuse_too_many(
         wanted, stored.numbers, name, "its config.json" if gguf_file is None else "its header"
     )
+
+
+def _refuse_empty_layers(config: Any, num_tensors: int, name: str) -> None:
+    """Refuse more layers than tensors: the names of tensors are listed again for every module of every layer."""
+    layers = getattr(config, "num_hidden_layers", 0)
+    if is_integer(layers) and layers > num_tensors:
+        raise EncoderError(
+            f"`source` must have tensors for all of its layers, got {name!r} with {num_tensors:,} tensors for "
+            f"{layers:,} layers. Copy the file from its source again."
+        )
 
 
 def refuse_too_many(

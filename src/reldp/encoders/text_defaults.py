@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["base_hash", "checked_max_length", "checked_pooling", "frozen_kind"]
 
 _DEFAULT_MAX_LENGTH = 128
+_NO_LIMIT = 10**9  # tokens
 
 
 def base_hash(pretrained: Pretrained) -> str:
@@ -53,7 +54,8 @@ def checked_pooling(pooling: str | None, pretrained: Pretrained) -> str:
 
 def checked_max_length(max_length: int | None, pretrained: Pretrained) -> int:
     """Return the given maximum length, or the model's; more positions than it has are refused."""
-    limit = min(int(pretrained.tokenizer.model_max_length), num_positions(pretrained.model))
+    stated = min(pretrained.tokenizer.model_max_length, _NO_LIMIT)  # infinity is no integer
+    limit = min(int(stated), num_positions(pretrained.model))
     if max_length is None:
         return min(pretrained.max_length or _DEFAULT_MAX_LENGTH, limit)
     rule = f"an integer from 1 to {limit} for this model"
