@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from reldp.graph.column_count import refuse_columns
 from reldp.graph.decoded_size import WIDTH, DecodedSize, text_bytes, text_lengths
+from reldp.graph.parquet_footer import Chunk, read_footer
 from reldp.graph.thrift import read_struct
 
 __all__ = ["refuse_parquet_flood"]
@@ -120,30 +121,31 @@ def _abbreviated(path: Path, file: Any, size: DecodedSize) -> Iterator[_Texts]:
     lists = {item.name: _list_size(item.type) for item in file.schema_arrow}
     lists = {name: per_row for name, per_row in lists.items() if per_row > 1}
     with path.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        for group in range(metadata.num_row_groups):
-            rows = metadata.row_group(group)
-            for number in range(rows.num_columns):
-                column, leaf = rows.column(number), metadata.schema.column(number)
-                name = column.path_in_schema
-                texts = _Texts(group=group, path=name, nested=leaf.max_repetition_level > 0)
+        groups = list(read_footer(data))
+        if len(groups) != metadata.num_row_groups:
+            raise pa.ArrowInvalid("its footer is damaged")
+        for group, (num_rows, columns) in enumerate(groups):
+            if len(columns) != len(metadata.schema):
+                raise pa.ArrowInvalid("its footer is damaged")
+            for number, column in enumerate(columns):
+                leaf = metadata.schema.column(number)
+                texts = _Texts(group=group, path=leaf.path, nested=leaf.max_repetition_level > 0)
                 # What a value takes: itself, or where a text begins, and where the lists around it do.
                 width = WIDTH * (1 + leaf.max_repetition_level) + max(0, leaf.length or 0)
                 num_values = _add_pages(data, column, texts, width, size)
                 per_row = max(
-                    (n for top, n in lists.items() if f"{name}.".startswith(f"{top}.")), default=1
+                    (n for top, n in lists.items() if f"{leaf.path}.".startswith(f"{top}.")),
+                    default=1,
                 )
-                size.add((rows.num_rows * per_row - num_values) * width)
+                size.add((num_rows * per_row - num_values) * width)
                 if texts.bound:
                     yield texts
 
 
-def _add_pages(data: Any, column: Any, texts: _Texts, width: int, size: DecodedSize) -> int:
+def _add_pages(data: Any, column: Chunk, texts: _Texts, width: int, size: DecodedSize) -> int:
     """Add the pages of a column in a group of rows; return how many values they hold."""
-    is_text = column.physical_type == "BYTE_ARRAY"
-    start, first = column.data_page_offset, column.dictionary_page_offset
-    if column.has_dictionary_page and first and first < start:
-        start = first
-    end = min(len(data), start + max(0, column.total_compressed_size) + _SLACK)
+    is_text, start = column.is_text, column.start
+    end = min(len(data), start + column.size + _SLACK)
     seen = 0
     while seen < column.num_values and start < end:
         size.count_parts()

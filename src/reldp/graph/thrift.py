@@ -1,6 +1,7 @@
-r"""Structures in Thrift's compact protocol, in which Parquet writes the headers of its pages.
+r"""Structures in Thrift's compact protocol, in which Parquet writes its footer and the headers of its pages.
 
-Reads numbers and structures by the numbers of their fields, and passes over the rest: enough for sizes and counts.
+Reads numbers and structures by the numbers of their fields, and lists of structures where asked, and passes over the
+rest: enough for sizes and counts.
 
 Private to the package: `read_struct`.
 
@@ -18,17 +19,21 @@ _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _ST
 _MAX_DEPTH, _MAX_VALUES = 16, 1000  # a page has about twenty, at most three deep
 
 
-def read_struct(data: Any, start: int) -> tuple[dict[int, Any], int]:
+def read_struct(
+    data: Any, start: int, *, max_values: int = _MAX_VALUES, with_lists: bool = False
+) -> tuple[dict[int, Any], int]:
     """Return the fields of a structure, and where it ends.
 
     Args:
         data: Bytes, or a mapped file.
         start: Where the structure begins.
+        max_values: Number of values after which it is refused.
+        with_lists: Whether lists are returned, and not passed over.
 
     Raises:
         pa.ArrowInvalid: There is no structure, or one of too many parts.
     """
-    reader = _Reader(data, start)
+    reader = _Reader(data, start, max_values, with_lists=with_lists)
     try:
         return reader.struct(0), reader.at
     except IndexError:
@@ -38,8 +43,9 @@ def read_struct(data: Any, start: int) -> tuple[dict[int, Any], int]:
 class _Reader:
     """Reads values one after another."""
 
-    def __init__(self, data: Any, at: int) -> None:
-        self.data, self.at, self._left = data, at, _MAX_VALUES
+    def __init__(self, data: Any, at: int, max_values: int, *, with_lists: bool) -> None:
+        self.data, self.at, self._left = data, at, max_values
+        self._with_lists = with_lists
 
     def struct(self, depth: int) -> dict[int, Any]:
         if depth > _MAX_DEPTH or self.at < 0:
@@ -71,8 +77,12 @@ class _Reader:
             self.at += length
         elif kind in (_LIST, _SET):
             head = self._byte()
-            for _ in range(head >> 4 if head >> 4 < 15 else self._varint()):
-                self._value(head & 15, depth + 1, listed=True)
+            length = head >> 4 if head >> 4 < 15 else self._varint()
+            values = (self._value(head & 15, depth + 1, listed=True) for _ in range(length))
+            if self._with_lists:
+                return list(values)
+            for _ in values:
+                pass
         elif kind == _MAP:
             length = self._varint()
             head = self._byte() if length else 0
