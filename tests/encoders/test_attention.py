@@ -49,6 +49,38 @@ def test_the_default_stays_the_choice_of_transformers(folders):
     assert attention_of(TextEncoder.load(folders["bert"], attention="eager")) == "eager"
 
 
+@pytest.mark.parametrize(
+    "name", ["evil/kernel", "evil/kernel:function", "paged|eager", "kernels-community/flash-attn2", "", "nothing",
+             "flash_attention_99"]
+)  # fmt: skip
+def test_code_from_elsewhere_is_refused_by_name(name):
+    with pytest.raises(
+        EncoderError, match=f"`attention` must be one of eager, .*, got '{name[:9]}"
+    ):
+        attention_options(name)
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_flash_attention_needs_its_package(monkeypatch, is_installed):
+    monkeypatch.setattr("transformers.utils.is_flash_attn_2_available", lambda: is_installed)
+    if is_installed:
+        options = attention_options("flash_attention_2")
+        assert options == {"attn_implementation": "flash_attention_2"}
+    else:
+        with pytest.raises(EncoderError, match="need a package that is not installed"):
+            attention_options("flash_attention_2")
+
+
+def test_a_registered_implementation_is_known():
+    from transformers import AttentionInterface
+
+    AttentionInterface.register("my_own", len)
+    try:
+        assert attention_options("my_own") == {"attn_implementation": "my_own"}
+    finally:
+        del AttentionInterface._global_mapping["my_own"]
+
+
 def test_a_saved_encoder_loads_without_reldp(folders, tmp_path):
     encoder = TextEncoder.load(folders["bert"], max_length=32, attention="short")
     encoder.save(tmp_path / "saved")

@@ -121,6 +121,14 @@ def test_a_gguf_file_loads_plain_or_packed_as_nearly_the_same_model(folders):
     assert np.abs(first).mean() > 0.3
 
 
+@pytest.mark.parametrize("name", ["../plain.gguf", "/etc/passwd", "a/b.gguf"])
+def test_a_gguf_file_elsewhere_is_refused(folders, name):
+    with pytest.raises(
+        EncoderError, match="`gguf_file` must be the name of a file in the model's folder"
+    ):
+        load_pretrained(folders["bert"], gguf_file=name)
+
+
 def test_a_checkpoint_in_several_files_is_the_same_model(folders, tmp_path):
     whole = folders["bert"]
     parts = shutil.copytree(whole, tmp_path / "parts")

@@ -1,8 +1,9 @@
 """The attention setting of text encoders: which implementation a transformers model runs.
 
-``None`` leaves the choice to transformers; a name is passed on to it, and ``"short"`` selects
-`reldp.gradients.short_attention`. It is a performance setting: results differ by rounding, epsilon
-does not. A run records the implementation, and continues in a new branch if it has changed.
+``None`` leaves the choice to transformers; ``"short"`` selects `reldp.gradients.short_attention`; other names are
+passed on to transformers if their code is installed or was registered in this process. transformers would look on a
+hub for any other, and a recipe must not choose code to fetch and run. It is a performance setting: results differ by
+rounding, epsilon does not. A run records the implementation, and continues in a new branch if it has changed.
 
 Models that need more than scores, a scale and a mask of padding (relative positions, windows,
 caps on scores) are refused: the public sentences are embedded with both implementations, and the
@@ -34,7 +35,31 @@ def attention_options(attention: str | None) -> dict[str, str]:
     """Return what ``from_pretrained`` needs; short attention is set after loading."""
     if attention is None or attention == NAME:
         return {}
+    known = sorted(name for name in ("eager", *_registered()) if _is_installed(name))
+    if attention not in known:
+        raise EncoderError(
+            f"`attention` must be one of {', '.join(known)} or {NAME}, got {attention[:80]!r}. Others would be "
+            "code from a hub, or need a package that is not installed."
+        )
     return {"attn_implementation": attention}
+
+
+def _registered() -> list[str]:
+    """Return the names that transformers or the user has registered."""
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    return [str(name) for name in ALL_ATTENTION_FUNCTIONS.keys()]  # noqa: SIM118  # older ones are no mappings
+
+
+def _is_installed(name: str) -> bool:
+    """Return whether the code of an implementation is here, so that transformers does not look for it on a hub."""
+    from transformers import utils
+
+    version = name.removeprefix("flash_attention_")
+    if version != name:
+        is_available = getattr(utils, f"is_flash_attn_{version}_available", lambda: False)
+        return bool(is_available())
+    return name.replace("_", "").isalnum()  # paths and repositories are not
 
 
 def use_short_attention(

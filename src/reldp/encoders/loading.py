@@ -137,6 +137,10 @@ def _place(
 ) -> tuple[str, str | None]:
     """Return the folder, and the GGUF file in it; a path that does not exist is refused."""
     path = Path(source)
+    if gguf_file is not None and Path(gguf_file).name != gguf_file and path.exists():
+        raise EncoderError(
+            f"`gguf_file` must be the name of a file in the model's folder, got {gguf_file[:80]!r}."
+        )
     if path.is_file():
         if path.suffix != ".gguf":
             raise EncoderError(f"`source` must be a folder or a .gguf file, got {path.name!r}.")

@@ -152,8 +152,8 @@ _ENCODER = {
     ),
     "attention": Setting(
         "text",
-        "Attention implementation of a text model: short (at most 64 tokens; fast on a GPU), or a name "
-        "that transformers knows (default: chosen by transformers).",
+        "Attention implementation of a text model: short (at most 64 tokens; fast on a GPU), or one that "
+        "transformers has, such as eager or sdpa (default: chosen by transformers).",
         '"short"',
     ),
     "gguf_file": Setting("text", "GGUF file inside the model's folder.", '"model.gguf"'),
