@@ -53,6 +53,19 @@ def test_a_graph_keeps_the_budget_that_it_has(folders):
     assert find_budget(two) == one
 
 
+def test_a_copy_of_the_budget_is_no_declaration(folders):
+    one, two, three = folders
+    Budget.create(one).close()
+    shutil.copy(one / "budget.jsonl", two)
+    with pytest.raises(ConfigError, match=r"got a copy of this one, .*two/budget\.jsonl'\. Delete"):
+        share_budget(two, one)
+    (two / "budget.jsonl").unlink()
+    share_budget(two, one)
+    assert find_budget(two) == one
+    (three / "budget.jsonl").hardlink_to(one / "budget.jsonl")
+    share_budget(three, one)  # one file: entries go to both
+
+
 def test_a_graph_that_shares_a_budget_gets_none_of_its_own(folders):
     one, two, _ = folders
     Budget.create(one).close()

@@ -120,6 +120,7 @@ def share_budget(graph: str | Path, budget: str | Path, *, is_written: bool = Fa
         raise ConfigError(f"`with` must be a folder with {NAME}, got {str(budget)!r}.")
     if not _is_replaced(folder, place) and (current := find_budget(graph)) is not None:
         if id_of_budget(current) == id_of_budget(place):
+            _refuse_copied_budget(current, place)
             return
         raise ConfigError(
             "GRAPH must have no budget, got one: what was entered there would be forgotten."
@@ -135,6 +136,15 @@ def share_budget(graph: str | Path, budget: str | Path, *, is_written: bool = Fa
     write_durably(folder / LINK, text.encode(), mode=0o600)
     if names is not None:
         note_graph(opened.id, names)
+
+
+def _refuse_copied_budget(current: Path, place: Path) -> None:
+    """Refuse to share a budget with a folder that holds a copy of its file, where entries would go."""
+    if not os.path.samefile(current / NAME, place / NAME):
+        raise ConfigError(
+            f"GRAPH must have no budget of its own, got a copy of this one, {str(current / NAME)!r}. Delete the copy "
+            "if nothing was entered there, and share again; else share the other way round."
+        )
 
 
 def _is_replaced(folder: Path, place: Path) -> bool:
