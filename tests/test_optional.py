@@ -19,6 +19,13 @@ for name in ("Trainer", "TextEncoder", "FeatureEncoder", "PrivateStep"):
         getattr(reldp, name)
     except ImportError as error:
         print(error)
+for statement in ("from reldp.encoders import Column", "from reldp.gradients import PerUnitGradients",
+                  "from reldp.losses import LossBatch", "from reldp.training import Trainer",
+                  "from reldp.encoders.embedding_file import write_embeddings"):
+    try:
+        exec(statement)
+    except ImportError as error:
+        print(error)
 assert reldp.EntityGraph and reldp.PrivacyPlan and reldp.verify and reldp.Certificate
 for words in (["train", "wordnet-verbs", "--target-epsilon", "4", "-o", "run"],
               ["evaluate", "model", "--graph", "wordnet-verbs"],
@@ -48,7 +55,7 @@ def test_names_and_commands_say_how_to_install(tmp_path):
     assert done.returncode == 0, done.stderr
     line = str(missing_text_package(ModuleNotFoundError("x", name="torch")))
     assert line.endswith('Use pip install "reldp[text]", in a clone pip install ".[text]".')
-    assert done.stdout.splitlines()[:4] == [line] * 4
+    assert done.stdout.splitlines()[:9] == [line] * 9
     said = done.stderr.splitlines()
     demo = line.replace("[text]", "[demo]")
     assert said[:7] == [f"reldp: {text}" for text in (line, line, line, demo, line, line, line)]

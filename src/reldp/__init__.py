@@ -63,12 +63,10 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'reldp' has no attribute {name!r}")
     module, attribute = _HOMES[name]
-    try:
-        value = getattr(import_module(module), attribute)
-    except ModuleNotFoundError as error:
-        from reldp._optional import missing_text_package
+    from reldp._optional import text_packages
 
-        raise missing_text_package(error) or error from None
+    with text_packages():
+        value = getattr(import_module(module), attribute)
     globals()[name] = value
     return value
 

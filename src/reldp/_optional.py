@@ -1,14 +1,17 @@
 """Packages of the extra ``text``, which everything that trains or runs a model needs.
 
-Private to the package: `missing_text_package`.
+Private to the package: `missing_text_package`, `text_packages`.
 
 >>> print(str(missing_text_package(ModuleNotFoundError("No module named 'torch'", name="torch"))).split(". ")[1])
 Use pip install "reldp[text]", in a clone pip install ".[text]".
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from reldp.errors import MissingDependency
 
-__all__ = ["missing_text_package"]
+__all__ = ["missing_text_package", "text_packages"]
 
 _TEXT_PACKAGES = ("torch", "transformers", "huggingface_hub", "peft", "safetensors", "tokenizers")
 
@@ -29,3 +32,19 @@ def missing_text_package(error: BaseException, extra: str = "text") -> MissingDe
         f'The package {package} must be installed for this, got none. Use pip install "reldp[{extra}]", in a clone '
         f'pip install ".[{extra}]".'
     )
+
+
+@contextmanager
+def text_packages() -> Iterator[None]:
+    """Name the extra where an import inside needs one of its packages that is missing.
+
+    Raises:
+        MissingDependency: It is missing.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = missing_text_package(error)
+        if missing is None:
+            raise
+        raise missing from error

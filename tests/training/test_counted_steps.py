@@ -43,6 +43,6 @@ def test_steps_are_reserved_in_blocks_up_to_the_last(number, block, reserved):
 
 
 def test_a_poor_plan_is_warned_about():
-    plan = small_parts(noise_multiplier=0.3)[2]
+    encoder, _, plan = small_parts(noise_multiplier=0.3)
     with pytest.warns(PoorPlanWarning):
-        warn_about_plan(plan, None, stacklevel=1)
+        warn_about_plan(plan, encoder, stacklevel=1)

@@ -150,9 +150,11 @@ def _is_exceeded(budget: "Budget", at: float | None, spent: float | None) -> boo
 
 def _without_proof(entries: "Sequence[Mapping[str, Any]]") -> list[str]:
     """Return which entries guarantee nothing, whatever the others are."""
-    plans = [(entry, entry["plan"]) for entry in entries if "plan" in entry]
-    bad = [e for e, p in plans if p["noise_multiplier"] == 0 or p["clipping"] == "frequency"]
-    return [f"the entry of {', '.join(sorted({e['date'] for e in bad}))}"] if bad else []
+    from reldp.plan import PrivacyPlan
+
+    plans = [(e["date"], PrivacyPlan.from_dict(e["plan"])) for e in entries if "plan" in e]
+    bad = {date for date, plan in plans if plan.noise_multiplier == 0 or plan.status != "proven"}
+    return [f"the entry of {', '.join(sorted(bad))}"] if bad else []
 
 
 def _combination(entries: "Sequence[Mapping[str, Any]]", *, adaptive: bool, is_kept: bool) -> str:

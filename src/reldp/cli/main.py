@@ -31,6 +31,7 @@ from reldp.errors import (
     ConfigError,
     EncoderError,
     GraphError,
+    MissingDependency,
     PlanError,
     ReldpError,
     VerificationError,
@@ -247,6 +248,8 @@ def _spent_words(error: ReldpError) -> str:
 
 def _fail_by(error: BaseException) -> int:
     """Print the line of an error that did not come from click, and return its code."""
+    if isinstance(error, MissingDependency) and error.__cause__ is not None:
+        error = error.__cause__  # the command knows which extra it needs
     if isinstance(error, VerificationError):
         return _fail(str(error), exit_codes.NOT_VERIFIED)
     if isinstance(error, ReldpError):

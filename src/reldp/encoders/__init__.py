@@ -9,12 +9,15 @@
 'features'
 """
 
-from reldp.encoders.encoder import Encoder
-from reldp.encoders.features import FeatureEncoder
-from reldp.encoders.inputs import Array, Column, PerEntity
-from reldp.encoders.module import ModuleEncoder
-from reldp.encoders.text import TextEncoder
-from reldp.encoders.token_rows import TokenRows
+from reldp._optional import text_packages
+
+with text_packages():
+    from reldp.encoders.encoder import Encoder
+    from reldp.encoders.features import FeatureEncoder
+    from reldp.encoders.inputs import Array, Column, PerEntity
+    from reldp.encoders.module import ModuleEncoder
+    from reldp.encoders.text import TextEncoder
+    from reldp.encoders.token_rows import TokenRows
 
 __all__ = [
     "Array",

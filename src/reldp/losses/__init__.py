@@ -6,6 +6,8 @@ Names are imported on first use, so that `reldp.losses.settings` can be read wit
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from reldp._optional import text_packages
+
 if TYPE_CHECKING:
     from reldp.losses.infonce import InfoNCELoss
     from reldp.losses.loss import Loss, LossBatch
@@ -56,4 +58,5 @@ def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"reldp.losses.{_HOMES[name]}"), name)
+    with text_packages():
+        return getattr(import_module(f"reldp.losses.{_HOMES[name]}"), name)

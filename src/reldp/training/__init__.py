@@ -11,6 +11,7 @@ Names are imported on first use, so that settings can be read without torch.
 
 from typing import TYPE_CHECKING, Any
 
+from reldp._optional import text_packages
 from reldp.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from reldp.training import step, trainer
+    with text_packages():
+        from reldp.training import step, trainer
 
     return getattr(step if name == "PrivateStep" else trainer, name)
