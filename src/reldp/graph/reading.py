@@ -105,7 +105,8 @@ def find_file(folder: Path, role: str) -> Path:
         got = f"got {similar[0]}" if similar else "got none"
         raise GraphError(
             f"The graph folder must hold one {role} file, {got}. "
-            f"Expected {role}.{{parquet,arrow,csv,tsv,jsonl}} or {stem}.tsv.gz."
+            f"Expected {role}.{{parquet,arrow,csv,tsv,jsonl}} (text files also with .gz, .bz2 or .zst), or "
+            f"{stem}.tsv.gz."
         )
     return folder / there[0]
 
