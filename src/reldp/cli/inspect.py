@@ -6,10 +6,10 @@ The counting is in `reldp.graph.inspection`, the plan in `reldp._plan_suggestion
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -22,6 +22,7 @@ from reldp.cli.graph_options import drop_option
 from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
 from reldp.cli.output import round_up, visible_console
 from reldp.cli.prepare_store import progress_words
+from reldp.cli.progress import show_busy
 from reldp.errors import ConfigError
 from reldp.plan import PrivacyPlan
 from reldp.runs.wording import relation_bounds
@@ -167,8 +168,7 @@ def command(
         raise ConfigError(
             f"`html` must be a new file, got {str(page)!r}, which exists. Choose another."
         )
-    busy = Console(stderr=True)
-    with busy.status("reading and counting") as status, reporting(_shown_in(status)):
+    with show_busy("reading and counting") as show, reporting(_shown_in(show)):
         data = open_graph(graph, drop=drop, show_ids=show_ids)
         report = inspect_graph(data, show_ids=show_ids)
     suggestion, switched = None, ""
@@ -184,7 +184,7 @@ def command(
             )
         if max_degree is None and negatives == "entities":
             switched = entities_note(unfit_reason(settings), degree)
-        with busy.status("calibrating the noise"):
+        with show_busy("calibrating the noise"):
             trained = data if holdout is None else Holdout.split(data, holdout).train
             suggestion = suggest(
                 # The default seeds of reldp train, so that both use the same release.
@@ -200,7 +200,7 @@ def command(
         from reldp.reporting.graph_page import graph_page
         from reldp.runs.durable import write_durably
 
-        with busy.status("computing what other settings would cost"):
+        with show_busy("computing what other settings would cost"):
             text = graph_page(graph, report, suggestion)
         write_durably(page, text.encode(), mode=0o600)
         if not as_json:
@@ -226,11 +226,11 @@ def command(
     visible_console().print(Group(*parts))
 
 
-def _shown_in(status: Any) -> "Callable[[Tick], None]":
+def _shown_in(show: "Callable[[str], None]") -> "Callable[[Tick], None]":
     """Return a function that shows the progress of work on a graph store."""
 
     def report(tick: "Tick") -> None:
-        status.update(f"{tick.phase}: {progress_words(tick)}")
+        show(f"{tick.phase}: {progress_words(tick)}")
 
     return report
 

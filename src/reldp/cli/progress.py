@@ -4,6 +4,7 @@
 ...     pass
 """
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import Any
 
 from reldp._progress import is_on_terminal, reporting, show_line
 
-__all__ = ["show_progress"]
+__all__ = ["show_busy", "show_progress"]
 
 INTERVAL = 30.0  # seconds between lines
 
@@ -46,6 +47,34 @@ def show_progress(
             yield
     finally:
         shown.close()
+
+
+@contextmanager
+def show_busy(phase: str) -> Iterator[Callable[[str], None]]:
+    """Show that work goes on which cannot say how far it is: a spinner on a terminal, and lines elsewhere.
+
+    Yields:
+        A function that changes what is shown.
+    """
+    if is_on_terminal():
+        from rich.console import Console
+
+        with Console(stderr=True).status(phase) as status:
+            yield status.update
+        return
+    shown, ended, began = [phase], threading.Event(), time.monotonic()
+
+    def lines() -> None:
+        while not ended.wait(INTERVAL):
+            show_line(f"reldp: (sensitive) {shown[0]}, for {time.monotonic() - began:.0f} s")
+
+    watcher = threading.Thread(target=lines, daemon=True)
+    watcher.start()
+    try:
+        yield lambda text: shown.__setitem__(0, text)
+    finally:
+        ended.set()
+        watcher.join()
 
 
 class _Lines:
