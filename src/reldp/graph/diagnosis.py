@@ -24,6 +24,7 @@ from typing import Any
 
 from reldp.errors import GraphError
 from reldp.graph.compression import COMPRESSED, open_unpacked
+from reldp.graph.csv_quotes import open_quote_error, refuse_quotes, stray_quote_error
 from reldp.graph.disclosure import column_words
 from reldp.graph.text_lines import LONGEST_LINE, line_blocks, numbered_lines, split_lines
 
@@ -41,6 +42,8 @@ __all__ = [
     "well_formed",
 ]
 
+_MARK = b"\xef\xbb\xbf"  # of UTF-8, at the beginning of a file
+_AFTER_QUOTE = (b"", b",", b"\r", b"\n", b'"')
 _EXAMPLES = 5
 _MAX_COUNTED = 100_000  # damaged lines: the rest of the file is not looked at
 
@@ -51,15 +54,14 @@ open_bytes = open_unpacked
 def records(stream: BufferedIOBase, quoted: bool, name: str) -> Iterator[tuple[int, bytes]]:
     """Non-empty records and the line each starts on (from 1); a quoted field may hold line ends.
 
-    The last record may lack its closing quote: see `open_quote`.
-
     Args:
         stream: The file.
         quoted: Whether fields may be quoted.
         name: What errors call the file.
 
     Raises:
-        GraphError: A record is too long, or nothing but blank lines comes for too long.
+        GraphError: A record is too long, or nothing but blank lines comes for too long; text follows a closing
+            quote, or a quote stays open.
     """
     num_blank, has_begun = 0, False
     for start, whole in _joined(stream, quoted, name):
@@ -79,7 +81,11 @@ def _joined(stream: BufferedIOBase, quoted: bool, name: str) -> Iterator[tuple[i
     start, inside = 0, False
     begun = bytearray()  # a record with an open quote
     for number, line in numbered_lines(stream, name):
+        if number == 1:
+            line = line.removeprefix(_MARK)  # a quote after it opens a field
         start = start if inside else number
+        if quoted and _has_stray(line, inside):
+            raise stray_quote_error(name, start, number) from None
         inside = quoted and _inside_after(line, inside)
         if not inside and not begun:
             yield start, line
@@ -94,7 +100,7 @@ def _joined(stream: BufferedIOBase, quoted: bool, name: str) -> Iterator[tuple[i
             yield start, bytes(begun)
             begun.clear()
     if begun:
-        yield start, bytes(begun)
+        raise open_quote_error(name, start) from None
 
 
 def open_quote(path: Path) -> int:
@@ -179,13 +185,16 @@ def well_formed(
 
 
 def explain_delimited(path: Path, delimiter: bytes, num_columns: int) -> str:
-    """Return what is wrong with a CSV or TSV file, as the end of a sentence that starts with its name."""
+    """Return what is wrong with a CSV or TSV file, as the end of a sentence that starts with its name.
+
+    Raises:
+        GraphError: The quotes of a CSV file are wrong.
+    """
     quoted = delimiter == b","
     if encoding := _undecodable(path):
         return _encoding(encoding)
-    opened = open_quote(path) if quoted else 0
-    if opened:  # what follows it is one record, however large
-        return f"must close every quote, but the one opened on line {opened} stays open. Close it."
+    if quoted:  # first: what follows an open quote is one record, however large
+        refuse_quotes(path)
     with open_bytes(path) as stream:
         lines = (
             line
@@ -316,6 +325,18 @@ def _inside_after(line: bytes, inside: bool) -> bool:
             return True
         doubled = line[close + 1 : close + 2] == b'"'  # a quote in the text
         at = close + 2 if doubled else _opening(line, close + 1)
+    return False
+
+
+def _has_stray(line: bytes, inside: bool) -> bool:
+    """Return whether text follows a closing quote on a line, given whether a quoted field was open before it."""
+    at = 0 if inside else _opening(line, 0)
+    while at >= 0:
+        close = line.find(b'"', at)
+        after = line[close + 1 : close + 2]
+        if close < 0 or after not in _AFTER_QUOTE:
+            return close >= 0
+        at = close + 2 if after == b'"' else _opening(line, close + 1)
     return False
 
 

@@ -1,9 +1,9 @@
 r"""Readers of the file formats of a graph folder, each giving a `SourceTable`.
 
 Parquet, Arrow (memory-mapped), CSV, TSV and JSONL, the last three plain or compressed (`compression`). CSV follows RFC
-4180; TSV has no quoting at all: a tab separates, a line end ends. Text files carry no types, so
-their columns are strings. What Arrow's readers refuse is looked at again, slowly, for an error
-that names the lines.
+4180, and its quotes are checked (`csv_quotes`); TSV has no quoting at all: a tab separates, a line end ends. Text files
+carry no types, so their columns are strings. What Arrow's readers refuse is looked at again, slowly, for an error that
+names the lines.
 
 Public: `read_table`, `EXTENSIONS`. The parts of a reader are shared with `store.format_chunks`, which
 reads the same files a bounded number of rows at a time.
@@ -32,6 +32,7 @@ from reldp.errors import GraphError
 from reldp.graph.arrow_size import refuse_arrow_flood
 from reldp.graph.column_count import refuse_columns, refuse_keys
 from reldp.graph.compression import COMPRESSED, open_unpacked
+from reldp.graph.csv_quotes import CheckedStream
 from reldp.graph.diagnosis import (
     explain_delimited,
     explain_jsonl,
@@ -47,6 +48,7 @@ from reldp.graph.diagnosis import (
 from reldp.graph.disclosure import reason_words
 from reldp.graph.parquet_size import refuse_parquet_flood
 from reldp.graph.sources import SourceTable
+from reldp.graph.text_lines import num_line_ends
 from reldp.runs.plain_files import refuse_holes
 
 __all__ = [
@@ -70,6 +72,7 @@ EXTENSIONS = (
     *(f".{kind}{end}" for kind in ("csv", "tsv", "jsonl") for end in ("", *COMPRESSED)),
 )
 
+_CSV = tuple(f".csv{end}" for end in ("", *COMPRESSED))
 ID_COLUMNS = ("id", "source", "target")
 BLOCK_BYTES = 1 << 24  # a JSON line must fit into a block
 _SEARCHED = 200_000  # lines
@@ -182,8 +185,6 @@ def _delimited(
     except (pa.ArrowException, OSError) as error:
         what = explain_delimited(path, separator, len(names))
         raise explained(error, path, what, show_ids) from None
-    if table.num_rows:
-        refuse_open_quote(path, delimiter, table.column(len(names) - 1)[-1].as_py(), len(names))
     locate = partial(
         line_numbers,
         path,
@@ -252,7 +253,7 @@ def _header(path: Path, delimiter: str) -> tuple[list[str], int]:
             f"{len(first):,} bytes. Add a first line that names them."
         )
     try:
-        text = first.decode("utf-8-sig")
+        text = first.decode("utf-8")
     except UnicodeDecodeError:
         text = "\x00"
     if "\x00" in text:
@@ -282,7 +283,7 @@ def _header(path: Path, delimiter: str) -> tuple[list[str], int]:
         raise GraphError(
             f"{path.name} must have commas between its columns, got one column with {kind} in its name. {fix}."
         )
-    return [name.strip() for name in names], line + first.count(b"\n")
+    return [name.strip() for name in names], line + num_line_ends(first)
 
 
 def _jsonl(path: Path, show_ids: bool) -> SourceTable:
@@ -355,10 +356,11 @@ def json_schema(path: Path, show_ids: bool) -> Any:
 
 @contextmanager
 def open_stream(path: Path) -> Iterator[Any]:
-    """Open a text file for Arrow, unpacked if it is compressed."""
-    if path.suffix in COMPRESSED:
+    """Open a text file for Arrow, unpacked if it is compressed; the quotes of a CSV file are checked on the way."""
+    is_csv = path.name.endswith(_CSV)
+    if is_csv or path.suffix in COMPRESSED:
         with open_unpacked(path) as stream:
-            yield pa.PythonFile(stream, mode="r")
+            yield pa.PythonFile(CheckedStream(stream, path) if is_csv else stream, mode="r")
     else:
         with pa.input_stream(str(path), compression=None) as stream:
             yield stream

@@ -3,7 +3,7 @@ r"""Lines of a text file, read in blocks: no line and no number of blank lines t
 A line ends as the fast readers end it: with a newline, a carriage return, or both. A line is at most about as long as
 those readers take, so that no file which they read is refused here.
 
-Private to the package: `line_blocks`, `numbered_lines`, `split_lines`, `LONGEST_LINE`.
+Private to the package: `line_blocks`, `num_line_ends`, `numbered_lines`, `split_lines`, `LONGEST_LINE`.
 
 >>> import io
 >>> list(numbered_lines(io.BytesIO(b"a\n\n\n\nb\r\nc"), "entities.csv"))
@@ -16,7 +16,7 @@ from io import BufferedIOBase
 
 from reldp.errors import GraphError
 
-__all__ = ["LONGEST_LINE", "line_blocks", "numbered_lines", "split_lines"]
+__all__ = ["LONGEST_LINE", "line_blocks", "num_line_ends", "numbered_lines", "split_lines"]
 
 LONGEST_LINE = 2**25  # Arrow's readers take less than two blocks
 _BLOCK_BYTES = 2**20
@@ -44,7 +44,7 @@ def line_blocks(
         if stop:
             block = b"".join([*parts, data[:stop]])
             yield number, block
-            number += _num_ends(block)
+            number += num_line_ends(block)
             parts, length = [], 0
         parts.append(data[stop:])
         length += len(data) - stop
@@ -78,10 +78,10 @@ def split_lines(number: int, block: bytes) -> Iterator[tuple[int, bytes]]:
         return
     for match in _LINE_OR_BLANK_LINES.finditer(block):
         yield number, match[0]
-        number += _num_ends(match[0])
+        number += num_line_ends(match[0])
 
 
-def _num_ends(block: bytes) -> int:
+def num_line_ends(block: bytes) -> int:
     """Return how many lines end in a block."""
     num_newlines = block.count(b"\n")
     if b"\r" not in block:

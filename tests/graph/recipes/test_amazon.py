@@ -4,6 +4,7 @@ import pytest
 
 from reldp.errors import GraphError, InputError
 from reldp.graph import EntityGraph
+from reldp.graph.recipes import record_lines
 from reldp.graph.recipes.amazon import amazon
 from tests.graph.recipes.records import (
     PRODUCTS_2014,
@@ -142,7 +143,7 @@ def test_odd_values_are_passed_over(tmp_path):
     made = amazon([write_lines(tmp_path / "odd.json", *rows)])
     assert pairs_of(made) == [("a", "b")]
     assert made.record.drops == {
-        "records_without_id": 1, "records_without_title": 1, "relations_to_absent_ids": 4,
+        "records_without_id": 1, "records_without_title": 1, "relations_to_absent_ids": 2, "duplicate_relations": 2,
     }  # fmt: skip
 
 
@@ -162,3 +163,17 @@ def test_reviews_and_other_files_are_no_metadata(tmp_path, old):
     ):
         with pytest.raises(InputError, match="must"):
             amazon([old], **settings)
+
+
+def test_a_product_with_more_related_ones_than_any_has_is_left_out_and_counted(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(record_lines, "_MAX_IDS", 3)
+    rows = [
+        {"asin": "a", "title": "x", "also_buy": ["b", "c"], "related": {"also_bought": ["b"]}},
+        {"asin": "b", "title": "y", "also_buy": "none"},
+        {"asin": "c", "title": "z", "also_buy": ["a", "b"], "related": {"also_bought": ["a", "b"]}},
+    ]  # fmt: skip
+    made = amazon([write_lines(tmp_path / "products.json", *rows)])
+    assert pairs_of(made) == [("a", "b")]
+    assert made.record.drops["records_with_too_many_related_products"] == 1

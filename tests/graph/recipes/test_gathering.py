@@ -1,5 +1,6 @@
 import os
 import stat
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -24,16 +25,21 @@ def test_batches_change_nothing_and_everything_left_out_is_counted(monkeypatch):
     rows = [(n, [f"n{j:03}" for j in generator.integers(0, 130, 6)]) for n in names]
     rows += [("alone", []), ("n005", ["n006"])]
     entities, relations, drops = gathered(rows)
-    monkeypatch.setattr(module, "_ROWS", 7)
-    entities_too, relations_too, drops_too = gathered(rows)
-    assert entities.equals(entities_too)
-    assert relations.equals(relations_too)
+    for limit, value in (("_ROWS", 7), ("_WAITING_BYTES", 2000)):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, limit, value)
+            entities_too, relations_too, drops_too = gathered(rows)
+        assert entities.equals(entities_too)
+        assert relations.equals(relations_too)
+        assert drops == drops_too
     # One by one, in plain Python.
     pairs, expected, seen = set(), dict.fromkeys(drops, 0), set()
     for name, related in rows[:-1]:
-        for other in related:
+        for i, other in enumerate(related):
             pair = (min(name, other), max(name, other))
-            if other not in names:
+            if other in related[:i]:
+                expected["duplicate_relations"] += 1
+            elif other not in names:
                 expected["relations_to_absent_ids"] += 1
             elif other == name:
                 expected["self_relations"] += 1
@@ -44,13 +50,45 @@ def test_batches_change_nothing_and_everything_left_out_is_counted(monkeypatch):
     seen = {end for pair in pairs for end in pair}
     expected["entities_without_relations"] = 101 - len(seen)
     expected["repeated_ids"] = 1
-    assert dict(drops) == dict(drops_too) == expected
+    assert dict(drops) == expected
     assert min(expected.values()) >= 1
     assert [tuple(row.values()) for row in relations.to_pylist()] == sorted(pairs)
     assert entities["id"].to_pylist() == sorted(seen)
     assert entities["text"].to_pylist() == [f"text of {name}" for name in sorted(seen)]
     graph = EntityGraph.from_arrow(entities, relations)
     assert graph.num_relations == len(pairs)
+
+
+@pytest.mark.parametrize(
+    ("text", "num_ids"), [("x", 1000), ("x" * 60_000, 0)], ids=["ids", "texts"]
+)
+def test_what_waits_is_bounded_in_bytes_whatever_records_hold(monkeypatch, text, num_ids):
+    monkeypatch.setattr(module, "_WAITING_BYTES", 2**20)
+    tracemalloc.start()
+    try:
+        with Gathering() as gathering:
+            for i in range(200):
+                related = [f"{i:03}-{j:05}" for j in range(num_ids)]
+                gathering.add(str(i), f"{text}{i}", related)
+        assert tracemalloc.get_traced_memory()[1] < 2**22
+    finally:
+        tracemalloc.stop()
+
+
+def test_repeats_in_a_record_are_counted_and_do_not_wait():
+    with Gathering() as gathering:
+        gathering.add("a", "text", ["b", "z", "b"] * 1000)
+        assert gathering._waiting[2] == [("b", "z")]
+        gathering.add("b", "text", [])
+        assert gathering.tables()[1].num_rows == 1
+    assert gathering.drops == {"duplicate_relations": 2998, "relations_to_absent_ids": 1}
+
+
+def test_joining_is_reported():
+    seen = []
+    rows = [("a", ["b"]), ("b", [])]
+    gathered(rows, report=seen.append)
+    assert [(tick.phase, tick.done, tick.total) for tick in seen][-1] == ("joining records", 2, 2)
 
 
 def test_the_order_of_records_does_not_matter():

@@ -1,6 +1,7 @@
 import pytest
 
 from reldp.errors import GraphError, InputError
+from reldp.graph.recipes import record_lines
 from reldp.graph.recipes.mag import abstract_text, mag
 from tests.graph.recipes.records import PAPERS, pairs_of, texts_of, write_lines
 
@@ -87,3 +88,19 @@ def test_wrong_files_and_settings_are_refused(papers, tmp_path):
     lonely = write_lines(tmp_path / "lonely.jsonl", {"id": 1, "title": "x", "references": [2]})
     with pytest.raises(GraphError, match="at least one relation"):
         mag([lonely])
+
+
+def test_a_paper_with_more_references_than_any_has_is_left_out_and_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(record_lines, "_MAX_IDS", 3)
+    rows = [
+        {"id": "a", "title": "x", "references": ["b", "b", "c"]},
+        {"id": "b", "title": "y", "references": []},
+        {"id": "c", "title": "z", "references": ["a", "a", "a", "a"]},
+    ]
+    made = mag([write_lines(tmp_path / "papers.jsonl", *rows)])
+    assert pairs_of(made) == [("a", "b")]
+    assert made.record.drops == {
+        "duplicate_relations": 1,
+        "records_with_too_many_references": 1,
+        "relations_to_absent_ids": 1,
+    }

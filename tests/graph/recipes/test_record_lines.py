@@ -9,6 +9,7 @@ import pytest
 from reldp.errors import GraphError, InputError
 from reldp.graph.recipes.literals import MAX_LINE
 from reldp.graph.recipes.record_lines import RecordLines, clean_text, record_id
+from reldp.graph.store import progress
 
 ROWS = [{"a": i, "text": "x" * i} for i in range(40)]
 PLAIN = b"".join(json.dumps(row).encode() + b"\n" for row in ROWS)
@@ -121,3 +122,11 @@ def test_texts_are_cleaned_and_ids_kept_short():
     assert [record_id(x) for x in ("a ", 7, -1, True, 1.5, None, "x" * 201, 10**300)] == [
         "a", "7", "-1", "", "", "", "", "",
     ]  # fmt: skip
+
+
+def test_progress_is_reported_while_a_block_of_the_file_unpacks(tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "_INTERVAL", 0.0)
+    seen = []
+    (tmp_path / "records.json.gz").write_bytes(gzip.compress(PLAIN))
+    assert len(list(lines(tmp_path / "records.json.gz", report=seen.append))) == len(ROWS)
+    assert len(seen) > len(ROWS)

@@ -28,7 +28,13 @@ from reldp._validate import check_choice, check_integer
 from reldp.errors import GraphError, InputError
 from reldp.graph.recipes.gathering import Gathering, shortened
 from reldp.graph.recipes.prepared import PreparedGraph
-from reldp.graph.recipes.record_lines import RecordLines, clean_text, record_id
+from reldp.graph.recipes.record_lines import (
+    RecordLines,
+    TooManyIds,
+    clean_text,
+    record_id,
+    record_ids,
+)
 from reldp.graph.record import GraphRecord
 from reldp.graph.store.progress import Tick
 
@@ -84,7 +90,7 @@ def product(row: dict[str, Any], fields: Sequence[str] = RELATIONS["also_buy"]) 
     """Return the product of a record of either form.
 
     Raises:
-        ValueError: Its texts are not valid Unicode.
+        ValueError: Its texts are not valid Unicode, or it has too many related products.
     """
     title = clean_text(row.get("title"))
     description = row.get("description")
@@ -94,7 +100,7 @@ def product(row: dict[str, Any], fields: Sequence[str] = RELATIONS["also_buy"]) 
         id=record_id(row.get("asin")),
         title="" if _PAGE_CODE in title else title,
         description=clean_text(description),
-        related=tuple(_related(row, fields)),
+        related=record_ids(_related(row, fields)),
     )
 
 
@@ -111,13 +117,11 @@ def _paths(row: dict[str, Any]) -> Iterator[tuple[str, ...]]:
             yield names
 
 
-def _related(row: dict[str, Any], fields: Sequence[str]) -> Iterator[str]:
+def _related(row: dict[str, Any], fields: Sequence[str]) -> list[object]:
+    """Return the lists of related products of a record of either form."""
     nested = row.get("related")
-    for place in (row, nested if isinstance(nested, dict) else {}):
-        for field in fields:
-            values = place.get(field)
-            if isinstance(values, list):
-                yield from map(record_id, values)
+    places = (row, nested if isinstance(nested, dict) else {})
+    return [place.get(field) for place in places for field in fields]
 
 
 def domain_of(row: dict[str, Any], wanted: Sequence[tuple[str, ...]] = ()) -> str | None:
@@ -186,7 +190,7 @@ def amazon(
         report=report,
     )
     forms: set[str] = set()
-    with Gathering(temp_dir) as gathering:
+    with Gathering(temp_dir, report) as gathering:
         drops = _gather(lines, gathering, fields, wanted, max_words, forms)
         if categories and not len(gathering):
             raise GraphError(
@@ -231,6 +235,9 @@ def _gather(
                 drops["records_of_other_categories"] += 1
                 continue
             entry = product(row, fields)
+        except TooManyIds:
+            drops["records_with_too_many_related_products"] += 1
+            continue
         except ValueError:
             drops["records_with_broken_text"] += 1
             continue

@@ -1,10 +1,11 @@
 """Entities with lists of related ids, gathered one by one into the tables of a graph.
 
 While records are read, only their ids stay in memory: texts and related ids go to temporary files that only their
-owner can read, and which are removed at the end. What remains in memory then is the resulting graph. Directions are
-merged, and whatever cannot become part of the graph is counted: ids that repeat an earlier one, relations to ids that
-are not there, of an entity with itself, or repeated in either direction, and entities without a relation. Rows are
-sorted by id, so the same records in any order give the same graph; of several records of one id, the first counts.
+owner can read, and which are removed at the end; what waits to be written is bounded in bytes, however large records
+are. What remains in memory then is the resulting graph. Directions are merged, and whatever cannot become part of the
+graph is counted: ids that repeat an earlier one, relations to ids that are not there, of an entity with itself, or
+repeated by a record or in either direction, and entities without a relation. Rows are sorted by id, so the same records
+in any order give the same graph; of several records of one id, the first counts.
 
 Inside the package: `Gathering`, `shortened`.
 
@@ -20,7 +21,7 @@ Inside the package: `Gathering`, `shortened`.
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -31,10 +32,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from reldp.errors import GraphError, InputError
+from reldp.graph.store.progress import Progress, Tick
 
 __all__ = ["Gathering", "shortened"]
 
 _ROWS = 8192  # rows of a batch in a temporary file
+_WAITING_BYTES = 2**25  # of texts and ids in memory, about, before they are a batch
+_STRING_BYTES = 60  # of a string in memory, and of its place in a list, besides its characters
 _TEXTS = pa.schema([("text", pa.large_string()), ("domain", pa.large_string())])
 _RELATED = pa.schema([("related", pa.list_(pa.string()))])
 
@@ -50,17 +54,21 @@ class Gathering:
 
     Args:
         temp_dir: Folder of the temporary files, which are as sensitive as the data (default: the system's).
+        report: Called with the progress of `tables`.
 
     Attributes:
         drops: What was left out, by kind.
     """
 
-    def __init__(self, temp_dir: Path | None = None) -> None:
+    def __init__(
+        self, temp_dir: Path | None = None, report: Callable[[Tick], None] | None = None
+    ) -> None:
         self.drops: Counter[str] = Counter()
-        self._parent = temp_dir
+        self._parent, self._progress = temp_dir, Progress(report)
         self._rows: dict[str, int] = {}
         self._stack = ExitStack()
         self._waiting: tuple[list[str], list[str], list[Sequence[str]]] = ([], [], [])
+        self._num_waiting = 0  # bytes, about
 
     def __enter__(self) -> Self:
         """Make the temporary files.
@@ -104,16 +112,20 @@ class Gathering:
         return len(self._rows)
 
     def add(self, name: str, text: str, related: Sequence[str], domain: str = "") -> None:
-        """Add an entity; one whose id was added before is counted and left out."""
+        """Add an entity; one whose id was added before is counted and left out, and so are repeats in `related`."""
         if name in self._rows:
             self.drops["repeated_ids"] += 1
             return
         self._rows[name] = len(self._rows)
+        distinct = tuple(dict.fromkeys(related))
+        self._count("duplicate_relations", len(related) - len(distinct))
         texts, domains, lists = self._waiting
         texts.append(text)
         domains.append(domain)
-        lists.append(related)
-        if len(texts) == _ROWS:
+        lists.append(distinct)
+        self._num_waiting += sum(map(len, distinct)) + len(text)
+        self._num_waiting += _STRING_BYTES * (len(distinct) + 1)
+        if len(texts) == _ROWS or self._num_waiting > _WAITING_BYTES:
             self._flush()
 
     def add_titled(
@@ -133,7 +145,7 @@ class Gathering:
         self._writers[1].write_batch(
             pa.record_batch([pa.array(related, _RELATED[0].type)], schema=_RELATED)
         )
-        self._waiting = ([], [], [])
+        self._waiting, self._num_waiting = ([], [], []), 0
 
     def tables(self) -> tuple[Any, Any]:
         """Return entities (``id``, ``text``, ``domain``) and relations (``source``, ``target``), sorted.
@@ -144,7 +156,8 @@ class Gathering:
         self._flush()
         for writer in self._writers:
             writer.close()
-        pairs = self._pairs()
+        with self._progress.phase("joining records", len(self), "records") as advance:
+            pairs = self._pairs(advance)
         if not len(pairs):
             raise GraphError(
                 f"The source must hold at least one relation between two of its records, got none among {len(self):,}."
@@ -174,7 +187,7 @@ class Gathering:
             start += len(batch)
         return pa.Table.from_batches(batches, _TEXTS)
 
-    def _pairs(self) -> npt.NDArray[np.int64]:
+    def _pairs(self, advance: Callable[[int], None]) -> npt.NDArray[np.int64]:
         """Return the distinct relations, as rows of two different entities."""
         parts = [np.empty(0, dtype=np.int64)]
         start = 0
@@ -188,6 +201,7 @@ class Gathering:
                 (self._rows.get(name, -1) for name in names), np.int64, len(names)
             )
             start += len(batch)
+            advance(len(batch))
             present = targets >= 0
             self._count("relations_to_absent_ids", int((~present).sum()))
             self._count("self_relations", int((sources == targets).sum()))

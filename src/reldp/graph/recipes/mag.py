@@ -25,7 +25,13 @@ from reldp.errors import GraphError, InputError
 from reldp.graph.recipes.countries import country_words, paper_countries
 from reldp.graph.recipes.gathering import Gathering, shortened
 from reldp.graph.recipes.prepared import PreparedGraph
-from reldp.graph.recipes.record_lines import RecordLines, clean_text, record_id
+from reldp.graph.recipes.record_lines import (
+    RecordLines,
+    TooManyIds,
+    clean_text,
+    record_id,
+    record_ids,
+)
 from reldp.graph.record import GraphRecord
 from reldp.graph.store.progress import Tick
 
@@ -68,15 +74,14 @@ def paper(row: dict[str, Any]) -> Paper:
     """Return the paper of a record.
 
     Raises:
-        ValueError: Its texts are not valid Unicode.
+        ValueError: Its texts are not valid Unicode, or it has too many references.
     """
-    references = _part(row, "references")
     return Paper(
         id=record_id(_part(row, "id")),
         title=clean_text(_part(row, "title")),
         abstract=clean_text(abstract_text(_part(row, "abstract"))),
         countries=tuple(frozenset(entry) for entry in paper_countries(row)),
-        related=tuple(map(record_id, references if isinstance(references, list) else [])),
+        related=record_ids([_part(row, "references")]),
     )
 
 
@@ -143,7 +148,7 @@ def mag(
         is_record=_is_paper,
         report=report,
     )
-    with Gathering(temp_dir) as gathering:
+    with Gathering(temp_dir, report) as gathering:
         drops = _gather(lines, gathering, wanted, authors, max_words)
         if wanted and not len(gathering):
             raise GraphError(
@@ -176,6 +181,9 @@ def _gather(
     for row in lines:
         try:
             entry = paper(row)
+        except TooManyIds:
+            drops["records_with_too_many_references"] += 1
+            continue
         except ValueError:
             drops["records_with_broken_text"] += 1
             continue

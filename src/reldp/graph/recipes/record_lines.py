@@ -4,7 +4,7 @@ A file is read once, unpacked as it is read, and never held in memory. Lines tha
 passed over, because published files of millions of lines have a few; a file most of whose lines hold none is refused
 as the wrong file. No error quotes a line.
 
-Inside the package: `RecordLines`, `clean_text`, `record_id`.
+Inside the package: `RecordLines`, `TooManyIds`, `clean_text`, `record_id`, `record_ids`.
 
 >>> clean_text("  Rider&#39;s <b>lamp</b>\n")
 "Rider's lamp"
@@ -13,7 +13,7 @@ Inside the package: `RecordLines`, `clean_text`, `record_id`.
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -23,10 +23,11 @@ from reldp.graph.recipes.literals import MAX_LINE, parse_record
 from reldp.graph.recipes.prepared import sha256_file
 from reldp.graph.store.progress import Progress, Tick
 
-__all__ = ["RecordLines", "clean_text", "record_id"]
+__all__ = ["RecordLines", "TooManyIds", "clean_text", "record_id", "record_ids"]
 
 _TRIED = 1000  # lines without a record after which a file is given up
 _LONGEST_ID = 200
+_MAX_IDS = 100_000  # of one record: no paper and no product comes near
 _OTHER_ARCHIVES = (".zip", ".xz", ".7z", ".rar", ".tar", ".tgz", ".lz4")
 _TAG = re.compile(r"<[/!a-zA-Z][^<>]{0,1000}>")
 
@@ -78,7 +79,7 @@ class RecordLines:
         for path in self.paths:
             phase = self._progress.phase(f"reading {path.name}", path.stat().st_size, "bytes")
             with phase as advance, open_unpacked(path, advance) as stream:
-                yield from self._records(path, cast(BinaryIO, stream))
+                yield from self._records(path, cast(BinaryIO, stream), advance)
 
     def hashes(self) -> dict[str, str]:
         """Return the sha256 of each file by its name, after it was read.
@@ -94,9 +95,12 @@ class RecordLines:
                 )
         return hashes
 
-    def _records(self, path: Path, stream: BinaryIO) -> Iterator[dict[str, Any]]:
+    def _records(
+        self, path: Path, stream: BinaryIO, advance: Callable[[int], None]
+    ) -> Iterator[dict[str, Any]]:
         num_lines = num_bad = 0
         for line in _lines(stream):
+            advance(0)  # a block of the file may unpack to a minute of lines
             num_lines += 1
             record = self._record(line)
             if record is not None:
@@ -183,6 +187,23 @@ def record_id(value: object) -> str:
         return ""
     text = _valid(str(value)).strip()
     return text if len(text) <= _LONGEST_ID else ""
+
+
+class TooManyIds(ValueError):
+    """A record lists more ids than any real one."""
+
+
+def record_ids(lists: Iterable[object]) -> tuple[str, ...]:
+    """Return the ids in the lists of a record, as `record_id` does; what is no list is passed over.
+
+    Raises:
+        TooManyIds: There are too many.
+        ValueError: One is not valid Unicode.
+    """
+    id_lists = [values for values in lists if isinstance(values, list)]
+    if sum(map(len, id_lists)) > _MAX_IDS:
+        raise TooManyIds(f"more than {_MAX_IDS:,} ids")
+    return tuple(record_id(value) for values in id_lists for value in values)
 
 
 def _valid(text: str) -> str:
