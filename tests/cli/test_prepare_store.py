@@ -95,3 +95,17 @@ def test_commands_that_may_take_long_show_it_on_a_terminal(monkeypatch, command,
     monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
     with cli._progress([command]):
         assert progress._REPORT.get() is None
+
+
+def test_phases_print_lines_where_there_is_no_terminal(monkeypatch, capsys):
+    ticks = [
+        Tick(phase=phase, done=done, total=total, unit="rows", seconds=9.6, ended=False)
+        for phase, done, total in (("reading", 1, 4), ("joining", 7, 0))
+    ]
+    for interval, lines in ((0.0, ["reading, 25 %", "joining, for 10 s"]), (30.0, [])):
+        monkeypatch.setattr(prepare_store, "INTERVAL", interval)
+        with prepare_store.shown_progress() as report:
+            for tick in ticks:
+                report(tick)
+        expected = [f"reldp: (sensitive) {line}" for line in lines]
+        assert capsys.readouterr().err.splitlines() == expected

@@ -5,6 +5,7 @@ The building is in `reldp.graph.store`.
 
 import json
 import shlex
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -16,9 +17,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from reldp._progress import is_on_terminal, show_line
 from reldp.cli.commands import Command, option
 from reldp.cli.options import Integer, json_option, show_ids_option
 from reldp.cli.output import visible_console
+from reldp.cli.progress import INTERVAL
 
 if TYPE_CHECKING:
     from reldp.graph.store.progress import Tick
@@ -144,7 +147,10 @@ def progress_lines() -> Iterator[None]:
 
 @contextmanager
 def shown_progress() -> Iterator["Callable[[Tick], None]"]:
-    """Show phases with their rate and the time left, on a terminal only."""
+    """Show phases with their rate and the time left on a terminal, and a line every 30 seconds elsewhere."""
+    if not is_on_terminal():
+        yield _shown_in_lines()
+        return
     tasks: dict[str, TaskID] = {}
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"))
     console = Console(stderr=True)
@@ -163,6 +169,23 @@ def shown_progress() -> Iterator["Callable[[Tick], None]"]:
             )
 
         yield report
+
+
+def _shown_in_lines() -> "Callable[[Tick], None]":
+    """Return what prints how far a phase is from time to time."""
+    printed = time.monotonic()
+
+    def report(tick: "Tick") -> None:
+        nonlocal printed
+        if time.monotonic() - printed >= INTERVAL:
+            printed = time.monotonic()
+            # Exact numbers of entities are private.
+            far = (
+                f"{100 * tick.done // tick.total} %" if tick.total else f"for {tick.seconds:.0f} s"
+            )
+            show_line(f"reldp: (sensitive) {tick.phase}, {far}")
+
+    return report
 
 
 def progress_words(tick: "Tick") -> str:
