@@ -1,5 +1,6 @@
 """Token tables of stores: the tokens of the graph in memory, from files or when they are asked for."""
 
+import json
 import shutil
 
 import numpy as np
@@ -16,6 +17,7 @@ from reldp.graph.store import build_store
 from reldp.reporting import verify
 from reldp.training.identity import table_sha256
 from tests.encoders.tiny import TEXTS, write_model
+from tests.graph.store.rewriting import write_array
 from tests.training.interrupted import copied, resumed, stopped
 from tests.training.small import small_plan
 
@@ -115,3 +117,64 @@ def test_a_run_on_a_store_resumes_to_the_same_weights(graph, tmp_path, monkeypat
     assert state_hash(lazy.encoder.trainable()) == state_hash(straight.encoder.trainable())
     assert lazy.certificate.epsilon == straight.certificate.epsilon > 0
     verify(run)
+
+
+def changed(place, value):
+    def change(array):
+        array[place] = value
+        return array
+
+    return change
+
+
+def without_files(folder):
+    content = json.loads((folder / "derived.json").read_text())
+    (folder / "derived.json").write_text(json.dumps(content | {"files": {}}))
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("derived.json", None),
+        ("tokens.npy", changed(500, 10**6)),
+        ("tokens.npy", changed(500, -7)),
+        ("tokens.npy", lambda ids: ids.astype(np.float32)),
+        ("tokens.npy", lambda ids: ids.astype(np.int64)),
+        ("tokens.npy", lambda ids: ids[:100].reshape(10, 10)),
+        ("tokens.npy", lambda ids: np.append(ids, ids[:1])),
+        ("tokens.npy", lambda ids: ids[:-1]),
+        ("offsets.npy", changed(50, 10**12)),
+        ("offsets.npy", changed(50, -(10**12))),
+        ("offsets.npy", changed(50, -(2**63))),
+        ("offsets.npy", changed(0, 1)),
+        ("offsets.npy", lambda offsets: changed(50, offsets[49])(offsets)),
+        ("offsets.npy", lambda offsets: changed(slice(50, 52), offsets[49] + 13)(offsets)),
+        ("offsets.npy", lambda offsets: offsets[:50]),
+        ("offsets.npy", lambda offsets: offsets.astype(np.float64)),
+    ],
+)
+@pytest.mark.parametrize("at_once", [7, 1 << 20])
+def test_a_table_that_the_tokenizer_cannot_have_made_is_refused(
+    store, encoder, monkeypatch, name, change, at_once
+):
+    """Its hashes are right: somebody made them."""
+    monkeypatch.setattr(module, "_CHECKED", at_once)
+    monkeypatch.setattr(module, "_compare", lambda *_: None)
+    encoder.table(store)
+    encoder.table(EntityGraph.read(store.folder))
+    [folder] = (store.folder / "tokens").glob("*")
+    if change is None:
+        without_files(folder)
+    else:
+        write_array(folder / name, change(np.load(folder / name)))
+    with pytest.raises(
+        EncoderError, match=r"^The token table beside the store must hold the tokens"
+    ):
+        encoder.table(EntityGraph.read(store.folder))
+
+
+@pytest.mark.parametrize("max_length", [1, 2, 3])
+def test_a_maximum_below_the_number_of_special_tokens_is_met(store, encoder, max_length):
+    for _ in range(2):
+        table = module.store_tokens(encoder.tokenizer, store, max_length, "ahead")
+    assert len(table) == store.num_entities

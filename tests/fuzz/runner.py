@@ -44,6 +44,7 @@ TARGETS = {
     commands.plan_file: 0.5, commands.options: 6, commands.account: 2, commands.settings: 1, commands.audit: 0.2,
     commands.prepared: 12, commands.one_option: 6,
     authored.model_folder: 4, authored.gguf_file: 1, authored.authored_run: 8,
+    authored.authored_store: 6,
 }  # fmt: skip
 """What is fuzzed, and how often compared with the others."""
 

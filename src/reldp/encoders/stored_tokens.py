@@ -39,6 +39,7 @@ _FEW = 1 << 20  # texts that are tokenized ahead unless asked otherwise
 _AT_ONCE = 1 << 14  # texts that a process tokenizes at a time
 _COMPARED = 16  # texts that are tokenized again when a table is opened
 _MANY = 8  # such parts are worth the seconds that processes take to start
+_CHECKED = 1 << 20  # values that are checked at a time
 _IDS, _OFFSETS = "tokens.npy", "offsets.npy"
 
 
@@ -110,9 +111,14 @@ def store_tokens(
         return {}
 
     files = derived(graph.folder, "tokens", depends_on, make)
+    if set(files.files) != {_IDS, _OFFSETS}:
+        raise _refusal()
+    ids, offsets = files.array(_IDS), files.array(_OFFSETS)
+    if not files.is_new:
+        _check_values(ids, offsets, graph.num_entities, tokenizer, max_length)
     table = StoredTokens(
-        ids=files.array(_IDS),
-        offsets=files.array(_OFFSETS),
+        ids=ids,
+        offsets=offsets,
         pad_id=int(tokenizer.pad_token_id),
         content_sha256=content,
         files_sha256=files.sha256,
@@ -135,7 +141,49 @@ def _compare(table: StoredTokens, graph: "StoredGraph", tokenizer: Any) -> None:
         stored = [tokens.tolist() for tokens in table.token_lists(rows)]
         if stored == [list(tokens) for tokens in lists]:
             return
-    raise EncoderError(
+    raise _refusal()
+
+
+def _check_values(
+    ids: npt.NDArray[Any],
+    offsets: npt.NDArray[Any],
+    count: int,
+    tokenizer: Any,
+    max_length: int,
+) -> None:
+    """Refuse a table that the tokenizer cannot have made, whatever its hashes: whoever wrote it wrote them too.
+
+    An offset out of range would read memory without bound, and an unknown token id has no row in a model.
+
+    Raises:
+        EncoderError: Types, offsets, lengths or token ids are others.
+    """
+    if ids.dtype != np.int32 or ids.ndim != 1:
+        raise _refusal()
+    if offsets.dtype != np.int64 or offsets.shape != (count + 1,):
+        raise _refusal()
+    if offsets[0] != 0 or offsets[-1] != len(ids):
+        raise _refusal()
+    # A tokenizer cuts nothing where the maximum is below the number of its special tokens.
+    longest = max_length if max_length >= tokenizer.num_special_tokens_to_add() else len(ids)
+    for start, stop in row_chunks(count, _CHECKED):
+        limits = offsets[start : stop + 1]
+        # Each in range first: differences of others could overflow.
+        if limits.min() < 0 or limits.max() > len(ids):
+            raise _refusal()
+        lengths = np.diff(limits)
+        if lengths.min() < 1 or lengths.max() > longest:
+            raise _refusal()
+    largest = max(tokenizer.get_vocab().values(), default=0)
+    largest = max(largest, int(tokenizer.pad_token_id))
+    for start, stop in row_chunks(len(ids), _CHECKED):
+        some = ids[start:stop]
+        if some.min() < 0 or some.max() > largest:
+            raise _refusal()
+
+
+def _refusal() -> EncoderError:
+    return EncoderError(
         "The token table beside the store must hold the tokens of the store's texts, got others. "
         "Delete the folder `tokens` in the store."
     )

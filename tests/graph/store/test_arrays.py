@@ -72,3 +72,15 @@ def test_headers_that_are_no_literals_are_damage(tmp_path, header):
         array_in(data)
     with pytest.raises(ValueError):
         array_in(b"not an array")
+
+
+@pytest.mark.parametrize(
+    "shape", ["(10**30, 2)", "(1, 10**30)", "(0, 10**30)", "(2**62, 4)", "(True,)"]
+)
+def test_sizes_that_no_array_has_are_refused(shape):
+    shape = shape.replace("10**30", str(10**30)).replace("2**62", str(2**62))
+    text = f"{{'descr': '<i8', 'fortran_order': False, 'shape': {shape}, }}"
+    header = text.ljust(117).encode() + b"\n"
+    data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(64)
+    with pytest.raises(ValueError, match=r"shape|header|dimension|buffer"):
+        array_in(data)

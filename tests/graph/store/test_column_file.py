@@ -99,3 +99,20 @@ def test_files_that_no_writer_wrote_are_one_clear_line(tmp_path):
     for boundaries in ([path.stat().st_size], [1, 2, 3, 4, path.stat().st_size]):
         with pytest.raises(GraphError, match=r"entities\.arrow must be as it was built"):
             ColumnFile(path, hash_blocks(path, boundaries))
+
+
+@pytest.mark.parametrize("sizes", [[10, 64], [64, 0, 64], [64, 65]])
+def test_batches_of_another_size_are_refused(tmp_path, sizes):
+    """Row numbers would be those of other entities."""
+    path, boundaries = tmp_path / "entities.arrow", []
+    schema = written(tmp_path / "other", table(3), [3]).schema
+    whole = table(100).cast(schema)
+    with pa.OSFile(str(path), "wb") as sink:
+        with pa.ipc.new_file(sink, schema) as writer:
+            for size in sizes:
+                parts = whole.slice(0, size).to_batches()
+                writer.write_batch(parts[0] if parts else pa.RecordBatch.from_pylist([], schema))
+                boundaries.append(sink.tell())
+        boundaries[-1] = sink.tell()
+    with pytest.raises(GraphError, match=r"entities\.arrow must be as it was built"):
+        list(ColumnFile(path, hash_blocks(path, boundaries)).batches())

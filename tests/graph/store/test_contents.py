@@ -9,8 +9,14 @@ import pytest
 
 from reldp.errors import GraphError
 from reldp.graph import EntityGraph
-from reldp.graph.store import build_store
+from reldp.graph.store import build_store, contents
 from reldp.graph.store.blocks import hash_blocks
+from tests.graph.store.rewriting import (
+    keep_fingerprint,
+    read_columns,
+    write_array,
+    write_columns,
+)
 from tests.graph.store.test_cap import random_graph
 
 
@@ -123,3 +129,107 @@ def test_an_edited_part_is_one_clear_line(typed_store):
                 use(typed_store)
         path.write_text(text)
     use(typed_store)
+
+
+def changed_array(name: str, place: object, value: object):
+    def change(store: Path) -> None:
+        array = np.load(store / name)
+        array[place] = value
+        write_array(store / name, array)
+
+    return change
+
+
+def changed_column(name: str, value: object):
+    def change(store: Path) -> None:
+        table = read_columns(store)
+        values = table.column(name).to_pylist()
+        values[7] = value
+        place, kind = table.column_names.index(name), table.schema.field(name).type
+        write_columns(store, table.set_column(place, name, pa.array(values, kind)))
+
+    return change
+
+
+def repeated_relation(store: Path) -> None:
+    for name in ("relations.npy", "types.npy"):
+        array = np.load(store / name)
+        array[1] = array[0]
+        write_array(store / name, array)
+    counts = np.bincount(np.load(store / "relations.npy").reshape(-1), minlength=400)
+    write_array(store / "degrees.npy", counts)
+
+
+def self_relation(store: Path) -> None:
+    changed_array("relations.npy", 5, [7, 7])(store)
+    counts = np.bincount(np.load(store / "relations.npy").reshape(-1), minlength=400)
+    write_array(store / "degrees.npy", counts)
+
+
+@pytest.mark.parametrize("with_fingerprint", [False, True])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (changed_array("relations.npy", (5, 1), 10**6), r"relations\.npy must hold entity indices"),
+        (changed_array("relations.npy", (5, 1), -3), r"relations\.npy must hold entity indices"),
+        (changed_array("relations.npy", (5, 1), -(2**62)), r"relations\.npy must hold entity"),
+        (self_relation, r"relations\.npy must relate two different entities, got self-relations"),
+        (
+            repeated_relation,
+            r"relations\.npy must name a source, type and target once, got repeats",
+        ),
+        (
+            changed_array("degrees.npy", 0, 0),
+            r"degrees\.npy must count the relations of each entity",
+        ),
+        (changed_array("degrees.npy", 0, 2**62), r"degrees\.npy must count the relations"),
+        (changed_array("types.npy", 0, -1), r"types\.npy must hold codes of types in 0\.\.2"),
+        (changed_array("features.npy", (0, 0), np.nan), r"features\.npy must hold finite numbers"),
+        (changed_column("id", None), r"entities\.arrow must .* column 'id', got nulls"),
+        (changed_column("id", "e3"), r"entities\.arrow must give every entity an id of its own"),
+        (changed_column("text", None), r"entities\.arrow must .* column 'text', got nulls"),
+        (changed_column("text", " "), r"entities\.arrow must .* column 'text', got blank ones"),
+    ],
+)
+def test_values_that_no_build_writes_are_one_clear_line(
+    typed_store, change, words, with_fingerprint
+):
+    """Hashes are right, and the fingerprint too where there is one: somebody made them."""
+    change(typed_store)
+    if with_fingerprint:
+        try:
+            keep_fingerprint(typed_store)
+        except GraphError:  # columns are refused before anything is computed from them
+            assert "column" in words or "features" in words
+    with pytest.raises(GraphError, match=rf"^{words}[^\n]*Build the store again\.$"):
+        use(typed_store)
+
+
+def test_a_null_in_protected_is_refused(tmp_path):
+    random_graph(4, protected=False).write(tmp_path / "graph")
+    build_store(tmp_path / "graph", tmp_path / "store")
+    changed_column("protected", None)(tmp_path / "store")
+    with pytest.raises(GraphError, match="in every row of column 'protected', got nulls"):
+        _ = EntityGraph.read(tmp_path / "store").protected
+
+
+def test_a_fingerprint_of_another_graph_is_refused(typed_store):
+    changed_column("shelf", "other")(typed_store)
+    with pytest.raises(
+        GraphError, match=r"store\.json must hold the fingerprint of what the store"
+    ):
+        use(typed_store)
+    keep_fingerprint(typed_store)
+    use(typed_store)
+
+
+def test_values_are_checked_once_per_process(typed_store, monkeypatch):
+    changed_column("shelf", "another")(typed_store)
+    keep_fingerprint(typed_store)
+    calls = []
+    right = contents.check_relations
+    monkeypatch.setattr(contents, "check_relations", lambda *a: calls.append(1) or right(*a))
+    for _ in range(2):
+        store = EntityGraph.read(typed_store)
+        assert store.with_record(store.record).num_relations == len(store.relations)
+    assert calls == [1]

@@ -75,3 +75,11 @@ def test_temporary_files_on_a_full_disk_are_one_clear_line_and_gone(tmp_path):
     with pytest.raises(GraphError, match=words):
         fill()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_not_named_is_one_clear_line(tmp_path):
+    one = derived(tmp_path, "kind", ON, make)
+    assert one.is_new
+    assert not derived(tmp_path, "kind", ON, refuse).is_new
+    with pytest.raises(GraphError, match=r"^derived\.json in kind/\w+ must be as it was made, got"):
+        one.array("other.npy")

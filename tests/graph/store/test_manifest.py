@@ -82,6 +82,8 @@ def with_features(values):
         ({"columns": ["NaN", "features"]}, "name the column id"),
         ({"columns": ["id"]}, "name the column id, and text or features"),
         ({"columns": ["id", "text", "id"]}, "name each column once"),
+        ({"columns": ["id", "text", "owner"]}, "name no column owner"),
+        ({"columns": ["id", "text", "Protected "]}, "name the column protected in small letters"),
         ({"columns": "id"}, "be the manifest"),
         ({"columns": ["id", "text", 3]}, "be the manifest"),
         ({"columns": ["id", "text", "features"]}, "name the files"),

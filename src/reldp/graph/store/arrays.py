@@ -115,8 +115,11 @@ def array_in(data: Any) -> npt.NDArray[Any]:
     if in_columns or dtype.hasobject or min(shape, default=0) < 0:
         raise ValueError("array")
     count = math.prod(shape)
-    array = np.frombuffer(data, dtype, count, head.tell()) if count else np.empty(0, dtype)
-    return array.reshape(shape)
+    try:
+        array = np.frombuffer(data, dtype, count, head.tell()) if count else np.empty(0, dtype)
+        return array.reshape(shape)
+    except (OverflowError, TypeError):  # sizes that no array has
+        raise ValueError("shape") from None
 
 
 def row_chunks(num_rows: int, size: int) -> Iterator[tuple[int, int]]:

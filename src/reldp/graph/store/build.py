@@ -21,6 +21,7 @@ Public: `build_store`.
 True
 """
 
+import dataclasses
 import hashlib
 import os
 import shutil
@@ -37,6 +38,7 @@ from reldp.graph.relation_types import declared_names
 from reldp.graph.size_store import RELEASE_FILES, kept_releases
 from reldp.graph.sources import drop_kinds
 from reldp.graph.store.blocks import hash_blocks
+from reldp.graph.store.contents import trust
 from reldp.graph.store.engine import opened
 from reldp.graph.store.entity_pass import ENTITIES, FEATURES, write_entities
 from reldp.graph.store.manifest import MANIFEST, Manifest, is_store
@@ -45,7 +47,7 @@ from reldp.graph.store.progress import Progress, Tick
 from reldp.graph.store.relation_pass import DEGREES, RELATIONS, TYPES, write_relations
 from reldp.graph.store.settings import BuildSettings
 from reldp.graph.store.source_files import find_files
-from reldp.graph.store.stored_graph import StoredGraph, content_fingerprint
+from reldp.graph.store.stored_graph import StoredGraph
 from reldp.runs.durable import disk_errors, sync_folder, write_durably
 
 __all__ = ["build_store"]
@@ -166,7 +168,9 @@ def _build(
         files=files,
     )
     with progress.phase("computing the fingerprint"):
-        manifest = content_fingerprint(folder, manifest)
+        value = StoredGraph(folder, manifest).content_fingerprint()
+        manifest = dataclasses.replace(manifest, fingerprint=value)
+    trust(manifest)
     sync_folder(folder)
     write_durably(folder / MANIFEST, manifest.to_json().encode(), mode=0o600)
 

@@ -28,6 +28,7 @@ from reldp.errors import GraphError
 from reldp.graph.arrow_size import refuse_arrow_flood
 from reldp.graph.columns import is_text
 from reldp.graph.store.blocks import BlockChecker, FileBlocks, hash_blocks
+from reldp.graph.store.column_values import check_batch
 
 __all__ = ["BATCH_ROWS", "ColumnFile", "ColumnWriter", "hash_blocks"]
 
@@ -131,7 +132,7 @@ class ColumnFile:
     def num_rows(self) -> int:
         """Number of rows: all batches but the last have `BATCH_ROWS`."""
         last = self.num_batches - 1
-        return last * BATCH_ROWS + len(self._file.get_batch(last)) if last >= 0 else 0
+        return last * BATCH_ROWS + len(self._read(last)) if last >= 0 else 0
 
     def holds(self, names: list[str]) -> bool:
         """Whether the columns are these, in this order, and have the types of entities."""
@@ -141,13 +142,32 @@ class ColumnFile:
         )
 
     def batch(self, number: int) -> Any:
-        """Return one batch, mapped, after checking its block."""
+        """Return one batch, mapped, after checking its block and its values.
+
+        Raises:
+            GraphError: The block differs, or the batch is none that a `ColumnWriter` wrote.
+        """
         batch = self._batches.get(number)
         if batch is None:
             boundaries = self._checker.blocks.boundaries
             self._checker.check(boundaries[number - 1] if number else 0, boundaries[number])
-            batch = self._batches[number] = self._file.get_batch(number)
+            batch = self._read(number)
+            is_last = number == self.num_batches - 1
+            if not (0 < len(batch) <= BATCH_ROWS and (is_last or len(batch) == BATCH_ROWS)):
+                raise _damage(self._checker.path)
+            check_batch(batch, self._checker.path.name)
+            self._batches[number] = batch
         return batch
+
+    def check_blocks(self) -> None:
+        """Check all blocks at once, which is faster than one after the other."""
+        self._checker.check_all()
+
+    def _read(self, number: int) -> Any:
+        try:
+            return self._file.get_batch(number)
+        except (pa.ArrowException, OSError):  # pyarrow raises both for damage
+            raise _damage(self._checker.path) from None
 
     def batches(self) -> Iterator[Any]:
         """Yield all batches in order."""

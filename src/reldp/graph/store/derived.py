@@ -16,7 +16,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -45,11 +45,18 @@ class Derived:
         folder: Where they are.
         values: Plain values that were kept with them.
         files: Blocks of each file, by name.
+        is_new: Whether this call has made it. Otherwise somebody else may have, with hashes that fit.
     """
 
     folder: Path
     values: dict[str, Any]
     files: dict[str, FileBlocks] = field(repr=False)
+    is_new: bool = field(default=False, compare=False)
+
+    @property
+    def place(self) -> str:
+        """The folder as errors name it."""
+        return f"{self.folder.parent.name}/{self.folder.name}"
 
     @property
     def sha256(self) -> str:
@@ -61,9 +68,24 @@ class Derived:
         """Return an array, mapped, after checking the whole file.
 
         Raises:
-            GraphError: The file is not as it was made.
+            GraphError: The file is not as it was made, or not named.
         """
+        if name not in self.files:
+            raise self.refusal()
         return BlockChecker(self.folder / name, self.files[name]).array()
+
+    def refusal(self, name: str = "", rule: str = "be as it was made") -> GraphError:
+        """Return the error for content that was not computed from the store.
+
+        Args:
+            name: The file (default: the manifest).
+            rule: What it must do.
+        """
+        what = f"{name} in {self.place}" if name else f"{_MANIFEST} in {self.place}"
+        got = "other values" if name else "other files or values"
+        return GraphError(
+            f"{what} must {rule}, got {got}. Remove that folder, or build the store again."
+        )
 
 
 def derived(
@@ -117,11 +139,7 @@ def require_whole(part: Derived, files: set[str], values: tuple[str, ...] = ()) 
         return is_fingerprint(value) if name == "fingerprint" else type(value) is int and value >= 0
 
     if set(part.files) != files or not all(map(fits, values)):
-        place = f"{part.folder.parent.name}/{part.folder.name}"
-        raise GraphError(
-            f"{_MANIFEST} in {place} must be as it was made, got other files or values. Remove that folder, "
-            "or build the store again."
-        )
+        raise part.refusal()
     return part
 
 
@@ -151,9 +169,9 @@ def _made(place: Path, text: str, make: Callable[[Path], dict[str, Any]]) -> Der
             put(partial, place)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
-    existing = _open(place, text)
-    assert existing is not None
-    return existing
+    made = _open(place, text)
+    assert made is not None
+    return replace(made, is_new=True)
 
 
 def _open(place: Path, text: str) -> Derived | None:

@@ -142,6 +142,10 @@ class Manifest:
         return {
             "count at least one entity": self.num_entities >= 1,
             "name each column once": len(columns) == len(self.columns),
+            "name no column owner, which a store cannot have": not columns & {"owner"},
+            "name the column protected in small letters": not any(
+                _is_like(name, "protected") and "protected" not in columns for name in columns
+            ),
             "name the column id, and text or features": "id" in columns
             and bool(columns & {"text", "features"}),
             "name the files of its columns, relations and types": needed <= files
@@ -170,6 +174,11 @@ def _texts(values: Any) -> tuple[str, ...]:
     if type(values) is not list:
         raise ValueError("texts")
     return tuple(map(_text, values))
+
+
+def _is_like(name: str, column: str) -> bool:
+    """Return whether a column would be overlooked for the way it is written."""
+    return name != column and name.strip().lower() == column
 
 
 def _in_order(names: tuple[str, ...]) -> bool:

@@ -1,17 +1,17 @@
 """A graph store, opened: an `EntityGraph` whose arrays and columns are mapped, never loaded.
 
 Opening reads the manifest. A block of a file is checked when it is first read: a batch of texts when one of
-them is asked for, an array when it is first used. Resident memory holds one number per entity where something
-needs it, and nothing per relation.
+them is asked for, an array when it is first used. The first use of relations checks all values (`contents`).
+Resident memory holds one number per entity where something needs it, and nothing per relation.
 
-Public inside the package: `StoredGraph`, `content_fingerprint`.
+Public inside the package: `StoredGraph`.
 """
 
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 
 from reldp._validate import as_integer, check_integer
 from reldp.errors import GraphError
-from reldp.graph.budget_link import carry_budget
 from reldp.graph.capped import CappedGraph, CappingReport
 from reldp.graph.capping import read_only
 from reldp.graph.counting import CapCount, TextGroups
@@ -30,29 +29,26 @@ from reldp.graph.entity_graph import EntityGraph
 from reldp.graph.fingerprint import fingerprint
 from reldp.graph.keyed_hash import seed_words
 from reldp.graph.record import GraphRecord
-from reldp.graph.relation_types import declared_names
 from reldp.graph.store.blocks import BlockChecker
 from reldp.graph.store.cap import count_caps, keep_mask, mask_file
 from reldp.graph.store.column_file import ColumnFile
-from reldp.graph.store.contents import check_files
+from reldp.graph.store.column_values import check_finite
+from reldp.graph.store.contents import check_files, check_values
 from reldp.graph.store.derived import derived, require_whole, scratch_in
 from reldp.graph.store.entity_pass import ENTITIES, FEATURES
-from reldp.graph.store.manifest import MANIFEST, Manifest
+from reldp.graph.store.manifest import Manifest
 from reldp.graph.store.mention_search import search_mentions, text_groups
+from reldp.graph.store.part_values import MASK, check_cap, save_kept
+from reldp.graph.store.parts import StoreParts
 from reldp.graph.store.progress import Progress, Tick
 from reldp.graph.store.relation_pass import DEGREES, RELATIONS, TYPES
-from reldp.graph.store.selection import (
-    make_entities,
-    make_relations,
-    make_types,
-    write_selection,
-)
+from reldp.graph.store.selection import write_selection
 from reldp.graph.store.settings import BuildSettings
 
-__all__ = ["StoredGraph", "content_fingerprint"]
+__all__ = ["StoredGraph"]
 
 
-class StoredGraph(EntityGraph):
+class StoredGraph(StoreParts, EntityGraph):
     """A graph in a store, made by `EntityGraph.read`.
 
     Attributes:
@@ -129,29 +125,28 @@ class StoredGraph(EntityGraph):
     @cached_property
     def relations(self) -> npt.NDArray[np.int64]:
         """(m, 2) int64, mapped and read-only."""
-        return self._array_file(RELATIONS)
+        relations: npt.NDArray[np.int64] = self._checked_arrays[RELATIONS]
+        return relations
 
     @cached_property
     def relation_types(self) -> npt.NDArray[np.int32] | None:
         """(m,) int32, mapped and read-only; None without types."""
-        if TYPES not in self.manifest.files:
-            return None
-        types: npt.NDArray[np.int32] = self._array_file(TYPES)
-        if len(types) and not 0 <= types.min() <= types.max() < len(self.type_names):
-            raise GraphError(
-                f"{MANIFEST} must name the type of every relation, got too few names. Build the store again."
-            )
-        return types
+        return self._checked_arrays.get(TYPES)
 
     @cached_property
     def degrees(self) -> npt.NDArray[np.int64]:
         """(n,) int64, mapped and read-only: how many relations each entity has."""
-        return self._array_file(DEGREES)
+        degrees: npt.NDArray[np.int64] = self._checked_arrays[DEGREES]
+        return degrees
 
     @cached_property
     def features(self) -> npt.NDArray[np.float32] | None:
         """(n, d) float32, mapped and read-only, or None."""
-        return self._array_file(FEATURES) if FEATURES in self.manifest.files else None
+        if FEATURES not in self.manifest.files:
+            return None
+        matrix: npt.NDArray[np.float32] = self._array_file(FEATURES)
+        check_finite(matrix, FEATURES)
+        return matrix
 
     @cached_property
     def protected(self) -> npt.NDArray[np.bool_]:
@@ -168,6 +163,12 @@ class StoredGraph(EntityGraph):
     def fingerprint(self) -> str:
         """sha256 over the content, as of the same graph in memory; sensitive."""
         return self.manifest.fingerprint
+
+    def content_fingerprint(self) -> str:
+        """Return the fingerprint, computed from the files, whatever the manifest states; sensitive."""
+        relations, names = self._array_file(RELATIONS), self.type_names
+        types = self._array_file(TYPES) if TYPES in self.manifest.files else None
+        return fingerprint(self.entities, relations, types, names)
 
     @property
     def build_hash(self) -> str:
@@ -225,7 +226,12 @@ class StoredGraph(EntityGraph):
             "max_degree", as_integer(max_degree), low=1, high=2**53, rule=rule, error=GraphError
         )
         key = seed_words(seed)
-        depends_on = {"build_hash": self.build_hash, "max_degree": int(max_degree), "seed": key}
+        depends_on = {
+            "build_hash": self.build_hash,
+            "max_degree": int(max_degree),
+            "seed": key,
+            "files": 2,  # version 1 did not keep which relations were chosen
+        }
         memory = (settings or BuildSettings()).memory_bytes // 4
 
         def make(folder: Path) -> dict[str, Any]:
@@ -235,10 +241,13 @@ class StoredGraph(EntityGraph):
                     self, max_degree, seed, mask, scratch, memory_bytes=memory, progress=progress
                 )
                 write_selection(self, mask, folder, progress)
+                save_kept(folder, mask)
             return {}
 
-        names = {RELATIONS} | ({TYPES} if self.relation_types is not None else set())
+        names = {RELATIONS, MASK} | ({TYPES} if self.relation_types is not None else set())
         selected = require_whole(derived(self.folder, "capped", depends_on, make), names)
+        if not selected.is_new:
+            check_cap(self, selected, max_degree)
         return CappedGraph(
             graph=self,
             relations=selected.array(RELATIONS),
@@ -301,81 +310,13 @@ class StoredGraph(EntityGraph):
         manifest = dataclasses.replace(self.manifest, record=record)
         return StoredGraph(self.folder, manifest, self.relation_folder)
 
-    def with_types(self, names: Iterable[str], *, show_names: bool = False) -> "StoredGraph":
-        """Declare the list of types, which is public and fixed without looking at the data.
-
-        See `EntityGraph.with_types`; the codes of types are written beside the store.
-        """
-        declared = declared_names(names)
-        record = dataclasses.replace(self.record, relation_types=declared)
-        if self.relation_types is None or declared == self.type_names:
-            selected = self if self.relation_types is not None else super().with_types(declared)
-            assert isinstance(selected, StoredGraph)
-            return selected.with_record(record)
-        depends_on = {"build_hash": self.build_hash, "types": list(declared)}
-        make = partial(make_types, self, declared, show_names=show_names)
-        part = require_whole(
-            derived(self.folder, "parts", depends_on, make),
-            {RELATIONS, TYPES, DEGREES},
-            ("fingerprint",),
-        )
-        manifest = dataclasses.replace(
-            self.manifest,
-            type_names=declared,
-            fingerprint=part.values["fingerprint"],
-            record=record,
-            files=self.manifest.files | part.files,
-        )
-        return StoredGraph(self.folder, manifest, part.folder)
-
-    def keep_relations(self, mask: npt.NDArray[np.bool_], *, record: GraphRecord) -> "StoredGraph":
-        """Return the same entities with the relations in a mask, (m,) bool, written beside the store."""
-        digest = hashlib.sha256(np.ascontiguousarray(mask).data).hexdigest()
-        depends_on = {"build_hash": self.build_hash, "relations": digest}
-        part = require_whole(
-            derived(self.folder, "parts", depends_on, partial(make_relations, self, mask)),
-            set(self.manifest.files) & {RELATIONS, TYPES, DEGREES},
-            ("num_relations", "fingerprint"),
-        )
-        manifest = dataclasses.replace(
-            self.manifest,
-            num_relations=part.values["num_relations"],
-            fingerprint=part.values["fingerprint"],
-            record=record,
-            files=self.manifest.files | part.files,
-        )
-        return StoredGraph(self.folder, manifest, part.folder)
-
-    def select_entities(self, mask: npt.NDArray[np.bool_]) -> "StoredGraph":
-        """Return the entities in a mask and the relations among them, written as a store of its own.
-
-        Args:
-            mask: (n,) bool.
-
-        Returns:
-            A graph whose record counts the relations that lost an endpoint as "relations_across_parts".
-        """
-        if mask.dtype != np.bool_ or mask.shape != (self.num_entities,):
-            raise GraphError(f"`mask` must be {self.num_entities} booleans, got {mask.shape}.")
-        if not mask.any():
-            raise GraphError("`mask` must select at least one entity, got none.")
-        digest = hashlib.sha256(np.ascontiguousarray(mask).data).hexdigest()
-        depends_on = {"build_hash": self.build_hash, "entities": digest}
-        part = require_whole(
-            derived(self.folder, "parts", depends_on, partial(make_entities, self, mask)),
-            set(self.manifest.files),
-            ("num_relations", "num_cut"),
-        )
-        manifest = dataclasses.replace(
-            self.manifest,
-            num_entities=int(np.count_nonzero(mask)),
-            num_relations=part.values["num_relations"],
-            fingerprint="",
-            record=self.record.with_drops({"relations_across_parts": part.values["num_cut"]}),
-            files=part.files,
-        )
-        carry_budget(self.folder, part.folder)
-        return StoredGraph(part.folder, content_fingerprint(part.folder, manifest))
+    @cached_property
+    def _checked_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays of relations, whose values are checked together."""
+        names = [name for name in (RELATIONS, TYPES, DEGREES) if name in self.manifest.files]
+        arrays = {name: self._array_file(name) for name in names}
+        check_values(self, self._columns, arrays[RELATIONS], arrays.get(TYPES), arrays[DEGREES])
+        return arrays
 
     def _array_file(self, name: str) -> npt.NDArray[Any]:
         """Map an array after checking its blocks."""
@@ -394,10 +335,3 @@ class StoredGraph(EntityGraph):
                 f"`indices` must lie in 0..{self.num_entities - 1}, got {rows.min()}..{rows.max()}."
             )
         return self._columns.take(name, rows)
-
-
-def content_fingerprint(folder: Path, manifest: Manifest) -> Manifest:
-    """Return the manifest of a store that is complete but for the fingerprint, with the fingerprint."""
-    graph = StoredGraph(folder, manifest)
-    value = fingerprint(graph.entities, graph.relations, graph.relation_types, graph.type_names)
-    return dataclasses.replace(manifest, fingerprint=value)
