@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 
 from reldp._validate import is_integer
 from reldp.encoders.folders import check_size, read_json
+from reldp.encoders.tokenizer_settings import check_tokenizer_settings
 from reldp.errors import EncoderError, ReldpError
 
 __all__ = [
@@ -44,8 +45,7 @@ __all__ = [
 _POINTER = b"version https://git-lfs"
 _INDEX = "model.safetensors.index.json"
 _OTHER_FILES = {  # settings by which transformers reads files of other names
-    "config.json": ("configuration_files", "transformers_weights"),
-    "tokenizer_config.json": ("fast_tokenizer_files", "gguf_file"),
+    "config.json": ("configuration_files", "transformers_weights", "use_pretrained_backbone"),
 }
 _DISTRIBUTED = re.compile(r"shard-\d{5}-model-\d{5}-of-\d{5}\.safetensors")
 _ATTENTION = ("attn_implementation", "_attn_implementation")
@@ -94,6 +94,7 @@ def check_model_files(folder: Path, *, gguf_file: str | None = None) -> StoredWe
             f"`source` must be a whole model, got adapters for another one in {folder.name!r} "
             "(adapter_config.json). Merge them into their model first."
         )
+    check_tokenizer_settings(folder)
     if gguf_file is not None:
         _refuse_pointer(folder / gguf_file)
         return _gguf_weights(folder / gguf_file)
@@ -102,10 +103,6 @@ def check_model_files(folder: Path, *, gguf_file: str | None = None) -> StoredWe
             _refuse_pointer(path)
             check_size(path, "source", _MAX_TEXT)
     _check_config(folder / "config.json")
-    if (folder / "tokenizer_config.json").is_file():
-        _refuse_other_files(
-            read_json(folder / "tokenizer_config.json", "source"), "tokenizer_config.json"
-        )
     shapes: dict[str, tuple[int, ...]] = {}
     for path in _weight_files(folder):
         shapes |= check_weights_file(path)  # a file under many names (links) holds its tensors once
@@ -265,7 +262,7 @@ def _refuse_other_files(settings: Any, name: str) -> None:
     """Refuse settings that name files which transformers would read in place of the checked ones."""
     for part in _parts(settings):
         for key in _OTHER_FILES[name]:
-            if part.get(key) is not None:
+            if part.get(key):
                 raise EncoderError(
                     f"`source` must have files of the usual names, got {key} in {name}. "
                     "Rename the files and remove the entry."
