@@ -9,6 +9,7 @@ from scipy.stats import binom
 from reldp.accounting import composition
 from reldp.accounting.composition import ComposedLoss, epsilon_of, smallest_epsilon
 from reldp.accounting.discretization import LossDistribution
+from reldp.errors import PlanError
 
 
 def coin(chance, interval=1.0, infinity=0.0):
@@ -190,3 +191,10 @@ def test_a_window_without_room_is_not_widened_and_epsilon_only_rises(monkeypatch
     # The sum is nearly normal, with deviation 10 and mean 50: its epsilon is known.
     gaussian = ndtr(50 / 10 - wide / 10) - math.exp(wide) * ndtr(-50 / 10 - wide / 10)
     assert gaussian <= delta
+
+
+def test_losses_that_are_rounded_away_are_refused():
+    """As those of a step with a noise multiplier of a billion: a mass below 0 bounds nothing."""
+    loss = LossDistribution(1e-10, np.array([-1, 0, 1]), np.array([0.5, -1e-17, 0.5]), 0.0)
+    with pytest.raises(PlanError, match="`noise_multiplier` must leave losses of a step that"):
+        ComposedLoss([(loss, 10**12)], 1e-6)

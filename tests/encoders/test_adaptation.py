@@ -1,3 +1,5 @@
+import warnings
+
 import pytest
 import torch
 from torch import nn
@@ -9,6 +11,7 @@ from transformers import (
     MambaModel,
     OPTConfig,
     OPTModel,
+    PreTrainedModel,
 )
 
 from reldp.encoders.adaptation import Adaptation, adapt, transformer_layers
@@ -178,3 +181,13 @@ def test_the_description_names_only_what_matters():
     values = Adaptation(lora_rank=3, lora_targets=("q", "v")).to_json()
     assert values["lora_alpha"] == 6.0
     assert values["lora_targets"] == ["q", "v"]
+
+
+def test_what_peft_asks_of_newer_transformers_warns_nobody(model, monkeypatch):
+    def deprecated(model):
+        text = "`is_gradient_checkpointing` is deprecated and will be removed in v6. Use another."
+        warnings.warn(text, FutureWarning, stacklevel=2)
+        return False
+
+    monkeypatch.setattr(PreTrainedModel, "is_gradient_checkpointing", property(deprecated))
+    trained(model, Adaptation(train="lora", lora_rank=2))

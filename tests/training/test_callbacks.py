@@ -3,14 +3,19 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from reldp.encoders import Column, ModuleEncoder
 from reldp.errors import ConfigError, RunError
+from reldp.graph import EntityGraph
 from reldp.reporting import verify
 from reldp.runs.ledger import read_ledger
 from reldp.runs.run_folder import RunFolder
 from reldp.training.callbacks import TrainingCallback, TrainingStopped
+from reldp.training.selection import Selection
+from reldp.training.state import TrainingState
 from reldp.training.trainer import Trainer
-from tests.training.small import small_parts
+from tests.training.small import DIM, small_parts
 
 torch.set_num_threads(1)
 
@@ -109,23 +114,157 @@ def test_other_objects_are_refused(callback):
 
 
 class Meddling(TrainingCallback):
-    """Changes a weight at one of the events."""
+    """Changes something at one of the events."""
 
-    def __init__(self, event):
-        self.event, self.encoder = event, None
-        setattr(self, event, self.change)
+    def __init__(self, event, change=lambda encoder, progress: None):
+        self.encoder, self.change = None, change
+        setattr(self, event, self.meddle)
 
-    def change(self, progress, requests=None):
+    def meddle(self, progress, requests=None):
         with torch.no_grad():
-            next(iter(self.encoder.trainable().values())).mul_(0.5)
+            self.change(self.encoder, progress)
+
+
+def frozen_encoder():
+    """A frozen layer, a trained one, and running statistics."""
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(DIM, 5), nn.Linear(5, 4), nn.BatchNorm1d(4)).eval()
+    module[0].requires_grad_(False)
+    module[2].requires_grad_(False)
+    return ModuleEncoder(module, Column("features", shape=(DIM,)))
+
+
+def undone(encoder, progress):
+    """A change of a frozen weight that is undone after the next step."""
+    encoder.module[0].weight.data[0, 0] += -1.0 if progress.step % 2 else 1.0
+
+
+def with_batch_statistics(encoder, progress):
+    """Running statistics, which torch changes without counting versions."""
+    encoder.module.train()(torch.ones(3, DIM))
+    encoder.module.eval()
+
+
+CHANGES = {
+    "in place": lambda encoder, progress: encoder.module[1].weight.mul_(0.5),
+    "data": lambda encoder, progress: encoder.module[1].weight.data[0].fill_(7.0),
+    "numpy": lambda encoder, progress: np.copyto(encoder.module[1].bias.detach().numpy(), 7.0),
+    "other memory": lambda encoder, progress: setattr(
+        encoder.module[1].weight, "data", torch.ones(4, 5)
+    ),
+    "signs": lambda encoder, progress: encoder.module[1].weight.data.neg_(),
+    "order": lambda encoder, progress: encoder.module[1].weight.copy_(
+        encoder.module[1].weight.flip(0)
+    ),
+    "frozen": lambda encoder, progress: encoder.module[0].weight.data[0].fill_(7.0),
+    "frozen and undone": undone,
+    "buffer": lambda encoder, progress: encoder.module[2].running_mean.fill_(7.0),
+    "other buffer": lambda encoder, progress: setattr(
+        encoder.module[2], "running_mean", torch.ones(4)
+    ),
+    "batch statistics": with_batch_statistics,
+    "new layer": lambda encoder, progress: encoder.module.append(nn.Linear(4, 4)),
+}
+
+
+def meddle(folder, event, change, **settings):
+    """A run in which a callback changes something; it is refused, and what it leaves is returned."""
+    callback, (_, capped, plan) = Meddling(event, change), small_parts()
+    settings = {"checkpoint_every": 5, "device": "cpu", "threads": 1, **settings}
+    trainer = Trainer(frozen_encoder(), capped, plan, callbacks=[callback], **settings)
+    callback.encoder = trainer.encoder
+    with pytest.raises(RunError, match="`callbacks` must leave the weights as they are") as caught:
+        trainer.fit(folder)
+    assert "\n" not in str(caught.value)
+    assert read_ledger(folder / "ledger.jsonl").completion is None
+    assert not (folder / "certificate.json").exists()
+    assert not (folder / "model").exists()
+    return trainer
 
 
 @pytest.mark.parametrize("event", ["on_step_begin", "on_step_end", "on_checkpoint"])
-def test_a_callback_that_changes_weights_stops_the_run(tmp_path, event):
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_callback_that_changes_weights_stops_the_run(tmp_path, event, change):
     """The certificate says nothing about callbacks, since they cannot change what is learned."""
-    callback = Meddling(event)
-    trainer = Trainer(*small_parts(), callbacks=[callback], device="cpu", checkpoint_every=5)
+    meddle(tmp_path / "run", event, change)
+
+
+@pytest.mark.parametrize("name", ["data", "buffer"])
+def test_the_run_resumes_from_the_checkpoint_before_the_change(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("reldp.runs.key.new_key", lambda: bytes(range(32)))
+
+    def change(encoder, progress):
+        if progress.step == 8:
+            CHANGES[name](encoder, progress)
+
+    meddle(tmp_path / "run", "on_step_end", change)
+    ends = []
+    for folder in ("run", "straight"):
+        _, capped, plan = small_parts()
+        trainer = Trainer(frozen_encoder(), capped, plan, device="cpu", threads=1)
+        trainer.fit(tmp_path / folder)
+        ends.append(trainer.encoder.module.state_dict())
+    assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
+    assert verify(tmp_path / "run").certificate.values["steps"]["counted"] == 12
+
+
+def test_a_change_beside_an_exception_leaves_no_checkpoint(tmp_path):
+    def change(encoder, progress):
+        CHANGES["data"](encoder, progress)
+        raise TrainingStopped("enough")
+
+    meddle(tmp_path / "run", "on_step_end", change)
+    entries = read_ledger(tmp_path / "run" / "ledger.jsonl").entries
+    assert not [e for e in entries if e["kind"] == "checkpoint"]
+
+
+def test_weights_may_be_exchanged_and_put_back_in_a_call(tmp_path):
+    """As an evaluation of other weights does."""
+
+    def exchange(encoder, progress):
+        weight = encoder.module[1].weight
+        before = weight.clone()
+        weight.zero_()
+        weight.copy_(before)
+
+    callback, (_, capped, plan) = Meddling("on_step_end", exchange), small_parts()
+    trainer = Trainer(frozen_encoder(), capped, plan, callbacks=[callback], device="cpu")
     callback.encoder = trainer.encoder
-    with pytest.raises(RunError, match="Callbacks must leave the weights as they are"):
-        trainer.fit(tmp_path / "run")
-    assert read_ledger(tmp_path / "run" / "ledger.jsonl").completion is None
+    trainer.fit(tmp_path / "run")
+
+
+def test_chosen_and_averaged_weights_are_not_those_that_callbacks_see(tmp_path, monkeypatch):
+    """What a callback reaches is the encoder: average and best weights are copies."""
+    seen = []
+    state = TrainingState.to_bytes
+
+    def noted(self):
+        seen.append({v.data_ptr() for part in (self.average, self.best) for v in part.values()})
+        return state(self)
+
+    monkeypatch.setattr(TrainingState, "to_bytes", noted)
+    graph = EntityGraph.from_lists(
+        [f"p{i}" for i in range(40)],
+        [(f"p{i}", f"p{(i + 1) % 40}") for i in range(40)],
+        features=np.random.default_rng(5).normal(size=(40, DIM)).astype(np.float32),
+    )
+    _, capped, plan = small_parts()
+    encoder = frozen_encoder()
+    trainer = Trainer(
+        encoder,
+        capped,
+        plan,
+        callbacks=[Recorder()],
+        selection=Selection(graph, 4, capped),
+        average=0.9,
+        device="cpu",
+    )
+    trainer.fit(tmp_path / "run")
+    assert seen[-1]
+    live = {value.data_ptr() for value in encoder.module.state_dict().values()}
+    assert not any(live & places for places in seen)
+
+
+def test_nothing_is_compared_where_no_code_from_outside_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr("reldp.training.weight_watch.bits_of", None)
+    run(tmp_path / "run")

@@ -183,6 +183,16 @@ def test_any_stored_release_of_the_graph_will_do(tmp_path):
     assert "of the plan must be" in refusal(opened, replace(new, sizes_epsilon=0.1))
 
 
+def test_bounds_of_a_release_are_not_declared_ones():
+    """The release costs epsilon, which a plan with declared sizes would leave out."""
+    plan = plan_for(PLAIN, negatives="relations")
+    free = {"sizes": "declared", "sizes_epsilon": 0.0, "sizes_delta": 0.0}
+    words = "got declared bounds that are those of the private sizes"
+    assert words in refusal(PLAIN, replace(plan, **free))
+    check_fit(PLAIN, replace(plan, **free, num_entities=plan.num_entities - 1))
+    check_fit(PLAIN, replace(plan, **free, sample_rate=None, num_relations=plan.num_relations + 1))
+
+
 def test_a_release_that_is_too_noisy_for_bounds_has_no_plan(state, tmp_path, monkeypatch):
     plan = plan_for(PLAIN, negatives="relations")
     monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "noisy"))

@@ -25,6 +25,7 @@ from scipy import fft
 
 from reldp.accounting.discretization import LossDistribution
 from reldp.accounting.log_sum import log_sum_exp
+from reldp.errors import PlanError
 
 __all__ = ["ComposedLoss", "epsilon_of", "smallest_epsilon"]
 
@@ -54,9 +55,18 @@ def epsilon_of(parts: Parts, delta: float) -> float:
 
 
 class ComposedLoss:
-    """The sum of independent losses, seen from one delta."""
+    """The sum of independent losses, seen from one delta.
+
+    Raises:
+        PlanError: Losses are so small that rounding has made masses of them negative: nothing would bound the error.
+    """
 
     def __init__(self, parts: Parts, delta: float) -> None:
+        if any(float(part.masses.min()) < 0 for part, _ in parts):
+            raise PlanError(
+                "`noise_multiplier` must leave losses of a step that doubles can tell apart, got so much noise that "
+                "they are rounded away. Use less: epsilon is next to 0 long before."
+            )
         self._parts = parts
         self._delta = delta
         self._interval = parts[0][0].interval

@@ -20,6 +20,7 @@ reldp.errors.EncoderError: `train` must be lora, full, last:N, head, pooling or 
 """
 
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -238,7 +239,10 @@ def _with_adapters(model: nn.Module, how: Adaptation, targets: list[str], name: 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(how.seed)
         try:
-            adapted = get_peft_model(model, config)
+            with warnings.catch_warnings():
+                # PEFT asks for it by the name that transformers has deprecated in 5.23.
+                warnings.filterwarnings("ignore", message="`is_gradient_checkpointing`")
+                adapted = get_peft_model(model, config)
         except ValueError as error:
             raise EncoderError(
                 f"`lora_targets` must be layers that take adapters, got {', '.join(targets)}: {error} "

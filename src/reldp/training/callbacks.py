@@ -8,7 +8,8 @@
 
 A callback sees the number of steps, the learning rate and epsilon, which are public. It sees the
 statistics of a step, which are sensitive, only with ``log_sensitive=True``. It may read the encoder's
-weights, which have noise between steps, and may ask for a checkpoint, or for a stop after one: calling
+weights, which have noise between steps, and must not change weights or buffers: their bits are compared around every
+call (`reldp.training.weight_watch`). It may ask for a checkpoint, or for a stop after one: calling
 `fit` again resumes the run. The ledger, which is public, records the steps of checkpoints, so a request must not
 follow from sensitive values. A stop by a callback is recorded as one: `reldp finish` then gives the epsilon of all
 planned steps, and refuses where the callback saw sensitive values: with ``log_sensitive``, or because it says so by
@@ -17,13 +18,13 @@ a loop or a process, like a stop that was asked for; any other one is taken for 
 a decision by sensitive values.
 
 Public: `TrainingCallback`, `Progress`, `StepRequests`, `TrainingStopped`; inside the package `CallbackList`,
-`weights_stay`.
+`WeightsChangedError`.
 
 >>> StepRequests().stop
 False
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -32,9 +33,8 @@ from reldp.errors import ConfigError, RunError
 from reldp.runs.schema import CALLBACK, SENSITIVE_CALLBACK
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from reldp.training.step_report import StepReport
+    from reldp.training.weight_watch import WeightWatch
 
 __all__ = [
     "CallbackList",
@@ -42,12 +42,16 @@ __all__ = [
     "StepRequests",
     "TrainingCallback",
     "TrainingStopped",
-    "weights_stay",
+    "WeightsChangedError",
 ]
 
 
 class TrainingStopped(RunError):
     """A callback stopped the run after a checkpoint; calling `fit` again resumes it."""
+
+
+class WeightsChangedError(RunError):
+    """A callback changed weights or buffers, which must not be saved."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +99,11 @@ class TrainingCallback:
     """
 
     sees_sensitive = False
+
+    @property
+    def _runs_code_from_outside(self) -> bool:
+        """Whether code that is no part of reldp runs: weights are then compared around every call."""
+        return not type(self).__module__.startswith("reldp.")
 
     def on_step_begin(self, progress: Progress) -> None:
         """Run before a step."""
@@ -151,6 +160,17 @@ class CallbackList:
             callback.on_checkpoint(self._progress)
 
     @property
+    def run_code_from_outside(self) -> bool:
+        """Whether any of them runs code that is no part of reldp."""
+        return any(callback._runs_code_from_outside for callback in self._callbacks)
+
+    def listen_to(self, event: str) -> bool:
+        """Return whether any of them does something at an event, which a method is named after."""
+        nothing = vars(TrainingCallback)[event]
+        methods = (getattr(callback, event) for callback in self._callbacks)
+        return any(getattr(method, "__func__", None) is not nothing for method in methods)
+
+    @property
     def stopper(self) -> str:
         """What a stop by a callback is called in the ledger."""
         sees = self._log_sensitive or any(callback.sees_sensitive for callback in self._callbacks)
@@ -159,23 +179,29 @@ class CallbackList:
     @contextmanager
     def called(
         self,
-        parameters: "Mapping[str, Tensor]",
+        event: str,
+        watch: "WeightWatch",
         is_signal: Callable[[], bool],
         save: Callable[[str], None],
     ) -> Iterator[None]:
         """Let callbacks run, which leave the weights as they are, and record an exception of one as a stop by it.
 
         Args:
-            parameters: The weights.
+            event: The method that is called.
+            watch: Has noted the weights as they are now.
             is_signal: Returns whether the process was asked to stop by a signal, whose exception is no callback's.
             save: Writes a checkpoint with a stop by what it is given.
         """
+        if not self.listen_to(event):
+            yield
+            return
         try:
-            with weights_stay(parameters):
-                yield
-        except _WeightsChangedError:
+            yield
+            watch.check()
+        except WeightsChangedError:
             raise
         except BaseException as error:
+            watch.check()
             if not is_signal():
                 is_mistake = isinstance(error, Exception)
                 is_mistake = is_mistake and not isinstance(error, TrainingStopped | StopIteration)
@@ -193,28 +219,3 @@ class CallbackList:
             f"A callback stopped the run after step {progress.step} of {progress.num_steps}. Call fit "
             "again to resume it; until then it has no certificate."
         )
-
-
-class _WeightsChangedError(RunError):
-    """A callback changed weights: they must not be saved."""
-
-
-_CHANGED = (
-    "Callbacks must leave the weights as they are, got some that one changed. Write a loop of your own with "
-    "PrivateStep.record, whose certificate says so."
-)
-
-
-@contextmanager
-def weights_stay(parameters: "Mapping[str, Tensor]") -> Iterator[None]:
-    """Refuse callbacks that change weights: the ledger says that the optimizer alone does."""
-    values = list(parameters.values())
-    before = [(p.data_ptr(), p._version) for p in values]
-    try:
-        yield
-    except BaseException as error:
-        if before != [(p.data_ptr(), p._version) for p in values]:
-            raise _WeightsChangedError(_CHANGED) from error
-        raise
-    if before != [(p.data_ptr(), p._version) for p in values]:
-        raise _WeightsChangedError(_CHANGED)

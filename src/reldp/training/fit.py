@@ -3,7 +3,8 @@
 Where sizes are private or declared, the plan holds bounds (theory.md 2.4): the graph must lie within
 them. A refusal is for the owner's eyes only, since accepting and refusing would bisect the sizes,
 and its message never prints an exact size. Private sizes must be those of a stored release, where one is
-stored here. Where sizes are public, the plan's are the graph's.
+stored here; declared ones must not be, because the release costs epsilon. Where sizes are public, the plan's are
+the graph's.
 
 Public inside the package: `check_batch`, `check_fit`, `check_parts`, `check_table`, `check_device`, `make_table`,
 `refuse_compiled`.
@@ -171,12 +172,20 @@ def _check_exact_sizes(capped: CappedGraph, plan: PrivacyPlan) -> None:
 
 
 def _check_release(capped: CappedGraph, plan: PrivacyPlan) -> None:
-    """Refuse private sizes that are not those of a release that is stored for this capped graph.
+    """Refuse private sizes that are not those of a release that is stored for this capped graph, and declared that are.
 
     Only a release for the graph at hand, with its seed and degree bound, makes bounds private (theory.md 2.4).
     """
-    stored = stored_bounds(capped, plan.unit) if plan.sizes == "private" else None
+    stored = stored_bounds(capped, plan.unit)
     if stored is None:
+        return
+    if plan.sizes == "declared":
+        declared = plan.num_entities, plan.num_relations
+        if any(b and declared == (b.min_entities, b.max_relations) for b in stored):
+            raise ConfigError(
+                "`sizes` of the plan must be private, got declared bounds that are those of the private sizes "
+                "released for this graph. The release costs epsilon: make the plan with PrivacyPlan.for_graph."
+            )
         return
     if not stored:
         raise ConfigError(

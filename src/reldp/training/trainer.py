@@ -79,6 +79,7 @@ from reldp.training.shared_run import SharedLog, SharedRun
 from reldp.training.state import TrainingState
 from reldp.training.step import PrivateStep
 from reldp.training.stopping import stop_requests
+from reldp.training.weight_watch import WeightWatch
 
 __all__ = ["TrainResult", "Trainer"]
 
@@ -268,10 +269,11 @@ class Trainer:
             return
         step = self._prepared()
         step._open(session.streams)
+        watch = WeightWatch(self._objective, is_on=self._callbacks.run_code_from_outside)
         try:
             while True:
                 try:
-                    _Loop(self, session, step).run()
+                    _Loop(self, session, step, watch).run()
                     check_end(step)
                     return
                 except ReexecutionDiffers:
@@ -298,7 +300,9 @@ class Trainer:
 class _Loop:
     """The steps of one session."""
 
-    def __init__(self, trainer: Trainer, session: Session, step: PrivateStep) -> None:
+    def __init__(
+        self, trainer: Trainer, session: Session, step: PrivateStep, watch: WeightWatch
+    ) -> None:
         self._plan, self._config, self._callbacks = trainer.plan, trainer.config, trainer._callbacks
         self._processes = trainer._processes
         self._objective, self._session, self._step = trainer._objective, session, step
@@ -315,6 +319,8 @@ class _Loop:
             self._schedule = checkpoint_schedule(self._config.logging, step)
         self._average: WeightAverage | None = None
         self._restore(TrainingState.from_bytes(session.read_checkpoint()))
+        self._watch = watch
+        watch.note_trained()
 
     def _restore(self, state: TrainingState) -> None:
         self._objective.load(state.weights)
@@ -339,33 +345,36 @@ class _Loop:
             progress_bar(shown, first, stop, spent) as advance,
         ):
 
-            def calls(step: int) -> AbstractContextManager[None]:
+            def calls(event: str, step: int) -> AbstractContextManager[None]:
                 save = partial(self._save_stop, step, branch)
-                return self._callbacks.called(self._step.parameters, asked_to_stop, save)
+                return self._callbacks.called(event, self._watch, asked_to_stop, save)
 
             for step in range(first, stop):
                 self._reserve(step)
-                with calls(step):
+                with calls("on_step_begin", step):
                     self._callbacks.begin(step, stop, spent)
                 rate, report = self._take(step)
                 log.write(step, rate, report, self._step.parameters)
                 advance(step + 1)
                 self._choose(step + 1, stop)
-                with calls(step + 1):
+                self._watch.note_trained()
+                with calls("on_step_end", step + 1):
                     asked = self._callbacks.end(rate, report)
                 asked = log.agreed(asked)
                 due = self._schedule.is_due(step + 1, stop)
                 must_stop = log.must_stop
                 if due or asked.checkpoint or asked.stop or must_stop:
                     by = self._callbacks.stopper if asked.stop and step + 1 < stop else None
+                    self._watch.check_beside()
                     state = self._state(step + 1, branch)
                     self._session.save(step + 1, state.to_bytes(), stopped_by=by)
-                    with calls(step + 1):
+                    with calls("on_checkpoint", step + 1):
                         self._callbacks.saved()
                 if must_stop and step + 1 < stop:
                     raise KeyboardInterrupt
                 if asked.stop and step + 1 < stop:
                     self._callbacks.raise_stopped()
+        self._watch.check_beside()  # before anything is released
 
     def _save_stop(self, step: int, branch: int, by: str) -> None:
         self._session.save_stop(step, self._state(step, branch).to_bytes(), stopped_by=by)

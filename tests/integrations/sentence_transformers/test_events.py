@@ -67,6 +67,7 @@ def events(home, *callbacks, evaluate=lambda: {"sensitive/eval_x": 1.0}, **setti
         model=tiny(home),
         folder=home / "tensorboard",
         evaluate=evaluate,
+        has_evaluator=False,
     )
 
 

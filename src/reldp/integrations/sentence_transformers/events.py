@@ -94,6 +94,7 @@ class Events(TrainingCallback):
         model: Any,
         folder: Path,
         evaluate: Callable[[], dict[str, float]],
+        has_evaluator: bool,
     ) -> None:
         """Join callbacks and reporters.
 
@@ -106,6 +107,7 @@ class Events(TrainingCallback):
             model: The SentenceTransformer.
             folder: Folder of TensorBoard's files.
             evaluate: Evaluates the live model.
+            has_evaluator: Whether that calls an evaluator.
         """
         self.args = callback_arguments(args, num_steps)
         self.state = TrainerState(
@@ -127,7 +129,12 @@ class Events(TrainingCallback):
             logger.warning(f"{WARNING}. They are sent to the tools of report_to.")
         self._reporters = Reporters(sent, at_once=args.log_sensitive, folder=folder)
         self._given = {"model": model, "processing_class": self.handler.processing_class}
+        self._has_code_from_outside = bool(local or sent or has_evaluator)
         self.handler.on_init_end(self.args, self.state, self.control)
+
+    @property
+    def _runs_code_from_outside(self) -> bool:
+        return self._has_code_from_outside
 
     def begin(self) -> None:
         """Call `on_train_begin` of all callbacks."""

@@ -5,6 +5,9 @@ callbacks see the current weights, adapters included. The model brings its own p
 normalization and maximum length. A model that `reldp.TextEncoder` cannot represent is refused by the name
 of the module; whether both compute the same is then checked on public sentences.
 
+When training is done, the model's content is hashed. A model whose content is another when it is saved is not the one
+that the run released: it may have been trained further, without noise.
+
 Inside the package: `SharedEncoder`.
 
 >>> _kinds("Transformer Pooling Dense Normalize".split())
@@ -15,21 +18,23 @@ order, got LayerNorm. Rebuild it from those modules.
 """
 
 import copy
+import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 from reldp.encoders.adaptation import Adaptation, transformer_layers
+from reldp.encoders.folders import state_hash
 from reldp.encoders.loading import DTYPES, DenseLayer, Pretrained
 from reldp.encoders.saving import base_model, merged_state
 from reldp.encoders.soundness import PUBLIC_TEXTS, refuse_non_finite, refuse_unknown_words
 from reldp.encoders.text import TextEncoder
-from reldp.errors import EncoderError
+from reldp.errors import EncoderError, RunError
 
 __all__ = ["SharedEncoder"]
 
@@ -72,18 +77,21 @@ class SharedEncoder:
         self.model = model
         self._flags = {p: p.requires_grad for p in model.parameters()}
         self._is_finished = False
+        self._released: str | None = None
+        self._modules = tuple(model)
+        self._layers = _layers(model)
         try:
             self.encoder = TextEncoder(pretrained, how)
             self.encoder.check_finite()
             self._check_outputs()
         except BaseException:
-            self._release(merged=False)
+            self._release()
             raise
         _USED.update(_parts(model))
 
     def release(self) -> None:
         """Give the model back as it was, for a trainer that could not be made."""
-        self._release(merged=False)
+        self._release()
         _USED.difference_update(_parts(self.model))
 
     def finish(self, *, keep_adapters: bool) -> None:
@@ -96,14 +104,49 @@ class SharedEncoder:
         if self._is_finished:
             return
         self._is_finished = True
-        if keep_adapters and self._has_adapters:
-            backbone: Any = self.encoder._text.backbone
+        # Of the encoder, which the run released; the model may have got other modules since it was shared.
+        backbone: Any = self.encoder._text.backbone
+        keeps = keep_adapters and self._has_adapters
+        is_merged = self._has_adapters and not keeps
+        # The same sum, in float32, as in the folder that the run saves.
+        state = merged_state(backbone) if is_merged else base_model(backbone).state_dict()
+        self._layers = _layers(self.model) if keeps else self._layers
+        self._released = self._content(state)
+        if keeps:
             base: Any = base_model(backbone)
             base.peft_config = backbone.peft_config
             base._hf_peft_config_loaded = True
             self._restore_forward(base)
         else:
-            self._release(merged=True)
+            self._release(state if is_merged else None)
+
+    def refuse_changed(self) -> None:
+        """Refuse a model whose weights, modules or vocabulary are not those that the run released.
+
+        Raises:
+            RunError: It is another; what it is was not computed by the steps of the run alone.
+        """
+        is_same = len(self.model) == len(self._modules) and all(
+            map(operator.is_, self.model, self._modules)
+        )
+        is_same = is_same and _layers(self.model) == self._layers
+        is_same = is_same and self._has_same_words()
+        if not is_same or self._content(self.model[0].auto_model.state_dict()) != self._released:
+            raise RunError(
+                "`model` must be the one that the run released, got one that was changed since then: other weights, "
+                "modules or words. Save it with model.save_pretrained, which states no certificate, or load the "
+                "released one from the folder model of the run."
+            )
+
+    def _content(self, backbone: Mapping[str, Tensor]) -> str:
+        """Return the hash of the model's weights and buffers, with those of its transformer as they are given."""
+        parts = enumerate([backbone, *(module.state_dict() for module in self._modules[1:])])
+        return state_hash({f"{i}.{name}": v for i, part in parts for name, v in part.items()})
+
+    def _has_same_words(self) -> bool:
+        """Return whether the tokenizer has the words that it had when the model was shared."""
+        words: bool = self.model.tokenizer.get_vocab() == self.encoder.tokenizer.get_vocab()
+        return words
 
     @property
     def is_finished(self) -> bool:
@@ -114,17 +157,15 @@ class SharedEncoder:
     def _has_adapters(self) -> bool:
         return hasattr(self.encoder._text.backbone, "peft_config")
 
-    def _release(self, *, merged: bool) -> None:
-        """Take the adapters out, after adding them to the weights or not."""
+    def _release(self, merged: Mapping[str, Tensor] | None = None) -> None:
+        """Take the adapters out, and load the weights that they were added to, if they are given."""
         transformer = self.model[0]
         encoder = getattr(self, "encoder", None)
         if encoder is not None and self._has_adapters:
             backbone: Any = encoder._text.backbone
-            # The same sum, in float32, as in the folder that the run saves.
-            state = merged_state(backbone) if merged else None
             base = backbone.unload()
-            if state is not None:
-                base.float().load_state_dict(state)
+            if merged is not None:
+                base.float().load_state_dict(merged)
             for name in ("peft_config", "_hf_peft_config_loaded"):
                 vars(base).pop(name, None)
         self._restore_forward(transformer.auto_model)
@@ -149,6 +190,11 @@ class SharedEncoder:
                 f"embeddings of public sentences that differ by {gap:.2g}. Remove hooks and changes of its "
                 "tokenizer or forward."
             )
+
+
+def _layers(model: Any) -> tuple[tuple[str, type], ...]:
+    """Return the names and classes of all layers."""
+    return tuple((name, type(layer)) for name, layer in model.named_modules())
 
 
 def _parts(model: Any) -> set[Any]:

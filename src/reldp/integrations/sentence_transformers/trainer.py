@@ -48,6 +48,7 @@ from reldp.runs.changes import refuse_other_graph
 from reldp.runs.run_folder import RunFolder
 from reldp.training.callbacks import TrainingStopped
 from reldp.training.trainer import Trainer, TrainResult
+from reldp.training.weight_watch import WeightWatch
 
 __all__ = ["PrivateSentenceTransformerTrainer"]
 
@@ -152,6 +153,7 @@ class PrivateSentenceTransformerTrainer:
                 model=model,
                 folder=RunFolder(self._folder).tensorboard,
                 evaluate=self._evaluate,
+                has_evaluator=evaluator is not None,
             )
             self._trainer = Trainer(
                 self._shared.encoder,
@@ -194,7 +196,7 @@ class PrivateSentenceTransformerTrainer:
         if self.result is None:
             self._check_resumption(resume_from_checkpoint)
             try:
-                self._events.begin()
+                self._begin()
                 self.result = self._trainer.fit(self._folder)
                 self.state.global_step = self.plan.num_steps
             except TrainingStopped:
@@ -222,10 +224,11 @@ class PrivateSentenceTransformerTrainer:
             overwrite: Whether a folder that has files may be replaced.
 
         Raises:
-            RunError: The run is not complete.
+            RunError: The run is not complete, or the model was changed after it.
             EncoderError: The folder has files.
         """
         certificate = self._certificate()
+        self._shared.refuse_changed()
         if real_path(output_dir) == real_path(self._folder):
             raise ConfigError(
                 "`output_dir` must be another folder than the run's, whose files are verified. Use a new one."
@@ -259,7 +262,7 @@ class PrivateSentenceTransformerTrainer:
             The address of the commit.
 
         Raises:
-            RunError: The run is not complete.
+            RunError: The run is not complete, or the model was changed after it.
         """
         from huggingface_hub import HfApi
 
@@ -278,6 +281,13 @@ class PrivateSentenceTransformerTrainer:
                 revision=revision,
             )
         return str(commit.commit_url)
+
+    def _begin(self) -> None:
+        """Tell callbacks, which must leave the weights as they are here too."""
+        objective, is_on = self._trainer._objective, self._events._runs_code_from_outside
+        watch = WeightWatch(objective, is_on=is_on)
+        self._events.begin()
+        watch.check()
 
     def _check_resumption(self, resume: bool | None) -> None:
         """Refuse to go on with a run unasked, and a path in place of a run folder."""
