@@ -1,5 +1,6 @@
 import gzip
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,27 @@ def test_text_is_the_short_description_and_the_first_words_of_the_long_one(
     assert texts["sound"] == "sound library"
     assert describe("a\n b c d", 2) == "a. b c"
     assert describe("a\n b c d", 0) == "a"
+
+
+def test_each_description_is_read_once_however_many_relations_it_has(
+    lists: PackageLists, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = []
+
+    def counting(description: str, max_words: int) -> str:
+        described.append(description)
+        return describe(description, max_words)
+
+    monkeypatch.setattr("reldp.graph.recipes.debian.describe", counting)
+    assert len(_pairs(debian(lists))) == 6
+    assert len(described) == 5
+
+
+def test_words_beyond_the_limit_are_not_split() -> None:
+    tracemalloc.start()
+    assert describe("short\n " + "w " * 1_000_000, 3) == "short. w w w"
+    assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    tracemalloc.stop()
 
 
 def test_the_representative_has_the_sources_name_or_else_the_shortest_main_name() -> None:

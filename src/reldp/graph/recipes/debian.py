@@ -20,6 +20,7 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -53,6 +54,7 @@ LICENSE = (
 
 _MAX_RELEASE = 1 << 24  # a release file lists a few thousand files, and its first lines are read
 _AUXILIARY = ("-dev", "-doc", "-dbg", "-data", "-common", "-utils", "-examples", "-l10n")
+_WORD = re.compile(r"\S+")
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]*")
 
 
@@ -228,7 +230,8 @@ def describe(description: str, max_words: int) -> str:
     """One line of text: the short description, and the first words of the long one."""
     short, _, long = description.partition("\n")
     lines = (line for line in long.split("\n") if line != " .")  # a lone full stop is an empty line
-    words = " ".join(lines).split()[:max_words]
+    # Word by word: a description of someone's list may have millions.
+    words = [m.group() for m in islice(_WORD.finditer(" ".join(lines)), max_words)]
     return " ".join(f"{short}. {' '.join(words)}".split()) if words else " ".join(short.split())
 
 
@@ -297,7 +300,8 @@ def debian(
     chosen = {source for source in face if not domains or face[source].section in domains}
     open_to = chosen - hubs
     pairs = {pair for pair in all_pairs if open_to.issuperset(pair)}
-    texts = {end: describe(face[end].description, max_words) for pair in pairs for end in pair}
+    related = {source for pair in pairs for source in pair}
+    texts = {source: describe(face[source].description, max_words) for source in related}
     # A package without any description has no text to learn from.
     selected = sorted(pair for pair in pairs if all(texts[end] for end in pair))
     ids = sorted({end for pair in selected for end in pair})
