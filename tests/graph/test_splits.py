@@ -6,6 +6,7 @@ import pytest
 
 from reldp.errors import GraphError
 from reldp.graph import EntityGraph
+from reldp.graph.holdout import Holdout
 from reldp.graph.splits import split_by_column, split_entities, split_relations
 
 SHARES = {"train": 0.7, "valid": 0.1, "test": 0.2}
@@ -210,3 +211,18 @@ def test_parts_by_entity_keep_types() -> None:
     assert chosen.relations.tolist() == [[1, 2], [2, 1]]
     assert chosen.relation_types.tolist() == [1, 0]
     assert chosen.type_names == ("a", "b")
+
+
+def test_a_capped_graph_and_shares_without_names_are_refused() -> None:
+    capped = graph().cap_degrees(3, seed=0)
+    for split in (
+        lambda: split_entities(capped, SHARES, seed=0),
+        lambda: split_relations(capped, SHARES, seed=0),
+        lambda: split_by_column(capped, "domain"),
+        lambda: Holdout.split(capped, 0.2),
+    ):
+        with pytest.raises(GraphError, match=r"got a CappedGraph\. Split a graph before"):
+            split()
+    for split_of in (split_entities, split_relations):
+        with pytest.raises(GraphError, match="by the name of each part, got a list"):
+            split_of(graph(), [0.8, 0.2], seed=0)  # type: ignore[arg-type]

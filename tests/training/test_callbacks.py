@@ -111,6 +111,13 @@ def test_other_objects_are_refused(callback):
         ConfigError, match=r"`callbacks` must be instances of .*TrainingCallback, got"
     ):
         Trainer(*small_parts(), callbacks=[callback])
+    with pytest.raises(ConfigError, match="`callbacks` must be"):
+        Trainer(*small_parts(), callbacks=callback)
+
+
+def test_one_callback_is_no_list():
+    with pytest.raises(ConfigError, match=r"must be a list, got one callback\. Use \[callback\]"):
+        Trainer(*small_parts(), callbacks=Recorder())
 
 
 class Meddling(TrainingCallback):

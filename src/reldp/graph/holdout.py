@@ -70,8 +70,9 @@ class Holdout:
                 data, or there are too few relations to evaluate on.
             GraphError: A part has no entity.
         """
-        from reldp.graph.splits import split_entities
+        from reldp.graph.splits import check_graph, split_entities
 
+        check_graph(graph)
         rule = "a number above 0 and below 1"
         check_number("holdout", share, above=0, below=1, rule=rule, error=ConfigError)
         check_integer("holdout_seed", seed, low=0, high=2**63 - 1, error=ConfigError)

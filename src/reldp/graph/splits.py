@@ -35,7 +35,7 @@ from reldp.errors import GraphError
 from reldp.graph.entity_graph import EntityGraph
 from reldp.graph.keyed_hash import entity_digests, relation_hashes, unit_interval
 
-__all__ = ["entity_parts", "split_by_column", "split_entities", "split_relations"]
+__all__ = ["check_graph", "entity_parts", "split_by_column", "split_entities", "split_relations"]
 
 _AT_ONCE = 1 << 20  # relations hashed at a time
 
@@ -50,6 +50,7 @@ def split_relations(
         shares: Name of each part and its share; shares sum to 1.
         seed: Key of the hash: an integer or bytes.
     """
+    check_graph(graph)
     _check_shares(shares)
     digests = entity_digests(graph.ids, seed, "split_relations")
     part = np.empty(graph.num_relations, dtype=np.int16)
@@ -100,6 +101,7 @@ def entity_parts(
     together: str | None = None,
 ) -> npt.NDArray[np.intp]:
     """Return the number of each entity's part in `split_entities`: a function of that entity alone."""
+    check_graph(graph)
     _check_shares(shares)
     column = together or ("id" if graph.owners is None else "owner")
     if column not in graph.columns or column in ("features", "protected"):
@@ -130,6 +132,7 @@ def split_by_column(
     Raises:
         GraphError: There is no such column, a value is missing or unknown, or is in two parts.
     """
+    check_graph(graph)
     if column not in graph.columns or column in ("features", "text"):
         raise GraphError(
             f"`column` must be one of the graph's columns, no text and no features, got {column!r}."
@@ -189,7 +192,21 @@ def _assign(
     return np.searchsorted(edges, positions, side="right")
 
 
+def check_graph(graph: object) -> None:
+    """Refuse what is no graph, such as one whose degrees were capped."""
+    if not isinstance(graph, EntityGraph):
+        raise GraphError(
+            f"`graph` must be an EntityGraph, got a {type(graph).__name__}. Split a graph before its degrees are capped."
+        )
+
+
 def _check_shares(shares: Mapping[str, float]) -> None:
+    given: object = shares
+    if not isinstance(given, Mapping):
+        raise GraphError(
+            f"`shares` must give a share by the name of each part, got a {type(given).__name__}. Use "
+            "{'train': 0.8, 'test': 0.2}."
+        )
     positive = all(isinstance(share, float | int) and share > 0 for share in shares.values())
     if not positive or not math.isclose(sum(shares.values()), 1.0, abs_tol=1e-9):
         raise GraphError(f"`shares` must be positive and sum to 1, got {dict(shares)}.")

@@ -124,13 +124,15 @@ class CallbackList:
         Raises:
             ConfigError: One of them is no `TrainingCallback`.
         """
-        given: Sequence[object] = callbacks
-        for callback in given:
+        given: object = callbacks
+        for callback in given if isinstance(given, list | tuple) else [given]:
             if not isinstance(callback, TrainingCallback):
                 got = callback.__name__ if isinstance(callback, type) else type(callback).__name__
                 raise ConfigError(
                     f"`callbacks` must be instances of reldp.training.callbacks.TrainingCallback, got {got}."
                 )
+        if not isinstance(given, list | tuple):
+            raise ConfigError("`callbacks` must be a list, got one callback. Use [callback].")
         self._callbacks, self._log_sensitive = tuple(callbacks), log_sensitive
         self._progress = Progress(step=0, num_steps=0, spent=lambda step: 0.0)
 
