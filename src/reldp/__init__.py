@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from reldp.reporting import Certificate, verify
     from reldp.training import PrivateStep, Trainer
 
-__version__ = "0.10.0"
+__version__ = "0.11.0"
 
 # Public name: the module and the name there.
 _HOMES = {

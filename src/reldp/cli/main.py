@@ -6,7 +6,7 @@ line on the error stream that names the flag, the rule and the fix: never a trac
 exit codes.
 
 >>> main(["--version"])
-reldp, version 0.10.0
+reldp, version 0.11.0
 0
 """
 

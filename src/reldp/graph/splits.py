@@ -196,7 +196,8 @@ def check_graph(graph: object) -> None:
     """Refuse what is no graph, such as one whose degrees were capped."""
     if not isinstance(graph, EntityGraph):
         raise GraphError(
-            f"`graph` must be an EntityGraph, got a {type(graph).__name__}. Split a graph before its degrees are capped."
+            f"`graph` must be an EntityGraph, got a {type(graph).__name__}. Split a graph before its degrees are "
+            "capped."
         )
 
 
