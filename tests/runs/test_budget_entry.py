@@ -2,11 +2,10 @@
 
 import shutil
 import stat
-from types import SimpleNamespace
 
 import pytest
 
-from reldp.errors import ConfigError, LedgerError, ReldpError, ResumeError, RunError
+from reldp.errors import ConfigError, LedgerError, ReldpError, RunError
 from reldp.reporting import verify
 from reldp.reporting.bundle import publish
 from reldp.runs.budget import Budget
@@ -14,18 +13,17 @@ from reldp.runs.budget_entry import (
     BudgetUse,
     enter,
     enter_past_run,
-    note_end,
-    note_session,
     release_id,
     run_token,
 )
-from reldp.runs.run_folder import RunFolder, plan_bytes
+from reldp.runs.noted_states import note_session
+from reldp.runs.run_folder import RunFolder
 from reldp.training import Trainer
 from reldp.training.callbacks import TrainingCallback, TrainingStopped
 from tests.runs.test_budget_cost import OTHER, PLAN
 from tests.training.small import small_parts
 
-ONE, TWO, THREE = "1" * 64, "2" * 64, "3" * 64
+ONE = "1" * 64
 
 
 @pytest.fixture
@@ -42,7 +40,8 @@ def entries(use, kind="run"):
 def started(run, use, *hashes):
     """Leave what a start leaves: a ledger, noted in the budget."""
     run.ledger.write_text("")
-    note_session(run, SimpleNamespace(hashes=list(hashes)), use)
+    with Budget.open(use.folder) as budget:
+        budget.note_session(run_token(run, budget.id), hashes, hashes[-1])
 
 
 def test_a_run_that_is_killed_before_it_starts_is_entered_once(use, tmp_path):
@@ -70,25 +69,6 @@ def test_a_token_without_its_ledger_is_a_new_run(use, tmp_path):
     assert len(entries(use)) == 3
 
 
-def test_a_folder_that_is_continued_twice_is_refused(use, tmp_path):
-    run = RunFolder(tmp_path / "run")
-    enter(run, PLAN, use)
-    started(run, use, ONE)
-    shutil.copytree(run.path, tmp_path / "copy")
-    note_session(run, SimpleNamespace(hashes=[ONE, TWO]), use)
-    for hashes in ([ONE], [ONE, THREE]):
-        with pytest.raises(ResumeError, match="copied before, or put back"):
-            note_session(RunFolder(tmp_path / "copy"), SimpleNamespace(hashes=hashes), use)
-    note_session(run, SimpleNamespace(hashes=[ONE, TWO, THREE]), use)
-    (tmp_path / "copy" / "plan.json").write_bytes(plan_bytes(PLAN))
-    for _ in range(2):
-        with pytest.raises(ResumeError, match="copied before, or put back"):
-            note_end(RunFolder(tmp_path / "copy"), SimpleNamespace(hashes=[ONE, TWO, TWO]))
-    assert len(entries(use)) == 2  # the steps of the copy were taken, once
-    note_end(run, SimpleNamespace(hashes=[ONE, TWO, THREE]))
-    note_end(RunFolder(tmp_path / "free"), SimpleNamespace(hashes=[]))  # in no budget
-
-
 def test_a_run_stays_in_its_budget(use, tmp_path):
     run = RunFolder(tmp_path / "run")
     enter(run, PLAN, None)  # no budget, no entry
@@ -114,7 +94,7 @@ def test_a_run_of_a_search_is_not_entered_again(use, tmp_path):
     with Budget.open(use.folder) as budget:
         budget.enter_search(token, PLAN, SearchSize(mean=4.0))
     enter(run, PLAN, inside)
-    note_session(run, SimpleNamespace(hashes=[ONE]), inside)
+    assert note_session(run, None, inside) is None
     with pytest.raises(ConfigError, match="A run of a search must have the plan"):
         enter(run, OTHER, inside)
     assert entries(use) == entries(use, "session") == []

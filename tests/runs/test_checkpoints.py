@@ -1,6 +1,8 @@
 """Checkpoints are written whole, and named by the hash of their file."""
 
 import hashlib
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
@@ -73,3 +75,31 @@ def test_half_a_file_and_no_file_are_refused(tmp_path):
     (tmp_path / checkpoint_name(3)).write_bytes(DATA[:-20])
     with pytest.raises(ResumeError, match="damaged"):
         read_checkpoint(tmp_path, 3, sha256)
+
+
+def test_a_file_that_no_run_wrote_is_refused_before_it_is_read_whole(tmp_path, monkeypatch):
+    with open(tmp_path / checkpoint_name(3), "wb") as file:
+        file.truncate(64 << 30)  # holes: it takes no room on the disk
+    with pytest.raises(ResumeError, match="the rest are holes"):
+        read_checkpoint(tmp_path, 3, "00" * 32)
+    sha256 = write_checkpoint(tmp_path, 9, DATA)
+    reads = []
+    opened = module.open_plain
+
+    @contextmanager
+    def watched(path):
+        with opened(path) as file:
+            plain = file.read
+            yield SimpleNamespace(
+                **{
+                    name: getattr(file, name) for name in ("fileno", "seek", "readinto", "readable")
+                },
+                read=lambda *given: reads.append(given) or plain(*given),
+            )
+
+    monkeypatch.setattr(module, "open_plain", watched)
+    assert read_checkpoint(tmp_path, 9, sha256) == DATA
+    assert len(reads) == 1
+    with pytest.raises(ResumeError, match="the ledger names"):
+        read_checkpoint(tmp_path, 9, "00" * 32)
+    assert len(reads) == 1

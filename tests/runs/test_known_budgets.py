@@ -36,17 +36,20 @@ def test_the_newest_head_and_the_folder_are_known(state, tmp_path):
     assert stat.S_IMODE((state / FILE_NAME).stat().st_mode) == 0o600
 
 
-def test_folders_that_are_gone_are_forgotten_only_where_there_are_many(
+def test_only_budgets_that_were_never_used_are_forgotten_and_only_where_there_are_many(
     state, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(known_budgets, "_MANY", 3)
     note("3" * 32, tmp_path / "gone", 1, HEAD)
+    note("6" * 32, tmp_path / "not mounted", 2, HEAD)
     note(ID, tmp_path, 1, HEAD)
     assert known_head("3" * 32) == HEAD
     note("4" * 32, tmp_path, 1, HEAD)
     note("5" * 32, tmp_path, 1, HEAD)
     assert known_head("3" * 32) is None
     assert known_head(ID) == HEAD
+    assert known_head("6" * 32) == HEAD
+    assert lost_budgets(tmp_path / "not mounted") == ["6" * 32]
 
 
 def test_damage_is_refused_and_a_state_that_cannot_be_written_forgets(state, tmp_path, monkeypatch):

@@ -3,7 +3,8 @@
 import pytest
 
 from reldp.errors import LedgerError
-from reldp.runs.ledger_state import LedgerRecord, LedgerState
+from reldp.runs.ledger_state import Branch, LedgerRecord, LedgerState
+from reldp.runs.schema import SENSITIVE_CALLBACK
 
 HASH = "ab" * 32
 START = {"kind": "start", "format": 2, "num_steps": 10, "checkpoint": {"step": 0, "sha256": HASH}}
@@ -89,8 +90,6 @@ def test_a_refused_entry_leaves_the_state_as_it_was():
 
 
 def test_many_branches_are_counted_once_each(monkeypatch):
-    from reldp.runs.ledger_state import Branch
-
     counted = 0
 
     def length(branch):
@@ -111,3 +110,44 @@ def test_many_branches_are_counted_once_each(monkeypatch):
     state.apply([{"kind": "complete", "num_counted": 200}])
     with pytest.raises(LedgerError, match="number of steps that it counted"):
         state.apply([{"kind": "complete", "num_counted": 199}])
+
+
+def with_sensitive_stops(count, num_steps):
+    """A record of a run that a callback stopped before every step, and that went on in a branch each time."""
+    entries = [START | {"num_steps": num_steps}]
+    for branch in range(count):
+        at = {"branch": branch, "step": branch + 1}
+        entries += [
+            {"kind": "reserve", "branch": branch, "first": branch, "stop": branch + 1},
+            {"kind": "checkpoint", **at, "sha256": HASH, "stopped_by": SENSITIVE_CALLBACK},
+            {"kind": "resume", "branch": branch + 1, "step": branch + 1},
+        ]
+    return LedgerRecord.check(entries[:-1], "")
+
+
+@pytest.mark.parametrize("is_early", [False, True])
+def test_many_sensitive_stops_are_looked_at_once_each(monkeypatch, is_early):
+    """A ledger of some MB with that many stops took minutes: each of them looked at all branches."""
+    count, looked = 2000, 0
+
+    def length(branch):
+        nonlocal looked
+        looked += 1
+        return branch.stop - branch.first
+
+    record = with_sensitive_stops(count, count + is_early)
+    monkeypatch.setattr(Branch, "__len__", length)
+    assert record.is_cut_by_sensitive is is_early
+    assert looked <= 2 * count
+
+
+def test_counted_steps_that_a_branch_leaves_out_after_a_sensitive_stop_are_seen():
+    stop = {**CHECKPOINT, "stopped_by": SENSITIVE_CALLBACK}
+    branch = {"kind": "resume", "branch": 1, "step": 4}
+    rest = {"kind": "reserve", "branch": 1, "first": 4, "stop": 8}
+    end = {"kind": "checkpoint", "branch": 1, "step": 8, "sha256": HASH}
+    assert record(RESERVE, stop, branch, rest, end).is_cut_by_sensitive
+    assert not record(RESERVE, CHECKPOINT, branch, rest, end).is_cut_by_sensitive
+    assert not record(
+        {**RESERVE, "stop": 4}, stop, branch, {**rest, "stop": 10}, {**end, "step": 10}
+    ).is_cut_by_sensitive

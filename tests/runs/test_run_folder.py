@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from reldp.errors import ReldpError, RunError
+from reldp.errors import ReldpError, ResumeError, RunError
 from reldp.runs.run_folder import (
     RunFolder,
     file_hashes,
@@ -186,3 +186,42 @@ def test_leftovers_are_not_removed_where_a_link_leads(tmp_path):
     run.remove_leftovers()
     assert {p.name for p in elsewhere.iterdir()} == {"README.md.partial", "page"}
     assert (run.path / "report.html.partial").is_symlink()
+
+
+LINKED = (
+    "model",
+    "checkpoints",
+    "tensorboard",
+    "model/README.md",
+    "checkpoints/step-000000000.safetensors",
+)
+LINKED += (
+    "plan.json",
+    "ledger.jsonl",
+    "metrics.jsonl",
+    "evaluations.jsonl",
+    "budget.json",
+    "report.html",
+)
+
+
+@pytest.mark.parametrize("name", LINKED)
+@pytest.mark.parametrize("is_dangling", [False, True])
+def test_links_in_place_of_files_and_folders_of_a_run_are_refused(tmp_path, name, is_dangling):
+    run = RunFolder(tmp_path / "run")
+    for folder in (run.model, run.checkpoints):
+        folder.mkdir(parents=True)
+    (run.path / "notes").symlink_to(
+        tmp_path
+    )  # not of the run: left alone here, and refused by verification
+    run.refuse_links()
+    place = run.path / name
+    if place.is_dir():
+        place.rmdir()
+    if not is_dangling:
+        (tmp_path / "elsewhere").mkdir()
+    place.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(
+        ResumeError, match=f"{name} must be a (file|folder) in the run folder, got a link"
+    ):
+        run.refuse_links()

@@ -209,3 +209,13 @@ def test_training_a_complete_run_again_removes_what_a_killed_command_left(tmp_pa
     assert [p.name for p in folder.glob("*.partial")] == ["other.partial"]
     (folder / "other.partial").unlink()
     assert verify(folder)
+
+
+def test_no_model_is_written_through_a_link_that_was_made_on_the_way(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    with opened(tmp_path) as session:
+        session.run.model.symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(ResumeError, match="model must be a folder in the run folder"):
+            session.complete(lambda place: (place / "weights").touch(), "ab" * 32)
+        assert session.run.key.exists()
+    assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -37,7 +37,11 @@ def record_audit(run: RunFolder, results: Iterable[Mapping[str, Any]]) -> bool:
 
     Returns:
         Whether the run is complete; nothing is written if not.
+
+    Raises:
+        ResumeError: The folder holds links; nothing is written.
     """
+    run.refuse_links()
     with Ledger.open(run.ledger) as ledger:
         if ledger.record.completion is None:
             return False

@@ -10,10 +10,11 @@ because their entities overlap. Its lines are chained by hashes like those of a 
 | ``run`` | a run that may start: its token, its plan and its purpose |
 | ``search`` | a search that may start: its token, the plan of its runs, and their number or its distribution |
 | ``sizes`` | private sizes that are released: their epsilon and delta |
-| ``session`` | a run or search is started or resumed: its token, and the head of its ledger at that moment |
+| ``session`` | a run or search is started, resumed, on its way or at its end: its token, and the head of its ledger |
 
 A run is entered before it starts (`reldp.runs.budget_entry`). An entry is never removed: what was entered stays
-spent. Sessions show when a run folder was copied and continued twice, or put back to an older state. The file holds
+spent. Sessions (`reldp.runs.noted_states`) show when a run folder was copied and continued twice, or put back to an
+older state. The file holds
 settings and dates, nothing computed from data without noise, but it shows how often the owner used the data; only its
 owner can read it.
 
@@ -33,12 +34,14 @@ from typing import Any
 
 from reldp._validate import UNITS, check_choice, check_number
 from reldp.accounting.search import SearchSize
-from reldp.errors import ConfigError, LedgerError, PlanError, ResumeError
+from reldp.errors import ConfigError, LedgerError, PlanError
 from reldp.plan import PrivacyPlan
 from reldp.runs import budget_limits
 from reldp.runs.budget_cost import Charge, added_delta, composed_epsilon
 from reldp.runs.budget_entries import charge_of, check_entry, limit_entry, release_entry
+from reldp.runs.budget_excess import refuse_excess, refuse_infinite_limit, shown_epsilon
 from reldp.runs.budget_file import LINK, NAME, BudgetFile, restore
+from reldp.runs.budget_sessions import RUN, is_state, newest_state, refuse_other_state, state_entry
 from reldp.runs.known_budgets import lost_budgets, lost_record
 from reldp.runs.ledger import _today
 
@@ -100,19 +103,22 @@ class Budget:
         return cls.open(folder)
 
     @classmethod
-    def open(cls, folder: str | Path, *, read_only: bool = False) -> "Budget":
+    def open(
+        cls, folder: str | Path, *, read_only: bool = False, patience: float | None = None
+    ) -> "Budget":
         """Open the budget in a folder; wait while another process has it open.
 
         Args:
             folder: The folder.
             read_only: Whether nothing will be entered; the file stays as it is.
+            patience: Seconds to wait for another process; a minute if None.
 
         Raises:
             ConfigError: There is none.
             LedgerError: It was changed, is damaged, or lacks entries that were made.
             RunError: Another process has it open for too long.
         """
-        file = BudgetFile.open(Path(folder), read_only=read_only)
+        file = BudgetFile.open(Path(folder), read_only=read_only, patience=patience)
         try:
             return cls(file)
         except BaseException:
@@ -188,13 +194,10 @@ class Budget:
         check_number("delta", delta, above=0, below=1, error=PlanError)
         spent = composed_epsilon(self.charges, delta, adaptive=adaptive or self.is_adaptive)
         if math.isinf(spent):
-            raise PlanError(
-                f"`limit` must cover what is spent, got {epsilon:g} at delta {delta:g}, where no epsilon does. Mostly "
-                "a run's delta is not below it: use a larger delta."
-            )
+            refuse_infinite_limit(self.entries, epsilon, delta)
         if spent > epsilon:
             raise PlanError(
-                f"`limit` must be at least {_shown(spent)}, which is spent at this delta, got {epsilon:g}."
+                f"`limit` must be at least {shown_epsilon(spent)}, which is spent at this delta, got {epsilon:g}."
             )
         self._file.append(limit_entry(epsilon, delta, adaptive=adaptive))
 
@@ -228,7 +231,11 @@ class Budget:
 
     def has_session(self, token: str) -> bool:
         """Return whether the run or search of a token was started."""
-        return self._last_head(token) is not None
+        return newest_state(self.entries, token) is not None
+
+    def knows_state(self, token: str, head: str) -> bool:
+        """Return whether this hash was noted as the last line of the ledger of this run."""
+        return is_state(self.entries, token, head)
 
     def enter_run(
         self,
@@ -356,59 +363,28 @@ class Budget:
         """Enter private sizes that were drawn, before anybody sees them; with a salt, after (`past_releases`)."""
         self._file.append(release_entry(epsilon, delta, release, salt=salt))
 
-    def note_session(self, token: str, hashes: Collection[str], head: str) -> None:
-        """Note that a run is started or resumed, before its next step.
+    def note_session(
+        self, token: str, hashes: Collection[str], head: str, *, words: tuple[str, str] = RUN
+    ) -> None:
+        """Note the state of a run or a search: where it is started or resumed, on its way, and at its end.
 
         Args:
             token: The token of the run.
             hashes: Hashes of all lines of its ledger.
             head: Hash of the last line.
+            words: Beginning and end of a refusal.
 
         Raises:
-            ResumeError: The ledger lacks the line that was the last one when the run was resumed before.
+            ResumeError: The ledger lacks the line that was noted last.
         """
-        last = self._last_head(token)
-        if last is not None and last not in hashes:
-            raise ResumeError(
-                "The run must go on where it was resumed last, got a folder that was copied before, or put back to an "
-                f"older state: {NAME} knows a later one. Continue that one; a new run needs a new folder."
-            )
-        if last != head:
-            entry = {"kind": "session", "token": token, "head": head}
-            self._file.append(entry | {"date": _today()})
+        newest = newest_state(self.entries, token)
+        refuse_other_state(newest, hashes, words)
+        if newest != head:
+            self._file.append(state_entry(token, head))
 
-    def _last_head(self, token: str) -> str | None:
-        noted = (e for e in reversed(self.entries) if e["kind"] == "session")
-        return next((str(e["head"]) for e in noted if e["token"] == token), None)
-
-    def _refuse_excess(
-        self,
-        charge: Charge,
-        spent: str = "{} with this run",
-        remedy: str = "Use more noise or fewer steps",
-    ) -> None:
+    def _refuse_excess(self, charge: Charge, *words: str) -> None:
         """Refuse a charge beyond the limit; the words say what brings the budget to which epsilon, and what to do."""
-        if self.limit is None:
-            return
-        delta, max_epsilon = float(self.limit["delta"]), float(self.limit["epsilon"])
-        total = composed_epsilon([*self.charges, charge], delta, adaptive=self.is_adaptive)
-        if not total <= max_epsilon:
-            how = (
-                " Deltas are added as well: use a smaller delta for each run."
-                if self.is_adaptive
-                else ""
-            )
-            if charge.plan is not None and charge.plan.noise_multiplier == 0:
-                raise PlanError(
-                    f"The budget must stay within epsilon {max_epsilon:g} at delta {delta:g}, got infinite with this "
-                    "run, which adds no noise. Train without privacy on public data only: no limit admits it here."
-                )
-            if total == math.inf:
-                how += " An infinite epsilon mostly means that a run's delta is not below the budget's: use --delta."
-            raise PlanError(
-                f"The budget must stay within epsilon {max_epsilon:g} at delta {delta:g}, got "
-                f"{spent.format(_shown(total))}. {remedy}, or raise the limit.{how}"
-            )
+        refuse_excess(self.entries, self.charges, charge, *words)
 
     def close(self) -> None:
         """Let another process open the budget."""
@@ -419,7 +395,3 @@ class Budget:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-def _shown(epsilon: float) -> str:
-    return "infinite" if math.isinf(epsilon) else f"{math.ceil(epsilon * 1e4) / 1e4:g}"

@@ -1,12 +1,10 @@
-"""How a run folder and a budget know each other: a run is entered before it starts, and noted when it is resumed.
+"""How a run folder and a budget know each other: a run is entered before it starts.
 
 A random token in the run folder (budget.json) names the entry. It is written first, so a process that is killed between
-the entry and the start of the run finds the token again and is not entered twice. When a run is started or resumed, the
-head of its ledger is noted in the budget. A folder with the token and without that ledger is a new run, and is entered
-again. A ledger that lacks the noted line was copied before, or put back to an older state, and is refused.
+the entry and the start of the run finds the token again and is not entered twice. A folder with the token of a run that
+was started (`reldp.runs.noted_states`), and without its ledger, is a new run, and is entered again.
 
-Public inside the package: `BudgetUse`, `enter`, `enter_past_run`, `note_end`, `note_session`,
-`release_of`, `run_token`.
+Public inside the package: `BudgetUse`, `enter`, `enter_past_run`, `read_token`, `release_of`, `run_token`.
 
 >>> BudgetUse(folder=Path("graph"), fingerprint="0" * 64).purpose
 'train'
@@ -22,15 +20,14 @@ from typing import TYPE_CHECKING
 
 from reldp._real_path import real_path
 from reldp.accounting.search import SearchSize
-from reldp.errors import ConfigError, LedgerError, ResumeError
+from reldp.errors import ConfigError, LedgerError
 from reldp.graph.graph_names import GraphNames
 from reldp.runs import schema
-from reldp.runs.budget import NAME, Budget
+from reldp.runs.budget import Budget
 from reldp.runs.budget_entries import TOKEN
 from reldp.runs.budget_limits import ENTERED_LATER
 from reldp.runs.budgeted_graphs import note_graph
 from reldp.runs.durable import disk_errors, write_durably
-from reldp.runs.known_budgets import known_folder
 from reldp.runs.ledger import completion_hash, read_ledger
 from reldp.runs.past_releases import enter_at_first_use, known_release
 from reldp.runs.plain_files import read_plain
@@ -41,14 +38,12 @@ from reldp.runs.strict_json import parse_json
 
 if TYPE_CHECKING:
     from reldp.plan import PrivacyPlan
-    from reldp.runs.ledger import Ledger
 
 __all__ = [
     "BudgetUse",
     "enter",
     "enter_past_run",
-    "note_end",
-    "note_session",
+    "read_token",
     "release_of",
     "run_token",
 ]
@@ -108,58 +103,6 @@ def enter(run: RunFolder, plan: "PrivacyPlan", use: BudgetUse | None) -> None:
         budget.enter_run(token, plan, purpose=use.purpose, release=release)
 
 
-def note_session(run: RunFolder, ledger: "Ledger", use: BudgetUse | None) -> None:
-    """Note in the budget that a run goes on, before its next step.
-
-    Raises:
-        ResumeError: The budget knows a later state of the run.
-    """
-    if use is None or use.search is not None:
-        return
-    with Budget.open(use.folder) as budget:
-        hashes = ledger.hashes
-        token = run_token(run, budget.id, use.folder, lost=budget.lost_ids)
-        budget.note_session(token, hashes, hashes[-1])
-
-
-def note_end(run: RunFolder, ledger: "Ledger", *, is_released: bool = True) -> None:
-    """Note in the budget of a run, if this machine knows where it is, that the run ends or has ended.
-
-    A copy of the folder from before lacks the line that was noted last, and cannot go on.
-
-    Args:
-        run: The folder.
-        ledger: Its ledger.
-        is_released: Whether the run has a model; else another continuation of it is left alone.
-
-    Raises:
-        ResumeError: The budget knows another continuation of the run.
-    """
-    if not (run.path / BUDGET_TOKEN).exists():
-        return
-    values = _read_token(run)
-    named = Path(values["folder"]) if "folder" in values else None
-    folder = next(
-        (f for f in (named, known_folder(values["budget"])) if f and (f / NAME).is_file()), None
-    )
-    if folder is None:
-        return
-    with Budget.open(folder) as budget:
-        if budget.id != values["budget"] or not budget.has_session(values["token"]):
-            return
-        hashes = ledger.hashes
-        try:
-            budget.note_session(values["token"], hashes, hashes[-1])
-        except ResumeError:
-            if not is_released:
-                return
-            # Its steps were taken, and its checkpoint can be read: they are spent a second time.
-            text = f"{values['token']} {hashes[-1]}"
-            token = hashlib.sha256(text.encode()).hexdigest()[:32]
-            budget.enter_run(token, read_plan(run), purpose="copy of a run", is_spent=True)
-            raise
-
-
 def enter_past_run(folder: str | Path, budget: Budget) -> bool:
     """Enter a run that was made without the budget, whatever the limit; return whether it was entered now.
 
@@ -171,7 +114,9 @@ def enter_past_run(folder: str | Path, budget: Budget) -> bool:
         RunError: There is no run.
     """
     run = RunFolder(folder)
-    run.require_run()
+    run.require_run(
+        may_hold_links=True
+    )  # nothing is read through one, and what is spent must be entered
     record, plan = read_ledger(run.ledger), read_plan(run)
     search, end = record.start.get("search"), completion_hash(record)
     if end is None or (run.path / BUDGET_TOKEN).exists():
@@ -214,7 +159,7 @@ def run_token(
     """
     if renew or not (run.path / BUDGET_TOKEN).exists():
         _write_token(run, secrets.token_hex(16), budget, folder)
-    values = _read_token(run)
+    values = read_token(run)
     if values["budget"] in lost:
         values = _write_token(run, values["token"], budget, folder)
     if values["budget"] != budget:
@@ -237,7 +182,12 @@ def _write_token(
     return values
 
 
-def _read_token(run: RunFolder) -> dict[str, str]:
+def read_token(run: RunFolder) -> dict[str, str]:
+    """Return by which token which budget knows a run.
+
+    Raises:
+        LedgerError: The file is damaged.
+    """
     try:
         values = parse_json(read_plain(run.path / BUDGET_TOKEN, limit=2**16), BUDGET_TOKEN)
         schema.check(values, {"token": TOKEN, "budget": TOKEN, "folder?": schema.TEXT})

@@ -86,12 +86,15 @@ class BudgetFile:
         note(str(entries[0]["id"]), folder, len(lines), head)
 
     @classmethod
-    def open(cls, folder: Path, *, read_only: bool = False) -> "BudgetFile":
+    def open(
+        cls, folder: Path, *, read_only: bool = False, patience: float | None = None
+    ) -> "BudgetFile":
         """Open the file of a folder; wait while another process has it open.
 
         Args:
             folder: The folder.
             read_only: Whether nothing will be appended; the file stays as it is.
+            patience: Seconds to wait for another process; a minute if None.
 
         Raises:
             ConfigError: There is none.
@@ -108,7 +111,7 @@ class BudgetFile:
             raise ConfigError(
                 f"The budget must exist, got no {NAME} in {str(folder)!r}. Make one with reldp budget init."
             )
-        descriptor = _opened(place, read_only)
+        descriptor = _opened(place, read_only, patience)
         try:
             if os.fstat(descriptor).st_size > LEDGER_LIMIT:
                 raise LedgerError(f"{NAME} must have at most {LEDGER_LIMIT:,} bytes, got more.")
@@ -194,9 +197,9 @@ def _put(partial: Path, place: Path) -> None:
         os.close(descriptor)
 
 
-def _opened(place: Path, read_only: bool) -> int:
+def _opened(place: Path, read_only: bool, patience: float | None) -> int:
     """Return a locked descriptor of the file that has this name now."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + (PATIENCE if patience is None else patience)
     while True:
         with disk_errors(place, "opened"):
             descriptor = os.open(place, os.O_RDONLY if read_only else os.O_RDWR | os.O_APPEND)

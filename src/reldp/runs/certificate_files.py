@@ -24,8 +24,9 @@ def write_certificate(run: RunFolder) -> Certificate:
 
     Raises:
         LedgerError: The run is not complete, or has another plan.
-        RunError: It belongs to a search that has not released it.
+        RunError: It belongs to a search that has not released it, or its folder holds links.
     """
+    run.refuse_links()
     record = read_ledger(run.ledger)
     if record.is_unreleased:
         run.refuse_unreleased()

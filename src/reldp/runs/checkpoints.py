@@ -19,7 +19,7 @@ from pathlib import Path
 
 from reldp.errors import ResumeError, RunError
 from reldp.runs.durable import TEMPORARY, disk_errors, remove_durably, write_durably
-from reldp.runs.plain_files import open_plain
+from reldp.runs.plain_files import open_plain, refuse_holes
 
 __all__ = ["checkpoint_name", "read_checkpoint", "remove_other_checkpoints", "write_checkpoint"]
 
@@ -47,18 +47,20 @@ def read_checkpoint(folder: Path, step: int, sha256: str) -> bytes:
     path = folder / checkpoint_name(step)
     try:
         with open_plain(path) as file:
-            data = file.read()
+            refuse_holes(path, file)
+            # Hashed before it is read whole: a file that no run wrote may be larger than the memory.
+            if hashlib.file_digest(file, "sha256").hexdigest() == sha256:
+                file.seek(0)
+                return file.read()
     except RunError as error:
         reason = str(error).removeprefix(f"{path.name} must be there to be read: ")
         raise ResumeError(
             f"The checkpoint {path.name} must exist to resume from it: {reason}"
         ) from None
-    if hashlib.sha256(data).hexdigest() != sha256:
-        raise ResumeError(
-            f"The checkpoint {path.name} must be the one that the ledger names, got different "
-            "content. It is damaged, was changed, or belongs to another run."
-        )
-    return data
+    raise ResumeError(
+        f"The checkpoint {path.name} must be the one that the ledger names, got different "
+        "content. It is damaged, was changed, or belongs to another run."
+    )
 
 
 def remove_other_checkpoints(folder: Path, step: int) -> None:

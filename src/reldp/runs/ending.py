@@ -1,8 +1,9 @@
 """Ending a run without a model: its key is destroyed, and its steps stay spent.
 
 The steps of an abandoned run may have been seen, for instance in its checkpoints, so they count
-towards everything that is spent on the graph. Its folder can no longer be resumed, and never gets a
-certificate. `reldp.training.finishing` ends a run with a model instead.
+towards everything that is spent on the graph; those of a copy of a run count besides those of the run.
+The folder can no longer be resumed, and never gets a certificate. `reldp.training.finishing` ends a
+run with a model instead.
 
 Public inside the package: `abandon`, `open_unfinished`.
 
@@ -16,9 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from reldp.errors import RunError
-from reldp.runs.budget_entry import note_end
 from reldp.runs.key import destroy_key
 from reldp.runs.ledger import Ledger, LedgerRecord
+from reldp.runs.noted_states import note_end
 from reldp.runs.run_folder import RunFolder
 
 __all__ = ["abandon", "open_unfinished"]
@@ -36,12 +37,12 @@ def abandon(folder: str | Path) -> LedgerRecord:
     run = RunFolder(folder)
     run.require_run()
     with Ledger.open(run.ledger) as ledger:
-        if ledger.record.is_abandoned:
-            return ledger.record
-        _refuse_complete(run, ledger)
-        destroy_key(run.key)
-        ledger.abandon()
-        note_end(run, ledger, is_released=False)  # a copy from before cannot go on
+        if not ledger.record.is_abandoned:
+            _refuse_complete(run, ledger)
+            destroy_key(run.key)
+            ledger.abandon()
+        # Also for a run that was abandoned by a process that ended here. A copy from before cannot go on.
+        note_end(run, ledger, is_released=False)
         return ledger.record
 
 

@@ -117,10 +117,17 @@ def _update(budget: str, change: Callable[[Any], Any]) -> None:
 
 
 def _pruned(known: dict[str, Any]) -> dict[str, Any]:
-    """Return what is known, without budgets of folders that are gone if there are many."""
+    """Return what is known; if it is much, without budgets that are gone and were never used.
+
+    One that was used stays known, wherever it is: the disk with it may not be mounted.
+    """
     if len(known) < _MANY:
         return known
-    return {name: entry for name, entry in known.items() if Path(entry["folder"]).is_dir()}
+    return {
+        name: entry
+        for name, entry in known.items()
+        if entry["lines"] > 1 or Path(entry["folder"]).is_dir()
+    }
 
 
 def _read(state: Path | None) -> dict[str, Any]:

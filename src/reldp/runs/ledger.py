@@ -70,6 +70,7 @@ class Ledger:
         self._entries = entries
         self._head = head
         self._state = LedgerState().apply(entries)
+        self._record: LedgerRecord | None = None
 
     @classmethod
     def create(cls, path: str | Path, facts: Mapping[str, Any]) -> "Ledger":
@@ -122,18 +123,32 @@ class Ledger:
     @property
     def record(self) -> LedgerRecord:
         """The entries so far."""
-        return self._state.record(tuple(self._entries), self._head)
+        # Made once for each line: it is asked for after every step.
+        if self._record is None or self._record.head != self._head:
+            self._record = self._state.record(tuple(self._entries), self._head)
+        return self._record
 
     @property
     def hashes(self) -> list[str]:
         """The hashes of all lines in order; the last one is the head."""
-        lines = self._path.read_bytes().split(b"\n")[: len(self._entries)]
-        return [str(json.loads(line)["hash"]) for line in lines]
+        os.lseek(self._descriptor, 0, os.SEEK_SET)  # not by its path: the file may have been moved
+        data = b"".join(iter(lambda: os.read(self._descriptor, 1 << 20), b""))
+        return [str(json.loads(line)["hash"]) for line in data.split(b"\n")[: len(self._entries)]]
+
+    @property
+    def head(self) -> str:
+        """The hash of the last line."""
+        return self._head
+
+    @property
+    def num_counted(self) -> int:
+        """Steps of all branches that are counted."""
+        return self._state.num_counted
 
     @property
     def num_left(self) -> int:
         """Planned steps that are not counted yet; reserved steps are counted, whether or not they have run."""
-        return self.record.num_left
+        return self._state.num_planned - self._state.num_counted
 
     @property
     def branch(self) -> int:
@@ -187,12 +202,12 @@ class Ledger:
 
     def complete(self, facts: Mapping[str, Any]) -> None:
         """Record that the run is complete, with the hashes of its results."""
-        counted = self.record.num_counted
+        counted = self.num_counted
         self._append({"kind": "complete", "num_counted": counted, **facts, "date": _today()})
 
     def abandon(self) -> None:
         """Record that the run ended without a model, after its key was destroyed."""
-        counted = self.record.num_counted
+        counted = self.num_counted
         entry = {"kind": "abandon", "num_counted": counted, "key": "destroyed", "date": _today()}
         self._append(entry)
 

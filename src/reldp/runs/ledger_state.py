@@ -100,8 +100,8 @@ class LedgerRecord:
     @property
     def checkpoint(self) -> _Entry | None:
         """Step and ``sha256`` of the checkpoint file to resume from; None if none is named."""
-        named = [entry for entry in self.entries if entry["kind"] == "checkpoint"]
-        return named[-1] if named else self.start.get("checkpoint")
+        named = (entry for entry in reversed(self.entries) if entry["kind"] == "checkpoint")
+        return next(named, self.start.get("checkpoint"))
 
     @property
     def num_counted(self) -> int:
@@ -115,9 +115,14 @@ class LedgerRecord:
         return sum(before.stop - after.first for before, after in pairs)
 
     @property
+    def num_planned(self) -> int:
+        """Number of steps that may run at most."""
+        return int(self.start["num_steps"])
+
+    @property
     def num_left(self) -> int:
         """Steps that may still run."""
-        return int(self.start["num_steps"]) - self.num_counted
+        return self.num_planned - self.num_counted
 
     @property
     def last_step(self) -> int:
@@ -147,15 +152,20 @@ class LedgerRecord:
         They do if the run ends early, and if a new branch leaves out counted steps that followed such a stop.
         """
         stops = self._sensitive_stops()
-        return any(self.is_early or self._leaves_out_steps_after(stop) for stop in stops)
+        if stops and self.is_early:  # once: it looks at every entry
+            return True
+        return any(self._leaves_out_steps_after(stop) for stop in stops)
 
     def _sensitive_stops(self) -> list[_Entry]:
         named = [entry for entry in self.entries if entry["kind"] == "checkpoint"]
         return [entry for entry in named if entry.get("stopped_by") == SENSITIVE_CALLBACK]
 
     def _leaves_out_steps_after(self, stop: _Entry) -> bool:
-        here, following = self.branches[stop["branch"]], self.branches[stop["branch"] + 1 :]
-        return bool(following) and following[0].first == stop["step"] < here.stop
+        number = int(stop["branch"])
+        if number + 1 == len(self.branches):
+            return False
+        here, following = self.branches[number], self.branches[number + 1]
+        return bool(following.first == stop["step"] < here.stop)
 
     @property
     def num_resumes(self) -> int:
@@ -171,8 +181,8 @@ class LedgerState:
         self.overflows: list[tuple[int, int]] = []
         self.checkpoint = 0
         self._checkpoint_sha256: str | None = None  # none is named twice before the first step
-        self._limit = 0
-        self._counted = 0  # steps of all branches
+        self.num_planned = 0
+        self.num_counted = 0  # steps of all branches
         self._length = 0
         self._complete = False
         self._abandoned = False
@@ -222,7 +232,7 @@ class LedgerState:
                 "Use the version that the run was made with."
             )
         _require(_count(entry["format"]) == FORMAT, f"have format {FORMAT}")
-        self._limit = _count(entry["num_steps"])
+        self.num_planned = _count(entry["num_steps"])
         self._release_sha256 = (entry.get("search") or {}).get("release_sha256")
         self.branches.append(Branch(first=0, stop=0))
 
@@ -232,8 +242,8 @@ class LedgerState:
         self._require_newest(entry)
         _require(here.first <= first <= here.stop and first < stop, "leave no step out")
         self.branches[-1] = Branch(first=here.first, stop=max(here.stop, stop))
-        self._counted += len(self.branches[-1]) - len(here)
-        _require(self._counted <= self._limit, "keep to the planned steps")
+        self.num_counted += len(self.branches[-1]) - len(here)
+        _require(self.num_counted <= self.num_planned, "keep to the planned steps")
 
     def _overflow(self, entry: _Entry) -> None:
         step, here = _count(entry["step"]), self.branches[-1]
@@ -261,14 +271,14 @@ class LedgerState:
 
     def _completed(self, entry: _Entry) -> None:
         _require(
-            _count(entry["num_counted"]) == self._counted,
+            _count(entry["num_counted"]) == self.num_counted,
             "complete with the number of steps that it counted",
         )
         self._complete = True
 
     def _abandon(self, entry: _Entry) -> None:
         _require(
-            _count(entry["num_counted"]) == self._counted,
+            _count(entry["num_counted"]) == self.num_counted,
             "be abandoned with the number of steps that it counted",
         )
         self._abandoned = True

@@ -4,7 +4,7 @@ A link can point anywhere, a named pipe blocks forever, a device never ends. So 
 without following a link and without blocking, must be a regular file, and has a size limit. A folder
 is listed entry by entry, and everything in it that is neither a folder nor a regular file is reported.
 
-Public inside the package: `Listing`, `list_plain`, `read_plain`, `hash_plain`, `open_plain`, `refuse_holes`.
+Public inside the package: `Listing`, `list_plain`, `read_plain`, `hash_plain`, `open_plain`, `refuse_holes`, `LINKED`.
 
 >>> read_plain(Path("no-such-file"), limit=10)
 Traceback (most recent call last):
@@ -23,7 +23,15 @@ from pathlib import Path
 
 from reldp.errors import ReldpError, RunError
 
-__all__ = ["Listing", "hash_plain", "list_plain", "open_plain", "read_plain", "refuse_holes"]
+__all__ = [
+    "LINKED",
+    "Listing",
+    "hash_plain",
+    "list_plain",
+    "open_plain",
+    "read_plain",
+    "refuse_holes",
+]
 
 _FLAGS = (
     os.O_RDONLY
@@ -31,8 +39,9 @@ _FLAGS = (
     | getattr(os, "O_NONBLOCK", 0)
     | getattr(os, "O_CLOEXEC", 0)
 )
+LINKED = "a link"
 _KINDS = (
-    (stat.S_ISLNK, "a link"),
+    (stat.S_ISLNK, LINKED),
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISDIR, "a folder"),

@@ -33,7 +33,7 @@ from reldp._validate import check_path
 from reldp.errors import PlanError, ResumeError, RunError
 from reldp.plan import PrivacyPlan
 from reldp.runs.durable import TEMPORARY, disk_errors, remove_leftovers
-from reldp.runs.plain_files import hash_plain, list_plain, read_plain
+from reldp.runs.plain_files import LINKED, hash_plain, list_plain, read_plain
 from reldp.runs.strict_json import parse_json
 
 __all__ = ["RunFolder", "file_hashes", "plan_bytes", "read_json", "read_plan"]
@@ -120,8 +120,12 @@ class RunFolder:
             return rest.startswith("events.out.tfevents.") and "/" not in rest
         return first in (_FOLDERS if slash else _FILES)
 
-    def require_run(self) -> None:
-        """Refuse a folder without a run."""
+    def require_run(self, *, may_hold_links: bool = False) -> None:
+        """Refuse a folder without a run.
+
+        Args:
+            may_hold_links: Whether links in it are left alone, because no file is read or written through one.
+        """
         if not self.path.is_dir():
             raise RunError(f"The run folder must exist, got {str(self.path)!r}.")
         if not self.has_run:
@@ -134,19 +138,28 @@ class RunFolder:
             raise RunError(
                 f"The run folder must hold {self.ledger.name}, got {str(self.path)!r} without it.{unstarted}"
             )
+        if not may_hold_links:
+            self.refuse_links()
         self.refuse_unreleased()
 
     def refuse_links(self) -> None:
-        """Refuse links to folders that would be read and written wherever they lead.
+        """Refuse links in place of files and folders of a run, which would be read or written wherever they lead.
 
         Raises:
             ResumeError: There is one.
         """
-        for place in (self.checkpoints, self.model):
+        folders = [self.path / name for name in _FOLDERS]
+        for place in folders:
             if place.is_symlink():
                 raise ResumeError(
                     f"{place.name} must be a folder in the run folder, got a link. Move the whole run folder instead."
                 )
+        linked = [f"{place.name}/{name}" for place in folders for name in _links_in(place)]
+        linked += [name for name in _FILES if (self.path / name).is_symlink()]
+        if linked:
+            raise ResumeError(
+                f"{linked[0]} must be a file in the run folder, got a link. Put the file itself there."
+            )
 
     def refuse_unreleased(self) -> None:
         """Refuse a run of a search that has not ended: only the best of all its runs is released."""
@@ -198,6 +211,13 @@ class RunFolder:
                 except OSError:
                     file.truncate(before)
                     raise
+
+
+def _links_in(folder: Path) -> list[str]:
+    """Return the names of all links below a folder, if there is one."""
+    if not folder.is_dir():
+        return []
+    return sorted(name for name, kind in list_plain(folder).odd.items() if kind == LINKED)
 
 
 def _end_of_lines(file: FileIO) -> int:

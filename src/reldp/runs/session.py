@@ -32,13 +32,14 @@ from typing import Any, Protocol
 from reldp.errors import ConfigError, ResumeError, RunError
 from reldp.noise import Streams
 from reldp.plan import PrivacyPlan
-from reldp.runs.budget_entry import BudgetUse, enter, note_end, note_session
+from reldp.runs.budget_entry import BudgetUse, enter
 from reldp.runs.changes import newest_branch, refuse_changes, refuse_cut, why_new_branch
 from reldp.runs.checkpoints import read_checkpoint, remove_other_checkpoints, write_checkpoint
 from reldp.runs.durable import TEMPORARY, disk_errors, sync_folder, write_durably
 from reldp.runs.folder_lock import FolderLock, locked_folder
 from reldp.runs.key import bound_key, destroy_key, make_key, read_key
 from reldp.runs.ledger import Ledger
+from reldp.runs.noted_states import RunNotes, note_end, note_session
 from reldp.runs.run_folder import BUDGET_TOKEN, LOCK, RunFolder, file_hashes, plan_bytes
 from reldp.runs.sensitive_file import SensitiveRecord
 
@@ -111,6 +112,7 @@ class Session:
         self.run, self.ledger, self.streams = run, ledger, streams
         self._facts, self._sensitive = facts, sensitive
         self._lock: FolderLock | None = None
+        self._notes: RunNotes | None = None
 
     @classmethod
     def open(
@@ -165,12 +167,13 @@ class Session:
             "checkpoint": named,
         }
         ledger = Ledger.create(run.ledger, start)
+        session = cls(run, facts, ledger, sensitive, streams)
         try:
-            note_session(run, ledger, facts.budget)
+            session._notes = note_session(run, ledger, facts.budget)
         except BaseException:
             ledger.close()
             raise
-        return cls(run, facts, ledger, sensitive, streams)
+        return session
 
     @classmethod
     def _resume(cls, run: RunFolder, facts: RunFacts, ledger: Ledger) -> "Session":
@@ -203,7 +206,7 @@ class Session:
             enter(run, facts.plan, facts.budget)
             note_session(run, ledger, facts.budget)  # refuses a copy before it changes anything
             session._resume_in_ledger(reason)
-            note_session(run, ledger, facts.budget)
+            session._notes = note_session(run, ledger, facts.budget)
         return session
 
     @property
@@ -256,11 +259,16 @@ class Session:
             step: The next step.
             data: The content.
             stopped_by: What asked for a stop here, other than a signal.
+
+        Raises:
+            ResumeError: The budget knows another continuation of the run.
         """
         self.ledger.check_place()
         hashed = write_checkpoint(self.run.checkpoints, step, data)
         self.ledger.checkpoint(step, hashed, stopped_by=stopped_by)
         remove_other_checkpoints(self.run.checkpoints, step)
+        if self._notes is not None:
+            self._notes.note_checkpoint()
 
     def save_stop(self, step: int, data: bytes, *, stopped_by: str) -> None:
         """Record a stop, with a checkpoint unless there is one; before the first step nothing was learned from."""
@@ -282,10 +290,14 @@ class Session:
         complete_run(self.run, self.ledger, save_model, weights_sha256, facts)
 
     def close(self) -> None:
-        """Let another process open the folder."""
-        self.ledger.close()
-        if self._lock is not None:
-            self._lock.close()
+        """Let another process open the folder, once the budget knows the state in which this one leaves it."""
+        try:
+            if self._notes is not None:
+                self._notes.note_stop()
+        finally:
+            self.ledger.close()
+            if self._lock is not None:
+                self._lock.close()
 
     def __enter__(self) -> "Session":
         return self
@@ -311,6 +323,7 @@ def complete_run(
         facts: Further public values of the completion.
     """
     ledger.check_place()
+    run.refuse_links()  # before the model is written through one
     note_end(run, ledger)  # a copy that went on elsewhere is refused before it is released
     with disk_errors(run.model):
         for half_written in run.path.glob(".model.*"):

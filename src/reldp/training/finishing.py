@@ -75,7 +75,7 @@ def finish(
         ConfigError: The encoder is another, or cannot be made from the ledger; or `decided_by` is missing,
             contradicts the ledger, or comes after the end of the run.
         ResumeError: No step has been saved, or the checkpoint is damaged.
-        RunError: There is no run, it is abandoned, or another process has it open.
+        RunError: There is no run, it is abandoned, holds links, or another process has it open.
     """
     run = RunFolder(folder)
     if decided_by is not None:
@@ -84,11 +84,10 @@ def finish(
         check_start(ledger.record.start)
         _check_decision(ledger.record, decided_by)
         if ledger.record.completion is None:
-            run.refuse_links()
             refuse_linked_key(run.key)
             _complete(run, ledger, decided_by=decided_by, encoder=encoder, loss=loss)
         named = ledger.record.checkpoint
-        if named is not None and run.checkpoints.is_dir() and not run.checkpoints.is_symlink():
+        if named is not None and run.checkpoints.is_dir():
             # A process that was killed may have left a part of the next one.
             remove_other_checkpoints(run.checkpoints, int(named["step"]))
         run.remove_leftovers()

@@ -41,12 +41,13 @@ from reldp.runs import schema
 from reldp.runs.budget import Budget
 from reldp.runs.budget_entry import release_of, run_token
 from reldp.runs.budget_place import budget_of_graph
+from reldp.runs.budget_sessions import SEARCH
 from reldp.runs.budgeted_graphs import note_graph
 from reldp.runs.certificate_files import write_certificate
 from reldp.runs.changes import changes
 from reldp.runs.durable import TEMPORARY, disk_errors, write_durably
 from reldp.runs.folder_lock import locked_folder
-from reldp.runs.ledger import Ledger, fixed_day, read_ledger
+from reldp.runs.ledger import Ledger, completion_hash, fixed_day, read_ledger
 from reldp.runs.past_releases import enter_at_first_use
 from reldp.runs.plain_files import read_plain
 from reldp.runs.run_folder import BUDGET_TOKEN, LOCK, RunFolder
@@ -245,8 +246,7 @@ class Search:
                     "`vary` of a search must stay as it was, and so must all other settings, the graph and eval_graph, "
                     "got others."
                 )
-            heads = self._heads(state)
-            budget.note_session(self._token, heads, heads[-1])
+            self._note(budget, state)
         return state
 
     def _draw(self) -> dict[str, Any]:
@@ -294,15 +294,13 @@ class Search:
     def _release(self, state: Mapping[str, Any]) -> None:
         """Put the best run in its place, and remove what must stay secret."""
         assert self._budget is not None
-        with Budget.open(
-            self._budget
-        ) as budget:  # refuses a second release, by a copy of the folder
-            heads = self._heads(state)
-            budget.note_session(self._token, heads, heads[-1])
+        with Budget.open(self._budget) as budget:
+            self._note(budget, state)  # refuses a second release, by a copy of the folder
         with disk_errors(self.best):
             if not self.best.exists():
                 number = _best(state["scores"])
                 run = RunFolder(self._run(number, state))
+                run.refuse_links()
                 with Ledger.open(run.ledger) as ledger:
                     if ledger.record.is_unreleased:
                         ledger.release(_release_number(number, state))
@@ -330,12 +328,28 @@ class Search:
             parts.append([trainer.encoder.describe(), learning, chosen_by])
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
+    def _note(self, budget: Budget, state: Mapping[str, Any]) -> None:
+        """Note the state of the search in its budget; refuse a copy of a search that has ended otherwise."""
+        heads = self._heads(state)
+        budget.note_session(self._token, heads, heads[-1], words=SEARCH)
+
     def _heads(self, state: Mapping[str, Any]) -> list[str]:
-        """Return what the budget may know: what was drawn, and the end of the search once it is reached."""
-        drawn = self._commitment(state)
-        if len(state["scores"]) < len(state["choices"]):
+        """Return what the budget may know: what was drawn, and the end of the search once it is reached.
+
+        The end is the run that is released, by the line that completes it. Scores alone may be equal in two copies of
+        the folder, whose runs have noise of their own. The line is on the disk before the end is noted and stays as it
+        is, so a search that is interrupted in between has the same end, and so has a copy with the same best run.
+        """
+        drawn, scores = self._commitment(state), state["scores"]
+        if len(scores) < len(state["choices"]):
             return [drawn]
-        return [drawn, hashlib.sha256(f"{drawn} {state['scores']}".encode()).hexdigest()]
+        is_in_place = self.best.exists()
+        place = self.best if is_in_place else self._run(_best(scores), state)
+        record = read_ledger(RunFolder(place).ledger)
+        end = _hashed(drawn, scores, completion_hash(record))
+        # Version 0.10 and earlier noted the scores alone. Where this folder holds no release, another copy may have it.
+        is_released = is_in_place or any(entry["kind"] == "release" for entry in record.entries)
+        return [drawn, *([_hashed(drawn, scores)] if is_released else []), end]
 
     def _commitment(self, state: Mapping[str, Any]) -> str:
         """Return a hash of what was drawn, which shows nothing about it."""
@@ -354,6 +368,10 @@ class Search:
         except schema.SchemaError as error:
             raise ResumeError(f"{self._place.name} must be that of the search: {error}.") from None
         return dict(state)
+
+
+def _hashed(*parts: Any) -> str:
+    return hashlib.sha256(" ".join(map(str, parts)).encode()).hexdigest()
 
 
 def _release_number(number: int, state: Mapping[str, Any]) -> str:

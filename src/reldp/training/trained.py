@@ -31,6 +31,8 @@ def load_trained(source: str | Path, **settings: Any) -> "Encoder":
     from reldp.encoders.folders import read_json
 
     run = RunFolder(source)
+    if run.has_run:
+        run.refuse_links()
     if run.has_run and not run.model.is_dir():
         raise ConfigError(
             f"The run in {run.path.name!r} must be complete, got one without a model. "
