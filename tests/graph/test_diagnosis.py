@@ -3,7 +3,6 @@
 import csv
 import gzip
 import io
-import tempfile
 import tracemalloc
 from itertools import chain, repeat
 from pathlib import Path
@@ -19,7 +18,6 @@ from reldp.graph.diagnosis import (
     explain_jsonl,
     line_numbers,
     open_bytes,
-    open_quote,
     records,
     well_formed,
 )
@@ -58,27 +56,6 @@ def test_records_are_those_of_a_csv_writer(rows: list[list[str]]) -> None:
 def write(path: Path, data: bytes) -> Path:
     path.write_bytes(data)
     return path
-
-
-def test_the_line_of_a_quote_that_stays_open(tmp_path: Path) -> None:
-    assert open_quote(write(tmp_path / "a.csv", b'a,b\nc,"d\ne,f\n')) == 2
-    assert open_quote(write(tmp_path / "a.csv", b'a,b\nc,"d\ne",f\n')) == 0
-    assert open_quote(write(tmp_path / "a.csv", b'a,b\nc,"d')) == 2
-
-
-ENDS = st.text(st.sampled_from('ab",\n'), max_size=12)
-
-
-@given(data=ENDS)
-@settings(max_examples=300, deadline=None)
-def test_a_file_that_ends_inside_a_quote_is_never_read(data: str) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = write(Path(folder) / "a.csv", b"id,text\nx,y\n" + data.encode())
-        try:
-            table = read_table(path).table
-        except GraphError:
-            return
-        assert not open_quote(path), table.to_pylist()
 
 
 def test_line_numbers_skip_what_was_left_out(tmp_path: Path) -> None:

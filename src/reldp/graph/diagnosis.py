@@ -4,7 +4,7 @@ Works on bytes, record by record, so that a damaged file is described exactly ho
 encoded. Only runs when something is wrong, or when an error message needs the line numbers of a
 few rows. Errors contain lines and counts, never content.
 
-Public: `open_bytes`, `records`, `open_quote`, `may_end_open`, `well_formed`, `line_numbers`, `json_object`,
+Public: `open_bytes`, `records`, `well_formed`, `line_numbers`, `json_object`,
 `explain_delimited`, `explain_jsonl`, `field_count`, `is_text`.
 
 >>> import io
@@ -16,14 +16,13 @@ Public: `open_bytes`, `records`, `open_quote`, `may_end_open`, `well_formed`, `l
 import json
 import math
 from collections.abc import Iterator, Sequence
-from functools import partial
 from io import BufferedIOBase
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from reldp.errors import GraphError
-from reldp.graph.compression import COMPRESSED, open_unpacked
+from reldp.graph.compression import open_unpacked
 from reldp.graph.csv_quotes import open_quote_error, refuse_quotes, stray_quote_error
 from reldp.graph.disclosure import column_words
 from reldp.graph.text_lines import LONGEST_LINE, line_blocks, numbered_lines, split_lines
@@ -35,9 +34,7 @@ __all__ = [
     "is_text",
     "json_object",
     "line_numbers",
-    "may_end_open",
     "open_bytes",
-    "open_quote",
     "records",
     "well_formed",
 ]
@@ -103,39 +100,11 @@ def _joined(stream: BufferedIOBase, quoted: bool, name: str) -> Iterator[tuple[i
         raise open_quote_error(name, start) from None
 
 
-def open_quote(path: Path) -> int:
-    """Return the line of a CSV file on which a quote is opened and never closed; 0 if there is none."""
-    start, inside = 0, False
-    with open_bytes(path) as stream:
-        for number, line in _lines_with(b'"', stream, path.name):
-            start = start if inside else number
-            inside = _inside_after(line, inside)
-    return start if inside else 0
-
-
 def _lines_with(mark: bytes, stream: BufferedIOBase, name: str) -> Iterator[tuple[int, bytes]]:
     """Yield the lines that contain something, and their numbers; a block without it is not split."""
     for first, block in line_blocks(stream, name):
         if mark in block:
             yield from (pair for pair in split_lines(first, block) if mark in pair[1])
-
-
-def may_end_open(path: Path, last: str) -> bool:
-    """Return whether a CSV file may end inside a quoted field, looking at its end only.
-
-    Args:
-        path: The file.
-        last: The last field of the last row as it was read. If its quote was never closed, the
-            file ends with that quote and the field. `open_quote` knows for certain, slowly.
-    """
-    field = b'"' + last.replace('"', '""').encode().rstrip(b"\r\n")
-    tail = b""
-    with open_bytes(path) as stream:
-        if path.suffix not in COMPRESSED:
-            stream.seek(max(0, path.stat().st_size - 2 * len(field) - 100))
-        for block in iter(partial(stream.read, 1 << 20), b""):
-            tail = (tail + block)[-2 * len(field) - 100 :]
-    return tail.rstrip(b"\r\n").endswith((b"," + field, b"\n" + field, b"\r" + field))
 
 
 def line_numbers(

@@ -39,9 +39,7 @@ from reldp.graph.diagnosis import (
     is_text,
     json_object,
     line_numbers,
-    may_end_open,
     open_bytes,
-    open_quote,
     records,
     well_formed,
 )
@@ -63,7 +61,6 @@ __all__ = [
     "json_schema",
     "open_stream",
     "read_table",
-    "refuse_open_quote",
 ]
 
 EXTENSIONS = (
@@ -201,20 +198,6 @@ def _delimited(
         drops=drops,
         show_ids=show_ids,
     )
-
-
-def refuse_open_quote(path: Path, delimiter: str, last: str | None, num_columns: int) -> None:
-    """Refuse a CSV file that ends inside a quote: Arrow takes what follows it for one field, silently.
-
-    Args:
-        path: The file.
-        delimiter: A file between tabs has no quotes.
-        last: The last field of the last row as it was read.
-        num_columns: Number of columns.
-    """
-    if delimiter != "," or last is None or not may_end_open(path, last) or not open_quote(path):
-        return
-    raise GraphError(f"{path.name} {explain_delimited(path, delimiter.encode(), num_columns)}")
 
 
 def delimited_options(delimiter: str, names: list[str], skip: int) -> dict[str, Any]:

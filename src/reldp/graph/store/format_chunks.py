@@ -44,7 +44,6 @@ from reldp.graph.formats import (
     header,
     json_schema,
     open_stream,
-    refuse_open_quote,
 )
 from reldp.graph.parquet_size import refuse_parquet_flood
 from reldp.graph.sources import by_row
@@ -198,17 +197,13 @@ class _Delimited(FileChunks):
         import pyarrow.csv as pc
 
         options = delimited_options(self._delimiter, self._names, self._skip)
-        last = None
         try:
             with open_stream(self._spool or self.path) as stream:
                 for batch in pc.open_csv(stream, **options):
-                    if batch.num_rows:
-                        last = batch.column(len(self._names) - 1)[-1].as_py()
                     yield pa.Table.from_batches([batch]).select(columns)
         except (pa.ArrowException, OSError) as error:
             what = explain_delimited(self.path, self._delimiter.encode(), len(self._names))
             raise explained(error, self.path, what, self.show_ids) from None
-        refuse_open_quote(self.path, self._delimiter, last, len(self._names))
 
     def _write_spool(self, spool: Path, *, has_header: bool) -> None:
         """Write the lines that have the right number of columns, and count the others."""
