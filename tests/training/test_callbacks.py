@@ -132,6 +132,21 @@ class Meddling(TrainingCallback):
             self.change(self.encoder, progress)
 
 
+def test_a_method_of_one_object_is_code_from_outside(tmp_path):
+    encoder, capped, plan = small_parts()
+    callback = TrainingCallback()
+    trainer = Trainer(encoder, capped, plan, callbacks=[callback], device="cpu", threads=1)
+
+    def change(progress, requests):
+        with torch.no_grad():
+            next(iter(trainer.encoder.trainable().values())).data.fill_(7.0)
+
+    callback.on_step_end = change
+    with pytest.raises(RunError, match="one that changed trained weights"):
+        trainer.fit(tmp_path / "run")
+    assert not (tmp_path / "run" / "certificate.json").exists()
+
+
 def frozen_encoder():
     """A frozen layer, a trained one, and running statistics."""
     torch.manual_seed(0)

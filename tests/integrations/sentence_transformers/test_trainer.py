@@ -1,5 +1,6 @@
 """The trainer: trains in place, resumes, evaluates, saves with its certificate, and refuses in one line."""
 
+import copy
 import json
 import math
 import subprocess
@@ -197,6 +198,26 @@ def test_a_model_that_was_changed_after_its_run_gets_no_card(tmp_path, keep, cha
     with pytest.raises(RunError, match="`model` must be the one that the run released"):
         made.push_to_hub("someone/model")
     assert not (tmp_path / "out").exists()
+
+
+def test_another_model_or_result_cannot_take_the_place_of_the_run_s(tmp_path):
+    made = trainer(tmp_path)
+    made.train()
+    other = copy.deepcopy(made.model)
+    with torch.no_grad():
+        next(other.parameters()).fill_(7.0)
+    for name, value in (
+        ("model", other),
+        ("result", made.result),
+        ("args", made.args),
+        ("plan", made.plan),
+    ):
+        with pytest.raises(AttributeError):
+            setattr(made, name, value)
+    vars(made)["model"] = other  # by force: what was checked is what is written
+    made.save_model(tmp_path / "out")
+    released = SentenceTransformer(str(tmp_path / "out"), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(released, made._shared.model.encode(TEXTS), atol=1e-5)
 
 
 @pytest.mark.parametrize("train", ["full", "last:1"])

@@ -112,7 +112,7 @@ class PrivateSentenceTransformerTrainer:
         self.args = _checked_arguments(args)
         self.model = model
         self.evaluations: list[dict[str, Any]] = []
-        self.result: TrainResult | None = None
+        self._result: TrainResult | None = None
         self._folder = Path(self.args.output_dir)
         check_callbacks(callbacks)
         reporters = make_reporters(self.args.report_to)
@@ -168,6 +168,20 @@ class PrivateSentenceTransformerTrainer:
             self._shared.release()
             raise
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuse to exchange a part that was checked: the certificate is about this one."""
+        if name in ("model", "args", "plan") and name in vars(self):
+            raise AttributeError(
+                f"`{name}` of a trainer cannot be changed. Make a new trainer, or save another model by its own "
+                "methods."
+            )
+        super().__setattr__(name, value)
+
+    @property
+    def result(self) -> TrainResult | None:
+        """The result of a complete run; None before."""
+        return self._result
+
     @property
     def state(self) -> Any:
         """Steps, epochs and history of logs, as transformers has them."""
@@ -197,7 +211,7 @@ class PrivateSentenceTransformerTrainer:
             self._check_resumption(resume_from_checkpoint)
             try:
                 self._begin()
-                self.result = self._trainer.fit(self._folder)
+                self._result = self._trainer.fit(self._folder)
                 self.state.global_step = self.plan.num_steps
             except TrainingStopped:
                 self._events.end()
@@ -237,7 +251,7 @@ class PrivateSentenceTransformerTrainer:
             with warnings.catch_warnings():
                 # PEFT looks for the base model's files and says so if they are elsewhere.
                 warnings.filterwarnings("ignore", message="Could not find a config file")
-                self.model.save_pretrained(str(new), create_model_card=False)
+                self._shared.model.save_pretrained(str(new), create_model_card=False)
             write_card(new, certificate)
 
     def push_to_hub(
