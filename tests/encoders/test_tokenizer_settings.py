@@ -106,3 +106,41 @@ def test_links_of_a_cache_and_inside_of_the_folder_are_followed(folders, tmp_pat
     (folder / "copy.txt").symlink_to("config.json")
     check_tokenizer_settings(folder)
     assert TextEncoder.load(folder, train="none").dim == 32
+
+
+def test_no_link_or_pipe_in_a_folder_of_the_model_leads_elsewhere(folders, tmp_path):
+    secret = tmp_path / "secret.txt"
+    secret.write_text("a secret")
+    for number, place in enumerate(("additional_chat_templates/x.jinja", "1_Pooling/config.json")):
+        folder = shutil.copytree(folders["bert"], tmp_path / f"model-{number}")
+        (folder / place).parent.mkdir()
+        (folder / place).symlink_to(secret)
+        with pytest.raises(EncoderError, match="a link to a place outside of the folder"):
+            TextEncoder.load(folder)
+    folder = shutil.copytree(folders["bert"], tmp_path / "linked")
+    (tmp_path / "templates").mkdir()
+    (folder / "additional_chat_templates").symlink_to("../templates")
+    with pytest.raises(
+        EncoderError, match="got additional_chat_templates, a link to a place outside"
+    ):
+        TextEncoder.load(folder)
+    folder = shutil.copytree(folders["bert"], tmp_path / "piped")
+    os.mkfifo(folder / "chat_template.jinja")
+    with pytest.raises(EncoderError, match=r"got a chat_template\.jinja that is none"):
+        TextEncoder.load(folder)
+    (folder / "chat_template.jinja").unlink()
+    (folder / "chat_template.jinja").touch()
+    os.truncate(folder / "chat_template.jinja", 2**31)
+    with pytest.raises(EncoderError, match=r"chat_template\.jinja of at most"):
+        TextEncoder.load(folder)
+
+
+def test_a_chat_template_is_not_saved_with_the_model(folders, tmp_path):
+    folder = shutil.copytree(folders["bert"], tmp_path / "model")
+    (folder / "chat_template.jinja").write_text("a template")
+    (folder / "additional_chat_templates").mkdir()
+    (folder / "additional_chat_templates" / "x.jinja").write_text("a template")
+    TextEncoder.load(folder, lora_rank=2).save(tmp_path / "saved")
+    saved = [p for p in (tmp_path / "saved").rglob("*") if p.is_file()]
+    assert saved
+    assert not [p for p in saved if p.suffix == ".jinja" or b"a template" in p.read_bytes()]

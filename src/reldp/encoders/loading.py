@@ -46,6 +46,7 @@ from reldp.encoders.soundness import (
 )
 from reldp.encoders.tokenizer_growth import check_tokenizer_file, refuse_growing_tokenizer
 from reldp.encoders.tokenizer_ids import check_token_ids
+from reldp.encoders.tokenizer_speed import refuse_slow_tokenizer
 from reldp.errors import EncoderError, MissingDependency
 
 __all__ = ["DenseLayer", "Pretrained", "load_pretrained", "quiet_transformers"]
@@ -250,15 +251,18 @@ def _load_tokenizer(place: str, model: nn.Module, options: dict[str, Any]) -> An
     from transformers import AutoTokenizer
 
     with quiet_transformers(), as_encoder_error(place):
-        if "gguf_file" not in options:
-            check_tokenizer_file(Path(place))
-            check_token_ids(Path(place))
+        check_tokenizer_file(Path(place))
+        check_token_ids(Path(place))
         tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False, **options)
         if "gguf_file" not in options:
             check_vocabulary_files(Path(place), tokenizer)
         refuse_growing_tokenizer(tokenizer)
+        refuse_slow_tokenizer(lambda text: tokenizer.encode(text, add_special_tokens=False))
         refuse_unknown_words(tokenizer, _num_token_rows(model))
     tokenizer.padding_side = "right"
+    tokenizer.chat_template = (
+        None  # not used here, and a file of the folder that would be saved with the model
+    )
     if tokenizer.pad_token is None:
         for token in (tokenizer.eos_token, tokenizer.unk_token, tokenizer.bos_token):
             if token is not None:

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reldp._validate import is_integer
-from reldp.encoders.folders import check_size, read_json
+from reldp.encoders.folders import read_json
 from reldp.encoders.tokenizer_settings import check_tokenizer_settings
 from reldp.errors import EncoderError, ReldpError
 
@@ -40,6 +40,7 @@ __all__ = [
     "check_model_files",
     "check_vocabulary_files",
     "check_weights_file",
+    "refuse_panic",
 ]
 
 _POINTER = b"version https://git-lfs"
@@ -101,7 +102,6 @@ def check_model_files(folder: Path, *, gguf_file: str | None = None) -> StoredWe
     for path in sorted(folder.iterdir()):
         if path.suffix in (".json", ".txt", ".model") and path.is_file():
             _refuse_pointer(path)
-            check_size(path, "source", _MAX_TEXT)
     _check_config(folder / "config.json")
     shapes: dict[str, tuple[int, ...]] = {}
     for path in _weight_files(folder):
@@ -164,7 +164,10 @@ def as_encoder_error(place: str | Path) -> Iterator[None]:
         yield
     except (ReldpError, MemoryError):
         raise
-    except Exception as error:
+    except BaseException as error:
+        refuse_panic(error)
+        if not isinstance(error, Exception):
+            raise
         reason = " ".join(str(error).split()).rstrip(".") or "nothing"
         reason = reason.replace(where, name)
         shown = reason if len(reason) <= _LONGEST_REASON else reason[:_LONGEST_REASON] + "..."
@@ -172,6 +175,15 @@ def as_encoder_error(place: str | Path) -> Iterator[None]:
             f"`source` must be a text model that transformers can load, got {name!r}. "
             f"It said: {type(error).__name__}: {shown}."
         ) from error
+
+
+def refuse_panic(error: BaseException) -> None:
+    """Turn what a tokenizer in Rust raises when it gives up, which is no `Exception`, into one line without a text."""
+    if type(error).__name__ == "PanicException":
+        raise EncoderError(
+            "`source` must have a tokenizer that can read the texts, got one that gave up, mostly because of a slow "
+            "regular expression. Copy the tokenizer's files from the original model."
+        ) from None
 
 
 def _gguf_weights(path: Path) -> StoredWeights:

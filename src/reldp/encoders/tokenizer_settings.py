@@ -19,13 +19,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from reldp.encoders.folders import read_json
+from reldp.encoders.folders import check_size, read_json
 from reldp.errors import EncoderError
 
 __all__ = ["check_tokenizer_settings", "refuse_paths"]
 
 _FILES = ("tokenizer_config.json", "special_tokens_map.json")
 _MAX_FILE = 2**26  # bytes
+_READ_WHOLE = (".json", ".txt", ".model", ".jinja", ".spm", ".vocab", ".bpe", ".tiktoken")
 _WEIGHTS = (".safetensors", ".gguf")  # their formats hold no text of other files
 _VOCABULARIES = frozenset(
     {"vocab", "merges", "tokenizer_object", "init_inputs", "fast_tokenizer_files", "gguf_file"}
@@ -43,12 +44,26 @@ def check_tokenizer_settings(folder: Path) -> None:
     Args:
         folder: The folder of the model.
     """
-    for path in folder.iterdir():
+    for path in _entries(folder):
         if path.is_symlink() and path.suffix not in _WEIGHTS:
             _refuse_far_link(path, folder)
+        if path.exists() and not (
+            path.is_file() or path.is_dir()
+        ):  # a pipe would block, a device never end
+            raise EncoderError(f"`source` must hold files, got a {path.name} that is none.")
+        if path.suffix in _READ_WHOLE and path.is_file():
+            check_size(path, "source", _MAX_FILE)
     for name in _FILES:
         if os.path.lexists(folder / name):
             refuse_paths(read_json(folder / name, "source", _MAX_FILE, is_strict=False), name)
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    """Yield what is in the folder and in the folders in it, such as that of chat templates."""
+    for path in sorted(folder.iterdir()):
+        yield path
+        if path.is_dir() and not path.is_symlink():
+            yield from sorted(path.iterdir())
 
 
 def _refuse_far_link(path: Path, folder: Path) -> None:

@@ -26,6 +26,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import numpy.typing as npt
 
+from reldp.encoders.model_files import refuse_panic
 from reldp.errors import EncoderError
 
 __all__ = [
@@ -238,9 +239,5 @@ def _as_tokenizer_error() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # which is no Exception
-            raise
-        raise EncoderError(
-            "`source` must have a tokenizer that can read the texts, got one that gave up, mostly because of a slow "
-            "regular expression. Copy the tokenizer's files from the original model."
-        ) from None
+        refuse_panic(error)
+        raise
