@@ -107,6 +107,15 @@ def test_the_same_command_again_resumes_or_shows_what_is_done(tmp_path, graph, c
     assert "nothing was left" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "more", [["--sizes", "private"], ["--sizes", "declared"], ["--min-entities", "9"], ["--max-relations", "9"]]
+)  # fmt: skip
+def test_sizes_are_exact_without_privacy_and_nothing_else(tmp_path, graph, capsys, more):
+    assert main(["train", graph, "-o", str(tmp_path / "run"), "--no-privacy", *more]) == 2
+    assert "must be left out with --no-privacy" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 def test_no_privacy_says_so(tmp_path, graph, capsys):
     sizes = ["--max-degree", "4", *SIZES]
     run = str(tmp_path / "run")

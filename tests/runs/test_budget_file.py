@@ -1,6 +1,7 @@
 """A budget's file loses no entry: not by a missing line end, an older copy, a second copy or two writers."""
 
 import os
+import shutil
 import threading
 
 import pytest
@@ -90,6 +91,23 @@ def test_of_two_copies_one_goes_on(folder, tmp_path):
     with pytest.raises(LedgerError, match="one of two that were continued"):
         append(folder, 3)
     assert numbers(tmp_path / "copy") == [1, 2]
+
+
+def test_a_copy_that_went_on_while_the_other_one_was_open_is_not_forgotten(folder, tmp_path):
+    append(folder, 1)
+    held = BudgetFile.open(folder)
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    shutil.copy(folder / NAME, copy)  # has a lock of its own
+    append(copy, 2)
+    before = (folder / NAME).read_bytes()
+    with pytest.raises(LedgerError, match="one of two that were continued"):
+        held.append({"kind": "run", "number": 3})
+    held.close()
+    assert (folder / NAME).read_bytes() == before
+    with pytest.raises(LedgerError, match="got an older copy"):
+        BudgetFile.open(folder)
+    append(copy, 4)
 
 
 def test_writers_wait_for_one_another(folder, monkeypatch):

@@ -295,6 +295,22 @@ def test_a_ledger_that_was_moved_or_replaced_takes_no_more_entries(path, tmp_pat
     assert read_ledger(path).num_counted == 4
 
 
+@pytest.mark.parametrize("change", ["older", "cut", "emptied", "same size"])
+def test_a_ledger_that_somebody_else_writes_takes_no_more_entries(path, change):
+    with Ledger.create(path, {"num_steps": 10}) as ledger:
+        older = path.read_bytes()
+        ledger.reserve(0, 3)
+        now = path.read_bytes()
+        other = {"older": older, "cut": now[:-9], "emptied": b"", "same size": now[:-9] + b"0" * 9}
+        path.write_bytes(other[change])
+        for use in (lambda: ledger.reserve(3, 6), lambda: ledger.hashes, ledger.check_place):
+            with pytest.raises(RunError, match="must be written by the run alone"):
+                use()
+        assert path.read_bytes() == other[change]
+        path.write_bytes(now)
+        ledger.reserve(3, 6)  # put back
+
+
 def test_a_pipe_a_device_and_a_link_are_no_ledgers(path, tmp_path):
     whole = finished(tmp_path / "whole.jsonl")
     makers = (

@@ -323,3 +323,46 @@ def test_a_disk_that_is_full_at_the_last_note_does_not_hide_what_stopped_the_run
     monkeypatch.undo()
     trained(tmp_path / "run", home)
     verify(tmp_path / "run")
+
+
+def ended(place, use):
+    """A run before its end."""
+    run, ledger, notes = started(place, use)
+    step(ledger, 8)
+    return run, ledger, notes
+
+
+@pytest.mark.parametrize("trouble", ["moved", "other data", "pipe"])
+def test_a_run_does_not_end_without_its_budget(use, tmp_path, trouble):
+    run, ledger, _ = ended(tmp_path / "run", use)
+    away = tmp_path / "away"
+    (use.folder).rename(away)
+    if trouble == "other data":
+        Budget.open(away, read_only=True).close()
+        Budget.create(use.folder).close()
+        note_end(run, ledger, is_required=True)  # its own budget, and not the one in its place
+        with Budget.open(away, read_only=True) as budget:
+            assert budget.entries[-1]["head"] == ledger.head
+        ledger.close()
+        return
+    if trouble == "pipe":
+        use.folder.mkdir()
+        os.mkfifo(use.folder / "budget.jsonl")
+    with pytest.raises(RunError, match="budget of the run must be there when the run ends"):
+        note_end(run, ledger, is_required=True)
+    note_end(run, ledger)  # what needs no budget goes on
+    Budget.open(away, read_only=True).close()  # its place is known now
+    note_end(run, ledger, is_required=True)
+    with Budget.open(away, read_only=True) as budget:
+        assert budget.entries[-1]["head"] == ledger.head
+    ledger.close()
+
+
+def test_a_run_ends_whose_budget_was_declared_lost(use, tmp_path):
+    run, ledger, _ = ended(tmp_path / "run", use)
+    with Budget.open(use.folder, read_only=True) as budget:
+        lost = budget.id
+    (use.folder / "budget.jsonl").unlink()
+    Budget.create(use.folder, lost=[lost]).close()
+    note_end(run, ledger, is_required=True)
+    ledger.close()

@@ -119,3 +119,19 @@ def test_trained_encoders_of_features_and_modules_are_named_too(tmp_path):
 )
 def test_a_card_is_known_by_its_tag(card, is_own):
     assert is_own_card(card) is is_own
+
+
+def test_delta_of_a_relation_is_compared_with_the_number_of_relations():
+    plan = changed(unit="relation", num_negatives=0, max_degree=1, delta=1.5 / GOOD.num_relations)
+    assert plan.delta < 1 / GOOD.num_entities, "of entities it would be no weakness"
+    words = advice(plan, 3.0)
+    assert len(words) == 1
+    assert "delta should be below 1/m" in words[0]
+    assert "publishing one relation outright" in words[0]
+    assert (
+        advice(
+            changed(unit="relation", num_negatives=0, max_degree=1, delta=0.5 / GOOD.num_relations),
+            3.0,
+        )
+        == []
+    )

@@ -380,6 +380,12 @@ def _given(
                 raise ConfigError(
                     f"`{name}` must be left out with --no-privacy, got {flags[name]!r}. Leave out one of them."
                 )
+        for name in ("sizes", "min_entities", "max_relations", "min_relations"):
+            if flags.get(name) not in (None, "public"):
+                raise ConfigError(
+                    f"`{name}` must be left out with --no-privacy, got {flags[name]!r}: such a run uses exact sizes, "
+                    "and states them in files that may be published."
+                )
         settings.setdefault("privacy", {})["enabled"] = False
     return parsed_changes(changes, settings)
 

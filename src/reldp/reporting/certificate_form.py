@@ -100,10 +100,13 @@ def _lower(name: str) -> str:
 
 
 def _large_delta(values: Mapping[str, Any]) -> str:
-    """Return a warning of a delta that allows to publish an entity; empty for a smaller one."""
-    if values["guarantee"]["delta"] < 1 / values["plan"]["num_entities"]:
+    """Return a warning of a delta that allows to publish one of what is protected; empty for a smaller one."""
+    by_relation = values["plan"]["unit"] == "relation" and is_since(values["versions"], 0, 11)
+    name = "num_relations" if by_relation else "num_entities"
+    if values["guarantee"]["delta"] < 1 / values["plan"][name]:
         return ""
-    return ". Delta is not below 1/n: publishing one entity outright would be allowed"
+    number, one = ("m", "relation") if by_relation else ("n", "entity")
+    return f". Delta is not below 1/{number}: publishing one {one} outright would be allowed"
 
 
 def _status(values: Mapping[str, Any]) -> str:

@@ -50,6 +50,8 @@ class BudgetFile:
         """Take over an open, locked file; use `create` or `open`."""
         self.folder, self.entries = folder, entries
         self._descriptor, self._head = descriptor, head
+        budget = entries[0].get("id") if entries else None
+        self._known = (known_head(budget) if isinstance(budget, str) else None) or head
 
     @classmethod
     def create(cls, folder: Path, *entries: _Entry) -> None:
@@ -143,12 +145,15 @@ class BudgetFile:
             try:
                 write_whole(self._descriptor, line)
                 os.fsync(self._descriptor)
+                # A copy of the file has a lock of its own: it may have gone on while this one was open.
+                count = len(self.entries) + 1
+                if note(self.id, self.folder, count, head, before=self._known) is not None:
+                    raise _older_copy()
             except BaseException:
                 os.ftruncate(self._descriptor, before)
                 raise
         self.entries.append(plain)
-        self._head = head
-        note(self.id, self.folder, len(self.entries), head)
+        self._head = self._known = head
 
     def close(self) -> None:
         """Let another process open the file."""
@@ -258,10 +263,14 @@ def _refuse_older_copy(entries: list[_Entry], data: bytes) -> None:
     budget = entries[0].get("id") if entries else None
     newest = known_head(budget) if isinstance(budget, str) else None
     if newest is not None and f'"hash":"{newest}"'.encode() not in data:
-        raise LedgerError(
-            f"{NAME} must hold every entry that was made, got an older copy of it, or one of two that were "
-            "continued. Restore the newest one."
-        )
+        raise _older_copy()
+
+
+def _older_copy() -> LedgerError:
+    return LedgerError(
+        f"{NAME} must hold every entry that was made, got an older copy of it, or one of two that were "
+        "continued. Restore the newest one."
+    )
 
 
 def _note_move(entries: list[_Entry], folder: Path) -> None:

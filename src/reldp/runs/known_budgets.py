@@ -60,9 +60,31 @@ class StateFolderWarning(UserWarning):
     """The user's state folder cannot be written, so that budgets are not known here."""
 
 
-def note(budget: str, folder: Path, lines: int, head: str) -> None:
-    """Remember the newest entry of a budget; a state folder that cannot be written remembers nothing."""
-    _update(budget, lambda _: {"folder": str(real_path(folder)), "lines": lines, "head": head})
+def note(
+    budget: str, folder: Path, lines: int, head: str, *, before: str | None = None
+) -> str | None:
+    """Remember the newest entry of a budget; a state folder that cannot be written remembers nothing.
+
+    Args:
+        budget: Its id.
+        folder: Its folder.
+        lines: Number of its lines.
+        head: Hash of the newest one.
+        before: The newest hash that may be known until now; None for a new budget.
+
+    Returns:
+        The hash that was known instead, which stays: a copy of the budget went on. None if all is well.
+    """
+    other: list[str] = []
+
+    def changed(entry: Any) -> Any:
+        if entry is not None and before is not None and entry["head"] not in (before, head):
+            other.append(str(entry["head"]))
+            return None
+        return {"folder": str(real_path(folder)), "lines": lines, "head": head}
+
+    _update(budget, changed)
+    return other[0] if other else None
 
 
 def note_place(budget: str, folder: Path) -> None:

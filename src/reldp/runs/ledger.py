@@ -55,6 +55,7 @@ from reldp.runs.strict_json import parse_json
 __all__ = ["Ledger", "LedgerRecord", "completion_hash", "fixed_day", "parse_ledger", "read_ledger"]
 
 _FIRST_LINK = "0" * 64
+_END = 200  # bytes; more than a hash takes
 _Entry = Mapping[str, Any]
 
 
@@ -71,6 +72,7 @@ class Ledger:
         self._head = head
         self._state = LedgerState().apply(entries)
         self._record: LedgerRecord | None = None
+        self._end = self._end_of_file()
 
     @classmethod
     def create(cls, path: str | Path, facts: Mapping[str, Any]) -> "Ledger":
@@ -131,6 +133,7 @@ class Ledger:
     @property
     def hashes(self) -> list[str]:
         """The hashes of all lines in order; the last one is the head."""
+        self._refuse_other_content()
         os.lseek(self._descriptor, 0, os.SEEK_SET)  # not by its path: the file may have been moved
         data = b"".join(iter(lambda: os.read(self._descriptor, 1 << 20), b""))
         return [str(json.loads(line)["hash"]) for line in data.split(b"\n")[: len(self._entries)]]
@@ -241,17 +244,21 @@ class Ledger:
                 os.fsync(self._descriptor)
                 self._entries.append(entry)
                 self._state, self._head = state, head
+                self._end = self._end_of_file()
             except BaseException:  # also Ctrl-C, after which the loop of a user may go on
                 os.ftruncate(self._descriptor, size)
                 number, self._state, self._head = before_it
+                self._end = self._end_of_file()
                 del self._entries[number:]
                 raise
 
     def check_place(self) -> None:
-        """Refuse to go on when the file was moved: the key and the model would stay behind in another folder.
+        """Refuse to go on when the file was moved or changed, as by an older state that is copied over it.
+
+        The key and the model would stay behind in another folder, and lines would not follow from one another.
 
         Raises:
-            RunError: The path leads to no file, or to another one.
+            RunError: The path leads to no file, to another one, or to one that somebody else has written.
         """
         try:
             named, opened = os.stat(self._path), os.fstat(self._descriptor)
@@ -263,6 +270,19 @@ class Ledger:
                 f"{self._path.name} must stay in its place while the run is open, got one that was moved or "
                 "replaced. Run the same command with the folder's new place."
             )
+        self._refuse_other_content()
+
+    def _refuse_other_content(self) -> None:
+        if self._end_of_file() != self._end:
+            raise RunError(
+                f"{self._path.name} must be written by the run alone while it is open, got other content. Somebody "
+                "put another state of the run in its place: restore the newest one, and run the same command."
+            )
+
+    def _end_of_file(self) -> tuple[int, bytes]:
+        """Return the size of the open file, and the bytes at its end, which have a hash."""
+        size = os.fstat(self._descriptor).st_size
+        return size, os.pread(self._descriptor, _END, max(0, size - _END))
 
     def close(self) -> None:
         """Let another process write."""

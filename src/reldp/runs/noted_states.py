@@ -19,10 +19,11 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reldp.errors import ReldpError, ResumeError
+from reldp.errors import ReldpError, ResumeError, RunError
 from reldp.plan import PrivacyPlan
-from reldp.runs.budget import NAME, Budget
+from reldp.runs.budget import Budget
 from reldp.runs.budget_entry import read_token, run_token
+from reldp.runs.budget_file import holds_budget
 from reldp.runs.known_budgets import known_folder
 from reldp.runs.run_folder import BUDGET_TOKEN, RunFolder
 
@@ -88,7 +89,9 @@ def note_session(run: RunFolder, ledger: "Ledger", use: "BudgetUse | None") -> R
     return RunNotes(use.folder, token, ledger)
 
 
-def note_end(run: RunFolder, ledger: "Ledger", *, is_released: bool = True) -> None:
+def note_end(
+    run: RunFolder, ledger: "Ledger", *, is_released: bool = True, is_required: bool = False
+) -> None:
     """Note in the budget of a run, if this machine knows where it is, that the run ends or has ended.
 
     A copy of the folder from before lacks the line that was noted last, and cannot go on.
@@ -97,27 +100,46 @@ def note_end(run: RunFolder, ledger: "Ledger", *, is_released: bool = True) -> N
         run: The folder.
         ledger: Its ledger.
         is_released: Whether the run has a model; else it may end beside another continuation, and is entered as spent.
+        is_required: Whether the budget must be there: without it, a copy of the run could end as well, uncounted.
 
     Raises:
         ResumeError: The budget knows another continuation of the run.
+        RunError: The budget is required, and is not there.
     """
     if not (run.path / BUDGET_TOKEN).exists():
         return
     values = read_token(run)
     named = Path(values["folder"]) if "folder" in values else None
-    folder = next(
-        (f for f in (named, known_folder(values["budget"])) if f and (f / NAME).is_file()), None
-    )
+    places = [place for place in (named, known_folder(values["budget"])) if place is not None]
+    folder = next((place for place in places if holds_budget(place, values["budget"])), None)
     if folder is None:
+        if (
+            is_required
+            and places
+            and not any(_replaces(place, values["budget"]) for place in places)
+        ):
+            raise RunError(
+                f"The budget of the run must be there when the run ends, got none in {str(places[0])!r}. Mount or "
+                "restore it, or show its new place (reldp budget show FOLDER), and run the same command again."
+            )
         return
     with Budget.open(folder) as budget:
-        if budget.id != values["budget"] or not budget.has_session(values["token"]):
+        if not budget.has_session(values["token"]):
             return
         try:
             _note(budget, values["token"], ledger)
         except ResumeError:
             if is_released:
                 raise
+
+
+def _replaces(folder: Path, lost: str) -> bool:
+    """Return whether a folder has a budget in the place of a lost one."""
+    try:
+        with Budget.open(folder, read_only=True) as budget:
+            return lost in budget.lost_ids
+    except (ReldpError, OSError):
+        return False
 
 
 def _note(budget: Budget, token: str, ledger: "Ledger") -> None:

@@ -287,6 +287,10 @@ class Session:
             weights_sha256: Hash of the released weights.
             **facts: Further public values of the completion.
         """
+        if self._notes is not None and not (self.run.path / BUDGET_TOKEN).exists():
+            raise RunError(
+                f"{BUDGET_TOKEN} must stay in the run folder, got none. Restore it, and run the same command again."
+            )
         complete_run(self.run, self.ledger, save_model, weights_sha256, facts)
 
     def close(self) -> None:
@@ -324,7 +328,9 @@ def complete_run(
     """
     ledger.check_place()
     run.refuse_links()  # before the model is written through one
-    note_end(run, ledger)  # a copy that went on elsewhere is refused before it is released
+    note_end(
+        run, ledger, is_required=True
+    )  # a copy that went on elsewhere is refused before it is released
     with disk_errors(run.model):
         for half_written in run.path.glob(".model.*"):
             shutil.rmtree(half_written)

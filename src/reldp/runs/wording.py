@@ -310,8 +310,9 @@ def not_guaranteed(plan: "PrivacyPlan", start: _Values) -> list[str]:
         f"Groups: {_groups(plan)}, are not protected together. "
         f"For a group of g, epsilon is {_group_factor(start)}, and delta grows as well.",
     ]
-    if plan.delta >= 1 / plan.num_entities:
-        sentences.append(_large_delta(plan))
+    by_relation = plan.unit == "relation" and is_since(start["versions"], 0, 11)
+    if plan.delta >= 1 / (plan.num_relations if by_relation else plan.num_entities):
+        sentences.append(_large_delta(plan, by_relation=by_relation))
     if start["encoder"]["kind"] == "text":
         sentences.append(
             "Protection of texts that were already in the base model's pretraining data."
@@ -334,11 +335,13 @@ def not_guaranteed(plan: "PrivacyPlan", start: _Values) -> list[str]:
     return sentences
 
 
-def _large_delta(plan: "PrivacyPlan") -> str:
-    """Return what a delta of one over the number of entities, or more, allows."""
+def _large_delta(plan: "PrivacyPlan", *, by_relation: bool) -> str:
+    """Return what a delta of one over the number of what is protected, or more, allows."""
+    names = "relations" if by_relation else _units(plan)
+    count = plan.num_relations if by_relation else plan.num_entities
     return (
-        f"Anything about a few {_units(plan)}: delta, {shown(plan.delta)}, is not below one over the number of "
-        f"{_units(plan)}, {shown(1 / plan.num_entities)}, so publishing one of them outright would be allowed."
+        f"Anything about a few {names}: delta, {shown(plan.delta)}, is not below one over the number of {names}, "
+        f"{shown(1 / count)}, so publishing one of them outright would be allowed."
     )
 
 

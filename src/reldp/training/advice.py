@@ -73,10 +73,15 @@ def advice(plan: "PrivacyPlan", epsilon: float) -> list[str]:
     if plan.noise_multiplier == 0:
         return []
     warnings = []
-    if plan.delta >= 1 / plan.num_entities:
+    one, count, number = (
+        ("relation", plan.num_relations, "m")
+        if plan.unit == "relation"
+        else ("entity", plan.num_entities, "n")
+    )
+    if plan.delta >= 1 / count:
         warnings.append(
-            f"delta should be below 1/n, which is {1 / plan.num_entities:.2g}, got {plan.delta:.2g}: "
-            "publishing one entity outright would be allowed."
+            f"delta should be below 1/{number}, which is {1 / count:.2g}, got {plan.delta:.2g}: publishing one {one} "
+            "outright would be allowed."
         )
     if epsilon > _LARGE_EPSILON:
         warnings.append(
