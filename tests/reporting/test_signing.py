@@ -1,11 +1,14 @@
 """Bundles are signed by Ed25519 keys of the usual formats, and nothing else is signed."""
 
+import base64
 import stat
+import time
 
 import pytest
 import torch
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InternalError, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -90,6 +93,139 @@ def test_an_openssh_key_with_a_password_names_the_package_that_it_needs(tmp_path
     (tmp_path / "key").write_text("-----BEGIN OPENSSH PRIVATE KEY-----")
     with pytest.raises(ConfigError, match="which needs the package bcrypt"):
         sign(tmp_path, tmp_path / "key")
+
+
+def encoded(tag, *parts):
+    """An element of DER."""
+    content = b"".join(parts)
+    size = len(content)
+    length = bytes([size]) if size < 128 else bytes([0x81, size])
+    return bytes([tag]) + length + content
+
+
+def whole(number):
+    return encoded(2, number.to_bytes(number.bit_length() // 8 + 1, "big"))
+
+
+def encrypted(place, scheme, *numbers):
+    """A key's file of made-up content whose password is checked with these settings."""
+    scheme, aes = (
+        encoded(6, bytes.fromhex(digits)) for digits in (SCHEMES[scheme], "60864801650304012a")
+    )
+    settings = encoded(0x30, encoded(4, b"saltsalt"), *map(whole, numbers))
+    scheme, aes = (
+        encoded(0x30, scheme, settings),
+        encoded(0x30, aes, encoded(4, bytes(16))),
+    )
+    both = encoded(6, bytes.fromhex("2a864886f70d01050d")), encoded(0x30, scheme, aes)
+    der = encoded(0x30, encoded(0x30, *both), encoded(4, bytes(64)))
+    return as_pem(place, der)
+
+
+def as_pem(place, der):
+    name = b"ENCRYPTED PRIVATE KEY-----\n"
+    place.write_bytes(b"-----BEGIN " + name + base64.encodebytes(der) + b"-----END " + name)
+    return place
+
+
+SCHEMES = {"PBKDF2": "2a864886f70d01050c", "scrypt": "2b06010401da47040b"}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "numbers"),
+    [
+        ("PBKDF2", (2**31 - 1,)),
+        ("PBKDF2", (2**31 - 1, 0)),
+        ("PBKDF2", (2**31 - 1, 32)),
+        ("scrypt", (2**30, 8, 1)),
+        ("scrypt", (2**20, 8, 1000)),
+        ("scrypt", (2**14, 8, 2**200)),
+    ],
+)
+def test_a_password_that_takes_hours_to_check_is_refused(tmp_path, scheme, numbers):
+    place = encrypted(tmp_path / "key", scheme, *numbers)
+    started = time.monotonic()
+    for password in (None, b"hunter2"):
+        with pytest.raises(
+            ConfigError, match=r"must have a password that takes seconds .* fewer\.$"
+        ):
+            sign(tmp_path, place, password=password)
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("scheme", "numbers"),
+    [("PBKDF2", (600_000, 32)), ("PBKDF2", (1_000_000,)), ("scrypt", (2**14, 8, 1, 32))],
+)
+def test_ordinary_settings_are_tried(tmp_path, scheme, numbers):
+    place = encrypted(tmp_path / "key", scheme, *numbers)
+    with pytest.raises(ConfigError, match="has another password"):
+        sign(tmp_path, place, password=b"hunter2")
+
+
+def test_the_iterations_of_a_real_key_are_read(bundle, tmp_path):
+    place = written(Ed25519PrivateKey.generate(), tmp_path / "key", password=b"hunter2")
+    sign(bundle, place, password=b"hunter2")
+    der = bytearray(base64.b64decode(b"".join(place.read_bytes().splitlines()[1:-1])))
+    assert der[51:55] == b"\x02\x02\x08\x00"  # 2048
+    der[51:55] = b"\x02\x04\x7f\xff\xff\xff"
+    for length in (2, 4, 17, 19, 32):  # of everything around it
+        der[length] += 2
+    with pytest.raises(ConfigError, match="multiply to 2,147,483,647, above 33,554,432"):
+        sign(bundle, as_pem(place, der), password=b"hunter2")
+
+
+def test_damaged_encrypted_keys_are_no_keys(tmp_path):
+    place = written(Ed25519PrivateKey.generate(), tmp_path / "key", password=b"hunter2")
+    der = base64.b64decode(b"".join(place.read_bytes().splitlines()[1:-1]))
+    deep = encoded(5)
+    for _ in range(12):
+        deep = encoded(0x30, deep)
+    for damaged in (
+        *(der[:size] for size in range(len(der))),
+        der + b"\0",
+        der[:1] + b"\x80" + der[2:],
+        encoded(0x30, deep),
+        encoded(0x30, encoded(0x30, b"\x1f\x01\x00")),
+        b"\x30\x84\x00\x00\x00\x02\x30\x00",
+        encoded(4, b""),
+    ):
+        as_pem(place, damaged)
+        with pytest.raises(ConfigError, match="must be an Ed25519 private key"):
+            sign(tmp_path, place, password=b"hunter2")
+    place.write_text("-----BEGIN ENCRYPTED PRIVATE KEY-----")
+    with pytest.raises(ConfigError, match="must be an Ed25519 private key"):
+        sign(tmp_path, place)
+
+
+@pytest.mark.parametrize("error", [InternalError("OpenSSL", []), MemoryError(), OverflowError()])
+def test_settings_that_the_library_cannot_meet_are_one_line(tmp_path, monkeypatch, error):
+    def load(data, password):
+        raise error
+
+    monkeypatch.setattr(serialization, "load_der_private_key", load)
+    place = written(Ed25519PrivateKey.generate(), tmp_path / "key", password=b"hunter2")
+    with pytest.raises(ConfigError, match="must be an Ed25519 private key"):
+        sign(tmp_path, place, password=b"hunter2")
+
+
+def test_only_a_key_with_a_password_is_said_to_have_one(tmp_path):
+    key = rsa.generate_private_key(65537, 2048)
+    form = serialization.PrivateFormat.TraditionalOpenSSL
+    place = written(key, tmp_path / "key", form=form)
+    lines = place.read_bytes().splitlines(keepends=True)
+    place.write_bytes(b"".join(lines[:4] + lines[-1:]))
+    for password in (None, b"hunter2"):
+        with pytest.raises(ConfigError, match="must be an Ed25519 private key"):
+            sign(tmp_path, place, password=password)
+    written(key, place, form=form, password=b"hunter2")
+    with pytest.raises(ConfigError, match="has a password"):
+        sign(tmp_path, place)
+    with pytest.raises(ConfigError, match="has another password"):
+        sign(tmp_path, place, password=b"another")
+    make_key(tmp_path / "open")
+    with pytest.raises(ConfigError, match=r"which has none\. Leave out --password"):
+        sign(tmp_path, tmp_path / "open", password=b"hunter2")
 
 
 def test_other_keys_are_refused(bundle, tmp_path):
