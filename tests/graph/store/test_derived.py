@@ -83,3 +83,28 @@ def test_a_file_that_is_not_named_is_one_clear_line(tmp_path):
     assert not derived(tmp_path, "kind", ON, refuse).is_new
     with pytest.raises(GraphError, match=r"^derived\.json in kind/\w+ must be as it was made, got"):
         one.array("other.npy")
+
+
+@pytest.mark.parametrize("place", ["kind", "kind/{}", "kind/{}.lock", "kind/.{}.partial"])
+def test_a_link_in_the_store_of_somebody_else_is_not_followed(tmp_path, place):
+    outside, store, control = (tmp_path / name for name in ("outside", "store", "control"))
+    for folder in (outside, store, control):
+        folder.mkdir()
+    name = derived(control, "kind", ON, make).folder.name
+    link = store / place.format(name)
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(outside / "p" if place.endswith("lock") else outside)
+    words = r"^kind.* in store must be in the store itself, got a link: .* Remove the link\.$"
+    for look in (lambda: derived(store, "kind", ON, refuse), lambda: is_derived(store, "kind", ON)):
+        with pytest.raises(GraphError, match=words):
+            look()
+    assert list(outside.iterdir()) == []
+    link.unlink()
+    assert derived(store, "kind", ON, make).is_new  # the way out
+
+
+def test_the_folder_of_a_store_may_be_a_link(tmp_path):
+    (tmp_path / "store").mkdir()
+    (tmp_path / "link").symlink_to("store")
+    derived(tmp_path / "link", "kind", ON, make)
+    assert is_derived(tmp_path / "store", "kind", ON)

@@ -4,6 +4,9 @@ Each is a folder below the store, named by a hash of what it depends on, with a 
 store's build hash: a store that is built again does not meet what was derived from the old one. Where the store's
 folder cannot be written to, it goes to a temporary folder that ends with the process.
 
+A store may come from somebody else. What is derived from it can hold private data, so nothing below the store may be
+a link: it would be written to where the link leads. The store's folder itself may be one.
+
 Public inside the package: `Derived`, `derived`, `is_derived`, `require_whole`, `scratch_in`,
 `store_of`.
 """
@@ -105,10 +108,11 @@ def derived(
             where they are not equal; files in a folder `scratch` there are removed.
 
     Raises:
-        GraphError: It cannot be written.
+        GraphError: It cannot be written, or a link is in its place.
     """
     text = json.dumps(depends_on, sort_keys=True)
     name = hashlib.sha256(text.encode()).hexdigest()[:24]
+    _refuse_links(store, kind, name)
     for base in (store, *_temporary(store, existing=True)):
         existing = _open(base / kind / name, text)
         if existing is not None:
@@ -124,9 +128,14 @@ def derived(
 
 
 def is_derived(store: Path, kind: str, depends_on: Mapping[str, Any]) -> bool:
-    """Return whether something is kept for these settings."""
+    """Return whether something is kept for these settings.
+
+    Raises:
+        GraphError: A link is in its place.
+    """
     text = json.dumps(depends_on, sort_keys=True)
     name = hashlib.sha256(text.encode()).hexdigest()[:24]
+    _refuse_links(store, kind, name)
     bases = (store, *_temporary(store, existing=True))
     return any(_open(base / kind / name, text) is not None for base in bases)
 
@@ -143,13 +152,32 @@ def require_whole(part: Derived, files: set[str], values: tuple[str, ...] = ()) 
     return part
 
 
+def _refuse_links(store: Path, kind: str, name: str) -> None:
+    """Refuse a link in the place of anything that is read or written for one thing that is derived."""
+    place = store / kind / name
+    for path in (place.parent, place, _lock(place), _partial(place)):
+        if path.is_symlink():
+            raise GraphError(
+                f"{path.relative_to(store).as_posix()} in {store.name} must be in the store itself, got a link: "
+                "private data would be written to where it leads. Remove the link."
+            )
+
+
+def _lock(place: Path) -> Path:
+    return place.with_name(f"{place.name}.lock")
+
+
+def _partial(place: Path) -> Path:
+    return place.with_name(f".{place.name}.partial")
+
+
 def _made(place: Path, text: str, make: Callable[[Path], dict[str, Any]]) -> Derived:
     """Make a folder under another name and rename it; another process that makes the same is waited for."""
-    with exclusive(Path(f"{place}.lock")):
+    with exclusive(_lock(place)):
         existing = _open(place, text)
         if existing is not None:
             return existing
-        partial = place.with_name(f".{place.name}.partial")
+        partial = _partial(place)
         shutil.rmtree(partial, ignore_errors=True)
         try:
             for folder in (partial, partial / "scratch"):
