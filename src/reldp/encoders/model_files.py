@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 
 from reldp._validate import is_integer
 from reldp.encoders.folders import read_json
+from reldp.encoders.gguf_words import refuse_long_words
 from reldp.encoders.tokenizer_settings import check_tokenizer_settings
 from reldp.errors import EncoderError, ReldpError
 
@@ -98,6 +99,7 @@ def check_model_files(folder: Path, *, gguf_file: str | None = None) -> StoredWe
     check_tokenizer_settings(folder)
     if gguf_file is not None:
         _refuse_pointer(folder / gguf_file)
+        refuse_long_words(folder / gguf_file)
         return _gguf_weights(folder / gguf_file)
     for path in sorted(folder.iterdir()):
         if path.suffix in (".json", ".txt", ".model") and path.is_file():
