@@ -102,9 +102,10 @@ def test_every_short_text_is_judged_as_by_the_slow_state_machine():
 @given(text=TEXT, block=st.sampled_from([16, 64, BLOCK_BYTES]))
 @settings(max_examples=600, deadline=None)
 @example(text='a,"b\nc,"d",e\n', block=BLOCK_BYTES)
+@example(text=MARK + '","","",","b\r\n', block=16)
 def test_the_slow_state_machine_reads_the_rows_that_arrow_reads(text, block):
     """Also where quotes are wrong: so what is refused is all that Arrow would read in a way of its own."""
-    rows, _ = follow(text)
+    rows, fault = follow(text)
     widths = {len(row) for row in rows}
     if len(widths) != 1:
         return
@@ -115,7 +116,13 @@ def test_the_slow_state_machine_reads_the_rows_that_arrow_reads(text, block):
     except pa.ArrowInvalid:  # a record that is longer than a block
         assert block < BLOCK_BYTES
         return
-    assert list(zip(*(c.to_pylist() for c in table.columns), strict=True)) == rows
+    read = list(zip(*(c.to_pylist() for c in table.columns), strict=True))
+    if fault == "open":  # what the last field ends with depends on the blocks
+        read, rows = (
+            [*all_rows[:-1], (*all_rows[-1][:-1], all_rows[-1][-1].rstrip("\r\n"))]
+            for all_rows in (read, rows)
+        )
+    assert read == rows
 
 
 @given(text=TEXT)

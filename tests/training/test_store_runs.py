@@ -146,7 +146,7 @@ def test_a_manifest_that_keeps_the_old_fingerprint_does_not_hide_other_texts(pla
     old, new = (json.loads((place / n / "store.json").read_text()) for n in ("store", "forged"))
     new["fingerprint"], new["record"] = old["fingerprint"], old["record"]
     (place / "forged" / "store.json").write_text(json.dumps(new))
-    with pytest.raises(ResumeError, match="the entities' texts, features or relations are others"):
+    with pytest.raises(GraphError, match="must hold the fingerprint of what the store holds"):
         resumed(place / "run", *parts(place, "forged"))
 
 
