@@ -98,3 +98,12 @@ def test_a_part_for_training_has_the_names_of_the_whole_graph():
     module._KNOWN.clear()
     assert names.relations is None
     assert graph_names(whole).relations == relations_name(whole)
+
+
+def test_the_sign_of_a_zero_makes_no_other_graph():
+    features = np.arange(400, dtype=np.float32).reshape(200, 2)
+    features[3, 1] = 0.0
+    signed = features.copy()
+    signed[3, 1] = -0.0
+    one, other = (relations_name(graph(text=None, features=x)) for x in (features, signed))
+    assert one == other

@@ -10,6 +10,7 @@ import click
 from reldp.cli.commands import Command, option
 from reldp.cli.options import accountant_option, json_option, make_plan, plan_options
 from reldp.cli.output import cost_fields, print_comparison, print_cost, print_json
+from reldp.cli.progress import show_busy
 
 __all__ = ["command"]
 
@@ -44,7 +45,8 @@ def command(
 
         print_comparison(plan, compare_rules(plan), as_json)
         return
-    cost = plan.privacy_cost(accountant)
+    with show_busy("computing epsilon", is_sensitive=False):
+        cost = plan.privacy_cost(accountant)
     if as_json:
         print_json(cost_fields(plan, cost))
     else:

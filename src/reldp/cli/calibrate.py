@@ -17,6 +17,7 @@ from reldp.cli.options import (
     plan_options,
 )
 from reldp.cli.output import cost_fields, print_cost, print_json
+from reldp.cli.progress import show_busy
 from reldp.errors import PlanError
 
 __all__ = ["command"]
@@ -46,12 +47,10 @@ def command(target_epsilon: float | None, accountant: str, as_json: bool, **sett
     --num-steps for the largest number of steps. Required: all other options under "Plan", and exactly one of
     --sample-rate and --expected-batch-size. The epsilon of the answer never exceeds the target.
     """
-    from rich.console import Console
-
     wanted = _wanted(target_epsilon, settings)
     plan = make_plan(settings, optional=(wanted,))
     assert target_epsilon is not None  # checked by _wanted
-    with Console(stderr=True).status(f"searching for {wanted.replace('_', ' ')}"):
+    with show_busy(f"searching for {wanted.replace('_', ' ')}", is_sensitive=False):
         search = plan.calibrate if wanted == "noise_multiplier" else plan.extend
         plan = search(target_epsilon, accountant)
         cost = plan.privacy_cost(accountant)

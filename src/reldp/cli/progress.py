@@ -50,8 +50,12 @@ def show_progress(
 
 
 @contextmanager
-def show_busy(phase: str) -> Iterator[Callable[[str], None]]:
+def show_busy(phase: str, *, is_sensitive: bool = True) -> Iterator[Callable[[str], None]]:
     """Show that work goes on which cannot say how far it is: a spinner on a terminal, and lines elsewhere.
+
+    Args:
+        phase: What is done.
+        is_sensitive: Whether the time depends on private data, so that lines are marked.
 
     Yields:
         A function that changes what is shown.
@@ -66,7 +70,8 @@ def show_busy(phase: str) -> Iterator[Callable[[str], None]]:
 
     def lines() -> None:
         while not ended.wait(INTERVAL):
-            show_line(f"reldp: (sensitive) {shown[0]}, for {time.monotonic() - began:.0f} s")
+            mark = "(sensitive) " * is_sensitive
+            show_line(f"reldp: {mark}{shown[0]}, for {time.monotonic() - began:.0f} s")
 
     watcher = threading.Thread(target=lines, daemon=True)
     watcher.start()

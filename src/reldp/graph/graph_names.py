@@ -86,7 +86,7 @@ def _stored_name(graph: "EntityGraph") -> str:
         from reldp.graph.store.derived import derived
 
         with suppress(GraphError):  # a disk that is full
-            depends_on = {"build_hash": build_hash, "name": "relations 2"}
+            depends_on = {"build_hash": build_hash, "name": "relations 3"}
             made = derived(graph.folder, "names", depends_on, partial(_values, graph))
             if isinstance(name := made.values.get("relations"), str):
                 return name
@@ -156,4 +156,4 @@ def _binary(column: Any) -> list[bytes]:
 def _vectors(column: Any) -> list[bytes]:
     chunk = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     rows = chunk.flatten().to_numpy(zero_copy_only=False).astype("<f4").reshape(len(chunk), -1)
-    return [row.tobytes() for row in rows]
+    return [row.tobytes() for row in rows + np.float32(0)]  # -0 and 0 are one number
