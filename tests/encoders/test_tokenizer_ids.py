@@ -1,4 +1,4 @@
-"""Numbers of tokens have a limit, in each of the files that may state them."""
+"""Token ids have a limit, in each of the files that may state them."""
 
 import json
 import shutil
@@ -20,9 +20,9 @@ from reldp.errors import EncoderError
         ("added_tokens.json", {"a": 2**40}),
     ],
 )
-def test_a_token_of_a_large_number_is_refused(tmp_path, name, content):
+def test_a_large_token_id_is_refused(tmp_path, name, content):
     (tmp_path / name).write_text(json.dumps(content))
-    with pytest.raises(EncoderError, match=f"numbers below 16,777,216, got .* in {name}"):
+    with pytest.raises(EncoderError, match=f"token ids below 16,777,216, got .* in {name}"):
         check_token_ids(tmp_path)
 
 

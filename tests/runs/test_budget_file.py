@@ -110,6 +110,26 @@ def test_a_copy_that_went_on_while_the_other_one_was_open_is_not_forgotten(folde
     append(copy, 4)
 
 
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_line_that_may_be_known_stays_whatever_interrupts_its_note(folder, monkeypatch, moment):
+    append(folder, 1)
+    real = budget_file.note
+
+    def interrupted(*words, **more):
+        if moment == "after":
+            real(*words, **more)
+        raise KeyboardInterrupt
+
+    held = BudgetFile.open(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(budget_file, "note", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            held.append({"kind": "run", "number": 2})
+    held.append({"kind": "run", "number": 3})  # the same process goes on
+    held.close()
+    assert numbers(folder) == [1, 2, 3]
+
+
 def test_writers_wait_for_one_another(folder, monkeypatch):
     held = BudgetFile.open(folder)
     waiting = threading.Thread(target=append, args=(folder, 2))

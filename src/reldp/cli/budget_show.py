@@ -43,10 +43,6 @@ _LIMIT_EXCEEDED = (
     "What was entered costs more than this limit: runs that were made before they were entered, and copies of runs, "
     "are entered whatever the limit."
 )
-_NO_PROOF = (
-    "Epsilon is infinite because of {}: without noise, or with a clipping rule whose epsilon has no proof, nothing is "
-    "guaranteed."
-)
 _GIVEN_SIZES = (
     "Plans with private sizes follow from the released bounds: what they cost together holds given these. A limit that "
     "was set before they were released, and was kept, holds without this condition (theory.md 3.5)."
@@ -67,7 +63,7 @@ def show_budget(budget: "Budget", delta: float | None, as_json: bool) -> None:
     spent_at = None if at is None else budget.spent_delta(at)
     entries = [e for e in budget.entries if e["kind"] in ("run", "search", "sizes")]
     guaranteed = budget.guarantee
-    is_exceeded = _is_exceeded(budget, at, spent)
+    is_exceeded = _is_exceeded(budget, guaranteed, at, spent)
     if as_json:
         print_json(
             {
@@ -113,7 +109,7 @@ def show_budget(budget: "Budget", delta: float | None, as_json: bool) -> None:
     if _follows_from_sizes(entries):
         lines.append(_GIVEN_SIZES)
     if spent is not None and math.isinf(spent):
-        lines += [_NO_PROOF.format(name) for name in _without_proof(entries)]
+        lines += _infinite_lines(entries)
     if limit is not None:
         lines.append(f"Limit: epsilon {limit['epsilon']:g} at delta {limit['delta']:g}.")
         if guaranteed is None and is_exceeded:
@@ -136,10 +132,15 @@ def show_budget(budget: "Budget", delta: float | None, as_json: bool) -> None:
     print_table(table if entries else None, *lines)
 
 
-def _is_exceeded(budget: "Budget", at: float | None, spent: float | None) -> bool:
+def _is_exceeded(
+    budget: "Budget",
+    guaranteed: tuple[float, float] | None,
+    at: float | None,
+    spent: float | None,
+) -> bool:
     """Return whether what was entered costs more than the limit; `spent` is the epsilon at the delta `at`."""
-    if budget.guarantee is not None:
-        return math.isinf(budget.guarantee[0])
+    if guaranteed is not None:
+        return math.isinf(guaranteed[0])
     limit = budget.limit
     if limit is None:
         return False
@@ -148,13 +149,12 @@ def _is_exceeded(budget: "Budget", at: float | None, spent: float | None) -> boo
     return epsilon > float(limit["epsilon"])
 
 
-def _without_proof(entries: "Sequence[Mapping[str, Any]]") -> list[str]:
-    """Return which entries guarantee nothing, whatever the others are."""
-    from reldp.plan import PrivacyPlan
+def _infinite_lines(entries: "Sequence[Mapping[str, Any]]") -> list[str]:
+    """Return which entry makes epsilon infinite, whatever the others are."""
+    from reldp.runs.budget_excess import NO_GUARANTEE, without_proof
 
-    plans = [(e["date"], PrivacyPlan.from_dict(e["plan"])) for e in entries if "plan" in e]
-    bad = {date for date, plan in plans if plan.noise_multiplier == 0 or plan.status != "proven"}
-    return [f"the entry of {', '.join(sorted(bad))}"] if bad else []
+    culprit = without_proof(entries)
+    return [f"Epsilon is infinite because of {culprit}: {NO_GUARANTEE}."] if culprit else []
 
 
 def _combination(entries: "Sequence[Mapping[str, Any]]", *, adaptive: bool, is_kept: bool) -> str:

@@ -179,7 +179,7 @@ def _shown_in_lines() -> "Callable[[Tick], None]":
         nonlocal printed
         if time.monotonic() - printed >= INTERVAL:
             printed = time.monotonic()
-            # Exact numbers of entities are private.
+            # Exact numbers of entities are sensitive.
             far = (
                 f"{100 * tick.done // tick.total} %" if tick.total else f"for {tick.seconds:.0f} s"
             )

@@ -92,7 +92,7 @@ class _Lines:
         if time.monotonic() - self._printed < INTERVAL:
             return
         self._printed = time.monotonic()
-        share = 100 * done // max(1, total)  # exact numbers of entities are private
+        share = 100 * done // max(1, total)  # exact numbers of entities are sensitive
         show_line(f"reldp: {self._mark}{phase} {share} %")
 
     def close(self) -> None:

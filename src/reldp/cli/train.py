@@ -372,9 +372,8 @@ def _given(
             settings.setdefault(_SECTION_OF[name], {})[name] = value
     if promise_degrees:
         settings.setdefault("data", {})["promise_degrees"] = True
-    if (
-        no_privacy
-    ):  # goes before the target of a recipe, but not together with one on the command line
+    # It goes before the target of a recipe, but not together with one on the command line.
+    if no_privacy:
         for name in ("target_epsilon", "noise_multiplier"):
             if flags[name] is not None:
                 raise ConfigError(

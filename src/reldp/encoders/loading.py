@@ -260,9 +260,8 @@ def _load_tokenizer(place: str, model: nn.Module, options: dict[str, Any]) -> An
         refuse_slow_tokenizer(lambda text: tokenizer.encode(text, add_special_tokens=False))
         refuse_unknown_words(tokenizer, _num_token_rows(model))
     tokenizer.padding_side = "right"
-    tokenizer.chat_template = (
-        None  # not used here, and a file of the folder that would be saved with the model
-    )
+    # Not used here, and a file of the folder that would be saved with the model.
+    tokenizer.chat_template = None
     if tokenizer.pad_token is None:
         for token in (tokenizer.eos_token, tokenizer.unk_token, tokenizer.bos_token):
             if token is not None:

@@ -66,9 +66,8 @@ _MAX_LABELS = 2**16  # transformers names each of them
 _MAX_LISTED = 2**20  # a number in a list may say how often something is repeated
 _COUNTED = re.compile(r"(?:^|_)(?:layers?|experts?|blocks|depth|dense_replace|(labels))(?:_|$)")
 _FEWEST_BITS = 1.5  # of a number in a GGUF file, whose smallest type has 1.56 on average
-_SMALLEST_ENTRY = (
-    24  # bytes that describe a tensor of a GGUF file: length of its name, dimensions, type, place
-)
+# Bytes that describe a tensor of a GGUF file: length of its name, dimensions, type, place.
+_SMALLEST_ENTRY = 24
 _MAX_TEXT = 2**26  # bytes of a tokenizer's file
 _MAX_HEADER = 2**24  # bytes that name and describe the tensors of one file
 _LONGEST_REASON = 200

@@ -1,13 +1,13 @@
-"""A bound on the numbers of tokens, before a tokenizer is loaded.
+"""A bound on token ids, before a tokenizer is loaded.
 
-The tokenizers library counts from 0 to the largest number of a token when it copies or writes a vocabulary, so one
-word with a number of some billions takes minutes. No tokenizer has more than a few hundred thousand tokens.
+The tokenizers library counts from 0 to the largest token id when it copies or writes a vocabulary, so one word with an
+id of some billions takes minutes. No tokenizer has more than a few hundred thousand tokens.
 
 Private to the package: `check_token_ids`.
 
 >>> refuse_large_ids([("tokenizer.json", [7, 2**31])])
 Traceback (most recent call last):
-reldp.errors.EncoderError: `source` must have tokens with numbers below 16,777,216, got 2,147,483,648 in \
+reldp.errors.EncoderError: `source` must have token ids below 16,777,216, got 2,147,483,648 in \
 tokenizer.json. Copy the tokenizer's files from the original model.
 """
 
@@ -27,7 +27,7 @@ _FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "added_tokens
 
 
 def check_token_ids(folder: Path) -> None:
-    """Refuse a folder whose tokenizer gives a token a number that no vocabulary has.
+    """Refuse a folder whose tokenizer has a token id that no vocabulary has.
 
     Args:
         folder: The folder of the model; it may have any of the files.
@@ -39,25 +39,25 @@ def check_token_ids(folder: Path) -> None:
 
 
 def refuse_large_ids(listed: Iterable[tuple[str, Iterable[Any]]]) -> None:
-    """Refuse numbers of tokens beyond the limit; what is no whole number is for the reader to refuse.
+    """Refuse token ids beyond the limit; what is no whole number is for the reader to refuse.
 
     Args:
-        listed: Names of files, and the numbers in each.
+        listed: Names of files, and the token ids in each.
     """
     for name, ids in listed:
         largest = max((value for value in ids if is_integer(value)), default=0)
         if largest >= _MAX_ID:
             shown = f"{largest:,}" if largest < 10**18 else "a larger one"
             raise EncoderError(
-                f"`source` must have tokens with numbers below {_MAX_ID:,}, got {shown} in {name}. Copy the "
-                "tokenizer's files from the original model."
+                f"`source` must have token ids below {_MAX_ID:,}, got {shown} in {name}. Copy the tokenizer's files "
+                "from the original model."
             )
 
 
 def _ids(name: str, content: Any) -> Iterator[Any]:
-    """Yield the numbers of tokens in one of the files."""
+    """Yield the token ids in one of the files."""
     whole = _as_object(content)
-    if name in ("vocab.json", "added_tokens.json"):  # numbers by token
+    if name in ("vocab.json", "added_tokens.json"):  # ids by token
         yield from whole.values()
     yield from _as_object(_as_object(whole.get("model")).get("vocab")).values()
     added = whole.get("added_tokens")

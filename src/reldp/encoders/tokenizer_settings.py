@@ -47,9 +47,8 @@ def check_tokenizer_settings(folder: Path) -> None:
     for path in _entries(folder):
         if path.is_symlink() and path.suffix not in _WEIGHTS:
             _refuse_far_link(path, folder)
-        if path.exists() and not (
-            path.is_file() or path.is_dir()
-        ):  # a pipe would block, a device never end
+        # A pipe would block, a device never end.
+        if path.exists() and not (path.is_file() or path.is_dir()):
             raise EncoderError(f"`source` must hold files, got a {path.name} that is none.")
         if path.suffix in _READ_WHOLE and path.is_file():
             check_size(path, "source", _MAX_FILE)

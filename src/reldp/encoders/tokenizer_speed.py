@@ -17,17 +17,7 @@ from reldp.errors import EncoderError
 
 __all__ = ["refuse_slow_tokenizer"]
 
-_LENGTHS = (
-    16,
-    32,
-    64,
-    128,
-    256,
-    512,
-    1024,
-    2048,
-    4096,
-)  # characters; ordinary tokenizers take milliseconds in all
+_LENGTHS = [2**power for power in range(4, 13)]  # characters; ordinary tokenizers take milliseconds
 _TEXT = " ".join(PUBLIC_TEXTS)
 
 
@@ -36,7 +26,7 @@ def refuse_slow_tokenizer(encode: Callable[[str], object], *, seconds: float = 1
 
     Args:
         encode: Makes tokens of a text.
-        seconds: Most of processor time that one text may take.
+        seconds: Processor time that one text may take at most.
 
     Raises:
         EncoderError: It takes longer.

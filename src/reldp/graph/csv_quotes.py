@@ -120,9 +120,8 @@ class QuoteCheck:
     def _walk(self, block: bytes) -> None:
         """Follow the quotes of a block one by one."""
         start = b',"' if self.is_inside else b',"x"' if self._is_closing else self._before
-        window = (
-            start + block + b"x"
-        )  # so that a quote at the end is seen not to be followed by an end
+        # The last byte shows that a quote at the end is not followed by an end.
+        window = start + block + b"x"
         at = _SOUND.match(window).end()  # type: ignore[union-attr]  # it matches the empty string
         if at == len(window):
             self.is_inside = self._is_closing = False

@@ -45,9 +45,8 @@ _ENCRYPTED = b"ENCRYPTED PRIVATE KEY"
 _BLOCK = re.compile(
     b"-----BEGIN %b-----(.*?)-----END %b-----" % (_ENCRYPTED, _ENCRYPTED), re.DOTALL
 )
-_MAX_WORK = (
-    2**25
-)  # PBKDF2 with 600,000 iterations for 32 bytes has 2^24.2, scrypt with N = 2^20 and r = 8 has 2^23
+# PBKDF2 with 600,000 iterations for 32 bytes has 2^24.2, scrypt with N = 2^20 and r = 8 has 2^23.
+_MAX_WORK = 2**25
 _INTEGER, _SEQUENCE, _CONSTRUCTED = 0x02, 0x30, 0x20  # tags of DER
 _MAX_DEPTH = 8
 _REFUSALS = (

@@ -114,9 +114,8 @@ def enter_past_run(folder: str | Path, budget: Budget) -> bool:
         RunError: There is no run.
     """
     run = RunFolder(folder)
-    run.require_run(
-        may_hold_links=True
-    )  # nothing is read through one, and what is spent must be entered
+    # Nothing is read through a link, and what is spent must be entered.
+    run.require_run(may_hold_links=True)
     record, plan = read_ledger(run.ledger), read_plan(run)
     search, end = record.start.get("search"), completion_hash(record)
     if end is None or (run.path / BUDGET_TOKEN).exists():

@@ -3,7 +3,7 @@
 An entry without a proof, or without noise, makes every sum infinite, whatever comes after it. It is named then: no
 smaller delta and no larger limit would help.
 
-Private to the package: `refuse_excess`, `refuse_infinite_limit`, `shown_epsilon`.
+Inside the package: `refuse_excess`, `refuse_infinite_limit`, `shown_epsilon`, `without_proof`, `NO_GUARANTEE`.
 
 >>> shown_epsilon(1.00001)
 '1.0001'
@@ -18,10 +18,18 @@ from reldp.plan import PrivacyPlan
 from reldp.runs.budget_cost import Charge, composed_epsilon
 from reldp.runs.budget_limits import is_adaptive, limits
 
-__all__ = ["refuse_excess", "refuse_infinite_limit", "shown_epsilon"]
+__all__ = [
+    "NO_GUARANTEE",
+    "refuse_excess",
+    "refuse_infinite_limit",
+    "shown_epsilon",
+    "without_proof",
+]
 
 _Entry = Mapping[str, Any]
-_NOTHING = "nothing is guaranteed without noise, or with a clipping rule whose epsilon has no proof"
+NO_GUARANTEE = (
+    "nothing is guaranteed without noise, or with a clipping rule whose epsilon has no proof"
+)
 
 
 def refuse_excess(
@@ -57,9 +65,9 @@ def refuse_excess(
             f"{limit}, got infinite with this run, which adds no noise. Train without privacy on public data only: no "
             "limit admits it here."
         )
-    if culprit := _without_proof(entries):
+    if culprit := without_proof(entries):
         raise PlanError(
-            f"{limit}, got infinite because of {culprit}: {_NOTHING}. It stays entered, so that no limit admits a "
+            f"{limit}, got infinite because of {culprit}: {NO_GUARANTEE}. It stays entered, so that no limit admits a "
             "further run on this data."
         )
     how = " Deltas are added as well: use a smaller delta for each run." if is_added else ""
@@ -77,9 +85,9 @@ def refuse_infinite_limit(entries: Sequence[_Entry], epsilon: float, delta: floa
         PlanError: Always.
     """
     limit = f"`limit` must cover what is spent, got {epsilon:g} at delta {delta:g}"
-    if culprit := _without_proof(entries):
+    if culprit := without_proof(entries):
         raise PlanError(
-            f"{limit}, which {culprit} exceeds: {_NOTHING}. It stays entered, so that no limit can be set."
+            f"{limit}, which {culprit} exceeds: {NO_GUARANTEE}. It stays entered, so that no limit can be set."
         )
     raise PlanError(
         f"{limit}, where no epsilon does. Mostly a run's delta is not below it: use a larger delta."
@@ -91,7 +99,7 @@ def shown_epsilon(epsilon: float) -> str:
     return "infinite" if math.isinf(epsilon) else f"{math.ceil(epsilon * 1e4) / 1e4:g}"
 
 
-def _without_proof(entries: Sequence[_Entry]) -> str:
+def without_proof(entries: Sequence[_Entry]) -> str:
     """Return the first entry that guarantees nothing, in words; empty if there is none."""
     for entry in entries:
         if "plan" not in entry:

@@ -51,7 +51,10 @@ class BudgetFile:
         self.folder, self.entries = folder, entries
         self._descriptor, self._head = descriptor, head
         budget = entries[0].get("id") if entries else None
-        self._known = (known_head(budget) if isinstance(budget, str) else None) or head
+        known = known_head(budget) if isinstance(budget, str) else None
+        self._known = {
+            known or head
+        }  # the newest line that may be known: one of these, if no copy went on
 
     @classmethod
     def create(cls, folder: Path, *entries: _Entry) -> None:
@@ -136,7 +139,11 @@ class BudgetFile:
         return str(self.entries[0]["id"])
 
     def append(self, entry: _Entry) -> None:
-        """Write one line and wait until it is on the disk; all or nothing."""
+        """Write one line and wait until it is on the disk; all or nothing.
+
+        Raises:
+            LedgerError: A copy of the file went on while this one was open; nothing is written.
+        """
         plain = json.loads(json.dumps(entry, allow_nan=False))
         line, head = _line(plain, self._head)
         place = self.folder / NAME
@@ -145,15 +152,20 @@ class BudgetFile:
             try:
                 write_whole(self._descriptor, line)
                 os.fsync(self._descriptor)
-                # A copy of the file has a lock of its own: it may have gone on while this one was open.
-                count = len(self.entries) + 1
-                if note(self.id, self.folder, count, head, before=self._known) is not None:
-                    raise _older_copy()
             except BaseException:
                 os.ftruncate(self._descriptor, before)
                 raise
-        self.entries.append(plain)
-        self._head = self._known = head
+            earlier = self._head
+            self.entries.append(plain)
+            self._head = head
+            # From here on the line may be known, and stays whatever interrupts this: without it the file would count as
+            # an older copy. A copy of the file has a lock of its own, and may have gone on while this one was open.
+            self._known.add(head)
+            if not note(self.id, self.folder, len(self.entries), head, before=self._known):
+                os.ftruncate(self._descriptor, before)
+                self.entries.pop()
+                self._head = earlier
+                raise _older_copy()
 
     def close(self) -> None:
         """Let another process open the file."""

@@ -15,7 +15,7 @@ True
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -61,8 +61,8 @@ class StateFolderWarning(UserWarning):
 
 
 def note(
-    budget: str, folder: Path, lines: int, head: str, *, before: str | None = None
-) -> str | None:
+    budget: str, folder: Path, lines: int, head: str, *, before: Collection[str] | None = None
+) -> bool:
     """Remember the newest entry of a budget; a state folder that cannot be written remembers nothing.
 
     Args:
@@ -70,21 +70,21 @@ def note(
         folder: Its folder.
         lines: Number of its lines.
         head: Hash of the newest one.
-        before: The newest hash that may be known until now; None for a new budget.
+        before: Hashes of which one is known until now, if any is; None for a new budget.
 
     Returns:
-        The hash that was known instead, which stays: a copy of the budget went on. None if all is well.
+        Whether no other one was known. It stays known then: a copy of the budget went on.
     """
-    other: list[str] = []
+    others: list[str] = []
 
     def changed(entry: Any) -> Any:
-        if entry is not None and before is not None and entry["head"] not in (before, head):
-            other.append(str(entry["head"]))
+        if entry is not None and before is not None and entry["head"] not in before:
+            others.append(str(entry["head"]))
             return None
         return {"folder": str(real_path(folder)), "lines": lines, "head": head}
 
     _update(budget, changed)
-    return other[0] if other else None
+    return not others
 
 
 def note_place(budget: str, folder: Path) -> None:

@@ -47,9 +47,8 @@ def check_batch(batch: pa.RecordBatch, name: str) -> None:
         GraphError: It has such values.
     """
     try:
-        batch.validate(
-            full=True
-        )  # offsets and UTF-8: reading would not stop at the end of a buffer
+        # Offsets and UTF-8: reading would not stop at the end of a buffer.
+        batch.validate(full=True)
     except pa.ArrowInvalid:
         raise GraphError(f"{name} must be as it was built. Build the store again.") from None
     for column in (column for column in _NEEDED if column in batch.schema.names):
@@ -142,9 +141,8 @@ def _text_hashes(
         starts: (texts,) where each begins.
         lengths: (texts,) bytes of each.
     """
-    words = np.ndarray(
-        len(data) - 7, "<u8", data, strides=(1,)
-    )  # the eight bytes from each byte on
+    # The eight bytes from each byte on.
+    words = np.ndarray(len(data) - 7, "<u8", data, strides=(1,))
     state = lengths.astype(np.uint64) ^ np.uint64(_SEED)
     is_long = lengths > 8 * _MAX_WORDS
     rows = np.flatnonzero(~is_long & (lengths > 0))
