@@ -116,7 +116,7 @@ def test_a_run_that_is_not_complete_has_no_model(tmp_path, graph, capsys, monkey
     def stop(self, step):
         raise MemoryError
 
-    monkeypatch.setattr(trainer_module._Loop, "_take", stop)
+    monkeypatch.setattr(trainer_module.TrainingLoop, "_take", stop)
     with pytest.raises(MemoryError):
         Trainer(*small_parts()).fit(tmp_path / "run")
     assert main(["evaluate", str(tmp_path / "run"), "--graph", graph]) == 2

@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from reldp.cli.main import main
-from tests.cli.test_train import EXACT, FLAGS
+from tests.cli.train_flags import EXACT, FLAGS
 from tests.training.small import small_graph
 
 

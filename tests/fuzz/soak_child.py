@@ -147,7 +147,7 @@ def _report(writer, disturbance):
     _Phase.begin("start")
     for name in ("enter", "note_session"):
         _announce(session, name, "budget entry")
-    _announce(trainer._Loop, "run", "training")
+    _announce(trainer.TrainingLoop, "run", "training")
     _announce(session, "complete_run", "completion")
     _announce(shared_run, "write_certificate", "certificate")
     for name in _OPERATIONS:

@@ -20,21 +20,11 @@ from reldp.runs.noted_states import note_session
 from reldp.runs.run_folder import RunFolder
 from reldp.training import Trainer
 from reldp.training.callbacks import TrainingCallback, TrainingStopped
+from tests.runs.budgets import entries
 from tests.runs.test_budget_cost import OTHER, PLAN
 from tests.training.small import small_parts
 
 ONE = "1" * 64
-
-
-@pytest.fixture
-def use(tmp_path):
-    Budget.create(tmp_path / "budget").close()
-    return BudgetUse(folder=tmp_path / "budget", fingerprint="f")
-
-
-def entries(use, kind="run"):
-    with Budget.open(use.folder, read_only=True) as budget:
-        return [entry for entry in budget.entries if entry["kind"] == kind]
 
 
 def started(run, use, *hashes):

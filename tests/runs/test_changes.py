@@ -161,7 +161,7 @@ def test_training_mode_changes_nothing(tmp_path, monkeypatch):
         encoder.module.train()  # and again, before every step
         return TAKE(self, step)
 
-    monkeypatch.setattr(trainer_module._Loop, "_take", into_training)
+    monkeypatch.setattr(trainer_module.TrainingLoop, "_take", into_training)
     two = resumed(folder, encoder, capped, plan)
     assert state_hash(one.encoder.trainable()) == state_hash(two.encoder.trainable())
 
@@ -317,7 +317,7 @@ def test_the_same_objects_may_go_on_after_a_stop(tmp_path, monkeypatch, kind):
         return TAKE(self, step)
 
     with monkeypatch.context() as patch:
-        patch.setattr(trainer_module._Loop, "_take", dying)
+        patch.setattr(trainer_module.TrainingLoop, "_take", dying)
         with pytest.raises(Stopped):
             trainer.fit(tmp_path / "run")
     result = trainer.fit(tmp_path / "run")

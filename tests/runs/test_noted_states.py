@@ -10,13 +10,14 @@ from reldp.errors import ResumeError, RunError
 from reldp.reporting import verify
 from reldp.runs import budget_file, ending, noted_states
 from reldp.runs.budget import Budget
-from reldp.runs.budget_entry import BudgetUse, enter
+from reldp.runs.budget_entry import enter
 from reldp.runs.ending import abandon
 from reldp.runs.ledger import Ledger, read_ledger
 from reldp.runs.noted_states import RunNotes, note_end, note_session
 from reldp.runs.run_folder import RunFolder, plan_bytes
 from reldp.training import Trainer
 from reldp.training.callbacks import TrainingCallback
+from tests.runs.budgets import entries
 from tests.runs.test_budget_cost import PLAN
 from tests.training.interrupted import stopped
 from tests.training.small import small_parts
@@ -24,17 +25,6 @@ from tests.training.small import small_parts
 torch.set_num_threads(1)
 REFUSED = pytest.raises(ResumeError, match="copied before, or put back")
 HASH = "ab" * 32
-
-
-@pytest.fixture
-def use(tmp_path):
-    Budget.create(tmp_path / "budget").close()
-    return BudgetUse(folder=tmp_path / "budget", fingerprint="f")
-
-
-def entries(use, kind="run"):
-    with Budget.open(use.folder, read_only=True) as budget:
-        return [entry for entry in budget.entries if entry["kind"] == kind]
 
 
 def started(place, use, num_steps=PLAN.num_steps):

@@ -240,7 +240,7 @@ def failing(rank, folder, *, who, how):
     """A run in which one process fails or is killed in step 5."""
     import reldp.training.trainer as module
 
-    take = module._Loop._take
+    take = module.TrainingLoop._take
 
     def watched(self, step):
         if step == 5 and rank == who:
@@ -252,7 +252,7 @@ def failing(rank, folder, *, who, how):
                 raise ReldpError("the disk of this process is full.")
         return take(self, step)
 
-    module._Loop._take = watched
+    module.TrainingLoop._take = watched
     Trainer(*small_parts(), **SETTINGS).fit(folder)
 
 

@@ -9,7 +9,7 @@ from reldp.training import Trainer
 from tests.training.small import small_parts
 
 SETTINGS = {"checkpoint_every": 4}
-TAKE = trainer_module._Loop._take
+TAKE = trainer_module.TrainingLoop._take
 
 
 class Stopped(Exception):
@@ -25,7 +25,7 @@ def stopped(monkeypatch, folder, *parts, at=6, **settings):
         return TAKE(self, step)
 
     with monkeypatch.context() as patch:
-        patch.setattr(trainer_module._Loop, "_take", dying)
+        patch.setattr(trainer_module.TrainingLoop, "_take", dying)
         with pytest.raises(Stopped):
             Trainer(*parts, **SETTINGS, **settings).fit(folder)
     return folder

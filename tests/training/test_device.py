@@ -50,7 +50,7 @@ def test_a_text_model_trains_end_to_end(tmp_path, noise, precision):
 
 
 def test_resuming_opens_a_branch_and_keeps_to_the_planned_steps(tmp_path, monkeypatch):
-    take = trainer_module._Loop._take
+    take = trainer_module.TrainingLoop._take
 
     def dying(self, step):
         branch = self._session.ledger.branch
@@ -58,7 +58,7 @@ def test_resuming_opens_a_branch_and_keeps_to_the_planned_steps(tmp_path, monkey
             raise MemoryError
         return take(self, step)
 
-    monkeypatch.setattr(trainer_module._Loop, "_take", dying)
+    monkeypatch.setattr(trainer_module.TrainingLoop, "_take", dying)
     settings = {"device": "cuda", "checkpoint_every": 4}
     with pytest.raises(MemoryError):
         Trainer(*small_parts(), **settings).fit(tmp_path / "run")

@@ -43,7 +43,7 @@ def test_a_run_stopped_and_resumed_ends_bit_for_bit_the_same(
         "checkpoint_every": 4,
     }
     whole = Trainer(*small_parts(), **settings).fit(tmp_path / "whole")
-    take = trainer_module._Loop._take
+    take = trainer_module.TrainingLoop._take
     for moment in (2, 7, 11):
 
         def dying(self, step, moment=moment):
@@ -51,10 +51,10 @@ def test_a_run_stopped_and_resumed_ends_bit_for_bit_the_same(
                 raise MemoryError("the machine stopped")
             return take(self, step)
 
-        monkeypatch.setattr(trainer_module._Loop, "_take", dying)
+        monkeypatch.setattr(trainer_module.TrainingLoop, "_take", dying)
         with pytest.raises(MemoryError):
             Trainer(*small_parts(), **settings).fit(tmp_path / "torn")
-    monkeypatch.setattr(trainer_module._Loop, "_take", take)
+    monkeypatch.setattr(trainer_module.TrainingLoop, "_take", take)
     torn = Trainer(*small_parts(), **settings).fit(tmp_path / "torn")
     assert state_hash(torn.encoder.trainable()) == state_hash(whole.encoder.trainable())
     steps = torn.certificate.values["steps"]
@@ -68,7 +68,7 @@ def test_where_replay_differs_a_new_branch_is_opened_and_abandoned_steps_stay_co
     tmp_path, monkeypatch
 ):
     settings = {"checkpoint_every": 4}
-    take = trainer_module._Loop._take
+    take = trainer_module.TrainingLoop._take
     seen = []
 
     def dying(self, step):
@@ -78,7 +78,7 @@ def test_where_replay_differs_a_new_branch_is_opened_and_abandoned_steps_stay_co
         seen.append((branch, step))
         return take(self, step)
 
-    monkeypatch.setattr(trainer_module._Loop, "_take", dying)
+    monkeypatch.setattr(trainer_module.TrainingLoop, "_take", dying)
     with pytest.raises(MemoryError):
         Trainer(*small_parts(), **settings).fit(tmp_path / "run")
     other = {**settings, "microbatch_units": 7}  # other sums of floats
@@ -100,9 +100,9 @@ def test_where_replay_differs_a_new_branch_is_opened_and_abandoned_steps_stay_co
 
 def test_on_a_device_that_does_not_repeat_every_resume_opens_a_branch(tmp_path, monkeypatch):
     """Steps are counted eight at a time there: reserved steps that did not run stay counted."""
-    for module in ("trainer", "facts"):
+    for module in ("loop", "facts"):
         monkeypatch.setattr(f"reldp.training.{module}.is_repeatable", lambda device: False)
-    take = trainer_module._Loop._take
+    take = trainer_module.TrainingLoop._take
     seen = []
 
     def dying(self, step):
@@ -112,7 +112,7 @@ def test_on_a_device_that_does_not_repeat_every_resume_opens_a_branch(tmp_path, 
         seen.append((branch, step))
         return take(self, step)
 
-    monkeypatch.setattr(trainer_module._Loop, "_take", dying)
+    monkeypatch.setattr(trainer_module.TrainingLoop, "_take", dying)
 
     def parts():
         return small_parts(num_steps=30)
@@ -135,7 +135,7 @@ def test_on_a_device_that_does_not_repeat_every_resume_opens_a_branch(tmp_path, 
 
 def test_a_replay_that_gives_other_bits_leaves_its_branch(tmp_path, monkeypatch):
     """Whatever the machine says of itself: repeated steps are compared with what they gave."""
-    take = trainer_module._Loop._take
+    take = trainer_module.TrainingLoop._take
 
     def dying(self, step):
         if step == 7:
@@ -151,10 +151,10 @@ def test_a_replay_that_gives_other_bits_leaves_its_branch(tmp_path, monkeypatch)
         return result
 
     with monkeypatch.context() as patch:
-        patch.setattr(trainer_module._Loop, "_take", dying)
+        patch.setattr(trainer_module.TrainingLoop, "_take", dying)
         with pytest.raises(MemoryError):
             Trainer(*small_parts(), checkpoint_every=4).fit(tmp_path / "run")
-    monkeypatch.setattr(trainer_module._Loop, "_take", unsteady)
+    monkeypatch.setattr(trainer_module.TrainingLoop, "_take", unsteady)
     result = Trainer(*small_parts(), checkpoint_every=4).fit(tmp_path / "run")
     steps = result.certificate.values["steps"]
     assert (steps["branches"], steps["abandoned"], steps["counted"]) == (2, 4, 12)
@@ -166,7 +166,7 @@ def test_a_replay_that_gives_other_bits_leaves_its_branch(tmp_path, monkeypatch)
 
 
 def test_going_back_to_the_first_machine_opens_a_branch_again(tmp_path, monkeypatch):
-    take = trainer_module._Loop._take
+    take = trainer_module.TrainingLoop._take
 
     def dying(moment):
         def die(self, step):
@@ -177,12 +177,12 @@ def test_going_back_to_the_first_machine_opens_a_branch_again(tmp_path, monkeypa
         return die
 
     for moment, chunk in (((0, 5), None), ((1, 5), 7)):
-        monkeypatch.setattr(trainer_module._Loop, "_take", dying(moment))
+        monkeypatch.setattr(trainer_module.TrainingLoop, "_take", dying(moment))
         with pytest.raises(MemoryError):
             Trainer(*small_parts(), checkpoint_every=2, microbatch_units=chunk).fit(
                 tmp_path / "run"
             )
-    monkeypatch.setattr(trainer_module._Loop, "_take", take)
+    monkeypatch.setattr(trainer_module.TrainingLoop, "_take", take)
     result = Trainer(*small_parts(), checkpoint_every=2).fit(tmp_path / "run")
     assert result.certificate.values["steps"]["branches"] == 3
 
@@ -190,7 +190,7 @@ def test_going_back_to_the_first_machine_opens_a_branch_again(tmp_path, monkeypa
 def started(tmp_path, monkeypatch, **settings):
     """A run that stopped after a few steps."""
     with monkeypatch.context() as patch:
-        patch.setattr(trainer_module._Loop, "_take", _stop)
+        patch.setattr(trainer_module.TrainingLoop, "_take", _stop)
         with pytest.raises(MemoryError):
             Trainer(*small_parts(), **settings).fit(tmp_path / "run")
     return tmp_path / "run"
@@ -293,7 +293,7 @@ def test_a_full_disk_during_a_checkpoint_leaves_the_last_good_one(tmp_path, monk
 
 
 def test_ctrl_c_waits_for_the_step_and_a_checkpoint(tmp_path, monkeypatch):
-    take = trainer_module._Loop._take
+    take = trainer_module.TrainingLoop._take
 
     def interrupted(self, step):
         if step == 3:
@@ -301,7 +301,7 @@ def test_ctrl_c_waits_for_the_step_and_a_checkpoint(tmp_path, monkeypatch):
         return take(self, step)
 
     with monkeypatch.context() as patch:
-        patch.setattr(trainer_module._Loop, "_take", interrupted)
+        patch.setattr(trainer_module.TrainingLoop, "_take", interrupted)
         with pytest.raises(KeyboardInterrupt):
             Trainer(*small_parts()).fit(tmp_path / "run")
     found = [p.name for p in (tmp_path / "run" / "checkpoints").iterdir()]

@@ -5,7 +5,6 @@ The settings and everything they do are in `reldp.training.recipe`; this module 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from datetime import date
 from itertools import count
 from pathlib import Path
@@ -29,16 +28,24 @@ from reldp.cli.dry_run import show_dry_run
 from reldp.cli.exit_codes import Terminated
 from reldp.cli.graph_options import drop_option
 from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
-from reldp.cli.output import print_json, round_up, say, shell_word
+from reldp.cli.output import print_json, say, shell_word
 from reldp.cli.progress import show_progress
 from reldp.cli.settings import parsed_changes
 from reldp.cli.torchrun import refuse_dry_run, require_folder
+from reldp.cli.train_notes import (
+    detail,
+    encoder_line,
+    gain_note,
+    note,
+    notes,
+    target_note,
+)
 from reldp.cli.warning_lines import all_as_lines
 from reldp.errors import ConfigError
 from reldp.training.recipe_settings import SECTIONS
 
 if TYPE_CHECKING:
-    from reldp.training import Trainer, TrainResult
+    from reldp.training import TrainResult
     from reldp.training.recipe import Recipe
 
 __all__ = ["command"]
@@ -220,7 +227,7 @@ def command(
         with all_as_lines():
             show_dry_run(recipe, budget=budget, show_ids=show_ids, as_json=as_json)
         return
-    with _notes(verbose, shown=processes.is_first), all_as_lines(), processes.reporting():
+    with notes(verbose, shown=processes.is_first), all_as_lines(), processes.reporting():
         require_folder(output)
         folder = output or Path(
             processes.from_first(lambda: str(_new_folder(recipe)).encode()).decode()
@@ -229,33 +236,31 @@ def command(
         if processes.is_first:
             refuse_other_folder(RunFolder(folder))  # before sizes are released
             refuse_another_holdout(RunFolder(folder), recipe.holdout)
-        _detail("reading the graph and the model.")
+        detail("reading the graph and the model.")
         with named_budget(budget):
             trainer = recipe.trainer(show_ids=show_ids, resumed=resumed and folder, budget=budget)
         if processes.is_first:
             if not resumed and (said := recipe.size_cost(trainer.capped, trainer.plan)):
-                _note(said)
-            _note(_encoder_line(recipe, trainer, processes.size))
+                note(said)
+            note(encoder_line(recipe, trainer, processes.size))
             if output is None:
-                _note(
-                    f"the run folder is {folder}. To resume the run, add -o {shell_word(folder)}."
-                )
+                note(f"the run folder is {folder}. To resume the run, add -o {shell_word(folder)}.")
             if not resumed and recipe.negatives_note:
-                _note(recipe.negatives_note)
+                note(recipe.negatives_note)
             if not resumed:
-                _target_note(recipe, trainer)
-                _gain_note(recipe, trainer)
+                target_note(recipe, trainer)
+                gain_note(recipe, trainer)
             place = None if resumed else budget_for(trainer.capped.graph.folder, budget)
             if place is not None:
-                _note(run_note(place, trainer.plan))
-        _detail(f"{trainer.plan.num_steps:,} steps are planned; checking the encoder.")
+                note(run_note(place, trainer.plan))
+        detail(f"{trainer.plan.num_steps:,} steps are planned; checking the encoder.")
         is_quiet = verbose is False or not processes.is_first
         was_complete = RunFolder(folder).certificate.exists()
         with _resumption(folder), show_progress(quiet=is_quiet):
             result = trainer.fit(folder)
         if was_complete:
-            _note(f"the run in {folder} was complete: nothing was left to do.")
-        _detail("the model and the certificate are written.")
+            note(f"the run in {folder} was complete: nothing was left to do.")
+        detail("the model and the certificate are written.")
     if processes.is_first:
         _show(result, as_json, is_quiet)
 
@@ -294,72 +299,6 @@ def _new_folder(recipe: "Recipe") -> Path:
     name = f"{graph}-{date.today().isoformat()}"
     candidates = (Path(name if number == 1 else f"{name}-{number}") for number in count(1))
     return next(folder for folder in candidates if not folder.exists())
-
-
-_REACHED = 0.95  # of the target; calibration stops at 0.1 % of the noise
-
-# How much is said: False with --quiet, True with --verbose.
-_VERBOSE: ContextVar[bool | None] = ContextVar("verbose", default=None)
-
-
-@contextmanager
-def _notes(verbose: bool | None, *, shown: bool) -> Iterator[None]:
-    """Say as much as was asked for; nothing if another process says it."""
-    token = _VERBOSE.set(verbose if shown else False)
-    try:
-        yield
-    finally:
-        _VERBOSE.reset(token)
-
-
-def _note(sentence: str) -> None:
-    """Print a line about the run to the error stream."""
-    if _VERBOSE.get() is not False:
-        say(f"reldp: {sentence}", err=True)
-
-
-def _detail(sentence: str) -> None:
-    """Print a line that only --verbose shows."""
-    if _VERBOSE.get():
-        _note(sentence)
-
-
-def _target_note(recipe: "Recipe", trainer: "Trainer") -> None:
-    """Say that more noise than the target needs is added, where batches that cannot be drawn demand it."""
-    from reldp.runs.privacy_cost import privacy_cost
-
-    target = recipe.values["privacy"]["target_epsilon"]
-    if target is None:
-        return
-    epsilon = privacy_cost(trainer.plan, "pld", trainer.plan.num_steps).epsilon
-    if epsilon < _REACHED * target:
-        _note(
-            f"epsilon is {round_up(epsilon)}, below the target: a larger one would give batches that are too large "
-            "for the pool of negatives more than their part of delta. Smaller batches or fewer negatives need less "
-            "noise."
-        )
-
-
-def _gain_note(recipe: "Recipe", trainer: "Trainer") -> None:
-    """Say how much of the gain plans with this noise kept in the experiments, which were made with text encoders."""
-    target = recipe.values["privacy"]["target_epsilon"]
-    if target is not None and trainer.encoder.describe()["kind"] == "text":
-        from reldp._gain_curve import gain_advice
-
-        words = gain_advice(trainer.plan).words(target)
-        _note(words[0].lower() + words[1:])
-
-
-def _encoder_line(recipe: "Recipe", trainer: "Trainer", processes: int) -> str:
-    """Return a sentence about what is trained, and on which devices."""
-    description = trainer.encoder.describe()
-    text = description["kind"] == "text"
-    encoder = description["base_model"] if text else "an encoder of the graph's features"
-    reason = (
-        "" if recipe.values["encoder"]["model"] else " (the default, since --model is not given)"
-    )
-    several = f", in {processes} processes" if processes > 1 else ""
-    return f"training {encoder}{reason} on {trainer.config.performance.device}{several}."
 
 
 def _given(

@@ -42,7 +42,7 @@ from reldp.graph.record import GraphRecord
 from reldp.graph.relation_types import check_types, declared_names, recoded
 from reldp.graph.relation_validation import checked_relations
 from reldp.graph.sources import SourceTable, drop_kinds
-from reldp.graph.validation import checked_entities
+from reldp.graph.validation import check_mask, checked_entities
 from reldp.graph.writing import write_folder
 
 __all__ = ["EntityGraph"]
@@ -329,10 +329,7 @@ class EntityGraph(Conversions, Bounding, Counting):
         Returns:
             A graph whose record counts the relations that lost an endpoint as "relations_across_parts".
         """
-        if mask.dtype != np.bool_ or mask.shape != (self.num_entities,):
-            raise GraphError(f"`mask` must be {self.num_entities} booleans, got {mask.shape}.")
-        if not mask.any():
-            raise GraphError("`mask` must select at least one entity, got none.")
+        check_mask(mask, self.num_entities)
         rows = np.flatnonzero(mask)
         new_index = np.full(self.num_entities, -1, dtype=np.int64)
         new_index[rows] = np.arange(len(rows))

@@ -40,6 +40,7 @@ from reldp.graph.sources import Checklist, SourceTable
 __all__ = [
     "Entities",
     "blank_rows",
+    "check_mask",
     "check_plain",
     "checked_entities",
     "entity_columns",
@@ -330,3 +331,19 @@ def shown(ids: Any, row: int) -> str:
     """One id for an error message, shortened."""
     value = repr(ids[row].as_py())
     return value if len(value) <= 40 else value[:37] + "..."
+
+
+def check_mask(mask: npt.NDArray[np.bool_], num_entities: int) -> None:
+    """Refuse what does not select some of the entities.
+
+    Args:
+        mask: (n,) bool.
+        num_entities: Number of entities.
+
+    Raises:
+        GraphError: It is another array, or selects none.
+    """
+    if mask.dtype != np.bool_ or mask.shape != (num_entities,):
+        raise GraphError(f"`mask` must be {num_entities} booleans, got {mask.shape}.")
+    if not mask.any():
+        raise GraphError("`mask` must select at least one entity, got none.")

@@ -75,16 +75,16 @@ def note(
     Returns:
         Whether no other one was known. It stays known then: a copy of the budget went on.
     """
-    others: list[str] = []
+    different: list[str] = []
 
     def changed(entry: Any) -> Any:
         if entry is not None and before is not None and entry["head"] not in before:
-            others.append(str(entry["head"]))
+            different.append(str(entry["head"]))
             return None
         return {"folder": str(real_path(folder)), "lines": lines, "head": head}
 
     _update(budget, changed)
-    return not others
+    return not different
 
 
 def note_place(budget: str, folder: Path) -> None:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from reldp.errors import GraphError
 from reldp.graph.budget_link import carry_budget
 from reldp.graph.entity_graph import EntityGraph
 from reldp.graph.record import GraphRecord
@@ -28,6 +27,7 @@ from reldp.graph.store.manifest import Manifest
 from reldp.graph.store.part_values import check_kept, check_recoded, check_selected
 from reldp.graph.store.relation_pass import DEGREES, RELATIONS, TYPES
 from reldp.graph.store.selection import make_entities, make_relations, make_types
+from reldp.graph.validation import check_mask
 
 if TYPE_CHECKING:
     from reldp.graph.store.stored_graph import StoredGraph
@@ -93,16 +93,9 @@ class StoreParts:
     def select_entities(self: Any, mask: npt.NDArray[np.bool_]) -> "StoredGraph":
         """Return the entities in a mask and the relations among them, written as a store of its own.
 
-        Args:
-            mask: (n,) bool.
-
-        Returns:
-            A graph whose record counts the relations that lost an endpoint as "relations_across_parts".
+        See `EntityGraph.select_entities`.
         """
-        if mask.dtype != np.bool_ or mask.shape != (self.num_entities,):
-            raise GraphError(f"`mask` must be {self.num_entities} booleans, got {mask.shape}.")
-        if not mask.any():
-            raise GraphError("`mask` must select at least one entity, got none.")
+        check_mask(mask, self.num_entities)
         digest = hashlib.sha256(np.ascontiguousarray(mask).data).hexdigest()
         depends_on = {"build_hash": self.build_hash, "entities": digest}
         part = require_whole(
