@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import subprocess
 import sys
 
@@ -141,6 +142,25 @@ def test_nothing_sensitive_is_written_unless_asked(tmp_path):
             assert '"loss":' not in path.read_text() or path.name != "metrics.jsonl"
     assert made.model.model_card_data.eval_results_dict == {}
     assert "cat" not in (tmp_path / "out" / "README.md").read_text().replace("certificat", "")
+
+
+@pytest.mark.parametrize("hub", [None, "0"])
+def test_saving_asks_no_hub_for_the_name_of_the_base_model(tmp_path, monkeypatch, hub):
+    asked = []
+    monkeypatch.setattr(
+        "peft.utils.other.file_exists", lambda *given, **_: bool(asked.append(given))
+    )
+    if hub is None:
+        monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    else:
+        monkeypatch.setenv("HF_HUB_OFFLINE", hub)
+    made = trainer(tmp_path, keep_adapters=True)
+    made.train()
+    made.model.save_pretrained(str(tmp_path / "control"))
+    assert [repository for repository, file in asked] == ["bert"]
+    made.save_model(tmp_path / "out")
+    assert len(asked) == 1
+    assert os.environ.get("HF_HUB_OFFLINE") == hub
 
 
 @pytest.mark.parametrize("keep", [False, True], ids=["merged", "kept"])

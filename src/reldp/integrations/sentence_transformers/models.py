@@ -19,8 +19,11 @@ order, got LayerNorm. Rebuild it from those modules.
 
 import copy
 import operator
+import os
 import re
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -138,6 +141,16 @@ class SharedEncoder:
                 "released one from the folder model of the run."
             )
 
+    def save(self, folder: Path) -> None:
+        """Write the model without a card.
+
+        PEFT looks for the base model's files, to compare vocabularies, and would ask a hub for the name of a folder;
+        the vocabulary is the one that the model had when it was shared.
+        """
+        with warnings.catch_warnings(), _without_hub():
+            warnings.filterwarnings("ignore", message="Could not find a config file")
+            self.model.save_pretrained(str(folder), create_model_card=False)
+
     def _content(self, backbone: Mapping[str, Tensor]) -> str:
         """Return the hash of the model's weights and buffers, with those of its transformer as they are given."""
         parts = enumerate([backbone, *(module.state_dict() for module in self._modules[1:])])
@@ -190,6 +203,20 @@ class SharedEncoder:
                 f"embeddings of public sentences that differ by {gap:.2g}. Remove hooks and changes of its "
                 "tokenizer or forward."
             )
+
+
+@contextmanager
+def _without_hub() -> Iterator[None]:
+    """Let PEFT ask no hub."""
+    before = os.environ.get("HF_HUB_OFFLINE")
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["HF_HUB_OFFLINE"]
+        else:
+            os.environ["HF_HUB_OFFLINE"] = before
 
 
 def _layers(model: Any) -> tuple[tuple[str, type], ...]:

@@ -16,7 +16,6 @@ reldp.errors.ConfigError: `optimizers` must be left out. An optimizer must be on
 
 import math
 import tempfile
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -248,10 +247,7 @@ class PrivateSentenceTransformerTrainer:
                 "`output_dir` must be another folder than the run's, whose files are verified. Use a new one."
             )
         with new_folder(output_dir, overwrite=overwrite) as new:
-            with warnings.catch_warnings():
-                # PEFT looks for the base model's files and says so if they are elsewhere.
-                warnings.filterwarnings("ignore", message="Could not find a config file")
-                self._shared.model.save_pretrained(str(new), create_model_card=False)
+            self._shared.save(new)
             write_card(new, certificate)
 
     def push_to_hub(
