@@ -2,13 +2,16 @@
 
 import json
 import re
+import time
 
 import numpy as np
 import pytest
 import torch
 
+from reldp.cli import progress
 from reldp.cli.main import main
 from reldp.graph import EntityGraph
+from reldp.training.recipe import Recipe
 from tests.cli.train_flags import EXACT, FLAGS, PRIVACY, SIZES, errors, lines
 from tests.encoders.tiny import TEXTS, write_model
 from tests.training.small import TYPES, small_graph, small_types
@@ -173,6 +176,21 @@ def test_a_text_model_needs_texts(tmp_path, graph, capsys):
     command = ["train", graph, "--model", model, *FLAGS, "-o", str(tmp_path / "run")]
     assert main(command) == 2
     assert "--model must be left out for a graph with features" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"], ["--quiet"]])
+def test_long_planning_is_said_to_go_on(tmp_path, graph, capsys, monkeypatch, more):
+    make = Recipe.trainer
+
+    def slow(self, **given):
+        time.sleep(0.3)
+        return make(self, **given)
+
+    monkeypatch.setattr(Recipe, "trainer", slow)
+    monkeypatch.setattr(progress, "INTERVAL", 0.05)
+    assert main(["train", graph, "-o", str(tmp_path / "run"), *FLAGS, *more]) == 0
+    said = "reldp: (sensitive) reading and planning, for " in capsys.readouterr().err
+    assert said != ("--quiet" in more)
 
 
 def test_encoder_and_device_are_named(tmp_path, graph, capsys):

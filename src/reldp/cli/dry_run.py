@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reldp.cli.output import cost_fields, print_cost, print_json, say
+from reldp.cli.prepare_store import shown_reading
 from reldp.errors import ConfigError
 from reldp.training.recipe_settings import SECTIONS
 
@@ -80,11 +81,12 @@ def show_dry_run(
     from reldp.training.estimate import estimate_step
     from reldp.training.repeatability import no_random_numbers, repeatable
 
-    capped = recipe.capped(show_ids=show_ids)
-    refuse_release(recipe, capped)
-    trainer = recipe.trainer(show_ids=show_ids, resumed=True, budget=budget)
-    plan, performance = trainer.plan, trainer.config.performance
-    cost = plan.privacy_cost()
+    with shown_reading("reading and planning"):
+        capped = recipe.capped(show_ids=show_ids)
+        refuse_release(recipe, capped)
+        trainer = recipe.trainer(show_ids=show_ids, resumed=True, budget=budget)
+        plan, performance = trainer.plan, trainer.config.performance
+        cost = plan.privacy_cost()
     place = budget_of_graph(capped.graph.folder, trainer._budget, graph_names(capped.graph))
     if place is not None:
         with Budget.open(place, read_only=True) as opened:

@@ -4,7 +4,7 @@ The counting is in `reldp.graph.inspection`, the plan in `reldp._plan_suggestion
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from reldp.cli.commands import Command, option
 from reldp.cli.graph_options import drop_option
 from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
 from reldp.cli.output import round_up, visible_console
-from reldp.cli.prepare_store import progress_words
+from reldp.cli.prepare_store import shown_reading
 from reldp.cli.progress import show_busy
 from reldp.errors import ConfigError
 from reldp.plan import PrivacyPlan
@@ -31,7 +31,6 @@ from reldp.training.negative_defaults import degree_and_negatives, entities_note
 if TYPE_CHECKING:
     from reldp.graph.inspection import GraphInspection
     from reldp.graph.sizes import SizeBounds
-    from reldp.graph.store.progress import Tick
 
 __all__ = ["command"]
 
@@ -162,13 +161,12 @@ def command(
     from reldp.graph.bundled import open_graph
     from reldp.graph.holdout import Holdout
     from reldp.graph.inspection import inspect_graph
-    from reldp.graph.store.progress import reporting
 
     if page is not None and (page.exists() or page.is_symlink()):
         raise ConfigError(
             f"`html` must be a new file, got {str(page)!r}, which exists. Choose another."
         )
-    with show_busy("reading and counting") as show, reporting(_shown_in(show)):
+    with shown_reading("reading and counting"):
         data = open_graph(graph, drop=drop, show_ids=show_ids)
         report = inspect_graph(data, show_ids=show_ids)
     suggestion, switched = None, ""
@@ -224,15 +222,6 @@ def command(
     footer = "Sensitive: counted from the data without noise. Keep this page with the data."
     parts.append(Text(f"\n{footer}", style="dim"))
     visible_console().print(Group(*parts))
-
-
-def _shown_in(show: "Callable[[str], None]") -> "Callable[[Tick], None]":
-    """Return a function that shows the progress of work on a graph store."""
-
-    def report(tick: "Tick") -> None:
-        show(f"{tick.phase}: {progress_words(tick)}")
-
-    return report
 
 
 def _facts(name: str, report: "GraphInspection") -> Table:

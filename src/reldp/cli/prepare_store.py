@@ -21,13 +21,13 @@ from reldp._progress import is_on_terminal, show_line
 from reldp.cli.commands import Command, option
 from reldp.cli.options import Integer, json_option, show_ids_option
 from reldp.cli.output import visible_console
-from reldp.cli.progress import INTERVAL
+from reldp.cli.progress import INTERVAL, show_busy
 
 if TYPE_CHECKING:
     from reldp.graph.store.progress import Tick
     from reldp.graph.store.stored_graph import StoredGraph
 
-__all__ = ["command", "progress_lines", "progress_words", "shown_progress"]
+__all__ = ["command", "progress_lines", "progress_words", "shown_progress", "shown_reading"]
 
 _MAIN = "Main options"
 _SOON = 1.0  # seconds of a phase that is not shown yet
@@ -142,6 +142,22 @@ def progress_lines() -> Iterator[None]:
             )
 
     with reporting(report):
+        yield
+
+
+@contextmanager
+def shown_reading(phase: str) -> Iterator[None]:
+    """Show that a graph is read, with the progress of work on a store.
+
+    Args:
+        phase: What is done.
+    """
+    from reldp.graph.store.progress import reporting
+
+    def report(tick: "Tick") -> None:
+        show(f"{tick.phase}: {progress_words(tick)}")
+
+    with show_busy(phase) as show, reporting(report):
         yield
 
 

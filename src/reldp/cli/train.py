@@ -4,7 +4,7 @@ The settings and everything they do are in `reldp.training.recipe`; this module 
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import date
 from itertools import count
 from pathlib import Path
@@ -29,6 +29,7 @@ from reldp.cli.exit_codes import Terminated
 from reldp.cli.graph_options import drop_option
 from reldp.cli.options import Integer, Number, Word, json_option, show_ids_option
 from reldp.cli.output import print_json, say, shell_word
+from reldp.cli.prepare_store import shown_reading
 from reldp.cli.progress import show_progress
 from reldp.cli.settings import parsed_changes
 from reldp.cli.torchrun import refuse_dry_run, require_folder
@@ -237,7 +238,9 @@ def command(
             refuse_other_folder(RunFolder(folder))  # before sizes are released
             refuse_another_holdout(RunFolder(folder), recipe.holdout)
         detail("reading the graph and the model.")
-        with named_budget(budget):
+        is_quiet = verbose is False or not processes.is_first
+        shown = nullcontext() if is_quiet else shown_reading("reading and planning")
+        with named_budget(budget), shown:
             trainer = recipe.trainer(show_ids=show_ids, resumed=resumed and folder, budget=budget)
         if processes.is_first:
             if not resumed and (said := recipe.size_cost(trainer.capped, trainer.plan)):
@@ -254,7 +257,6 @@ def command(
             if place is not None:
                 note(run_note(place, trainer.plan))
         detail(f"{trainer.plan.num_steps:,} steps are planned; checking the encoder.")
-        is_quiet = verbose is False or not processes.is_first
         was_complete = RunFolder(folder).certificate.exists()
         with _resumption(folder), show_progress(quiet=is_quiet):
             result = trainer.fit(folder)
