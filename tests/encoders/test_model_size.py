@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig
 
+from reldp.encoders import model_size
 from reldp.encoders.features import FeatureEncoder
 from reldp.encoders.loading import load_pretrained
 from reldp.encoders.model_files import StoredWeights, check_weights_file
@@ -213,3 +214,29 @@ def test_every_type_of_number_is_read(tmp_path):
     save_file(values, tmp_path / "x.safetensors", metadata={"format": "pt"})
     assert check_weights_file(tmp_path / "x.safetensors") == dict.fromkeys(values, (3, 2))
     assert set(load_file(tmp_path / "x.safetensors")) == set(values)
+
+
+def test_tables_of_any_size_in_every_layer_are_refused(copy):
+    """FNet makes them by SciPy, which knows nothing of a device without memory."""
+    edit(
+        copy / "config.json",
+        model_type="fnet",
+        use_tpu_fourier_optimizations=True,
+        tpu_short_seq_length=14000,
+    )
+    with pytest.raises(EncoderError, match="use_tpu_fourier_optimizations false"):
+        load_pretrained(copy)
+
+
+def test_a_model_that_takes_long_to_make_is_given_up(copy, monkeypatch):
+    def busy(*_, **__):
+        while True:
+            sum(range(1000))
+
+    monkeypatch.setattr(model_size, "_SECONDS", 0.3)
+    with monkeypatch.context() as patch:
+        patch.setattr("transformers.AutoModel.from_config", busy)
+        with pytest.raises(EncoderError, match=r"takes more than 0\.3 seconds or 4 GiB before"):
+            load_pretrained(copy)
+    monkeypatch.setattr(model_size, "_SECONDS", 30.0)
+    load_pretrained(copy)

@@ -1,9 +1,14 @@
+import json
+import shutil
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
+from reldp.encoders import tokens
+from reldp.encoders.loading import load_pretrained
 from reldp.encoders.tokens import TokenTable, checked_indices, tokenize, tokenize_batch
 from reldp.errors import EncoderError
 from tests.encoders.tiny import TEXTS
@@ -102,3 +107,41 @@ def test_a_tokenizer_that_gives_up_is_one_line_without_the_text():
 def test_half_of_a_surrogate_pair_is_named_by_its_place(text):
     with pytest.raises(EncoderError, match="half of a surrogate pair, got one at index 4"):
         tokenize_batch(None, ["fine \U0001f600", text], 3, 8)
+
+
+def test_texts_that_are_split_in_parts_have_the_tokens_of_all_at_once(monkeypatch, folders):
+    tokenizer = load_pretrained(folders["bert"]).tokenizer
+    texts = [f"the red cat {'sees ' * (i % 7)}" for i in range(40)] + ["", "x" * 500, "dog"]
+    whole = tokenize_batch(tokenizer, texts, 0, 16)
+    counts = []
+
+    def counted(part, **more):
+        counts.append(len(part))
+        return tokenizer(part, **more)
+
+    counted.pad_token_id = tokenizer.pad_token_id
+    monkeypatch.setattr(tokens, "_AT_ONCE", 100)
+    assert tokenize_batch(counted, texts, 0, 16) == whole
+    assert sum(counts) == len(texts)
+    assert 5 < len(counts) < len(texts)
+
+
+def test_a_regular_expression_that_only_some_texts_make_slow_is_given_up(
+    monkeypatch, folders, tmp_path
+):
+    """Public texts have no hyphen, and the library gives up too late: every single match is fast enough."""
+    folder = shutil.copytree(folders["bert"], tmp_path / "copy")
+    file = folder / "tokenizer.json"
+    split = {"type": "Split", "behavior": "Isolated", "invert": False}
+    split["pattern"] = {"Regex": r"(?=[^-]*-)[^-]*[^-]*\x00"}
+    steps = {"type": "Sequence", "pretokenizers": [split, {"type": "Whitespace"}]}
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"pre_tokenizer": steps}))
+    tokenizer = load_pretrained(folder).tokenizer
+    monkeypatch.setattr(tokens, "_SECONDS", 0.5)
+    text = "the red cat sees a big dog " * 60
+    assert tokenize_batch(tokenizer, [text], 0, 16)
+    with pytest.raises(
+        EncoderError, match=r"takes more than 0\.5 seconds for a few of these"
+    ) as caught:
+        tokenize_batch(tokenizer, [f"{text} well-known"], 0, 16)
+    assert "cat" not in str(caught.value)

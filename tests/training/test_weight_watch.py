@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reldp.encoders import TextEncoder
+from reldp.training.bits import bits_of
 from reldp.training.callbacks import WeightsChangedError
 from reldp.training.objective import Objective
-from reldp.training.weight_watch import WeightWatch, bits_of
+from reldp.training.weight_watch import WeightWatch
 from tests.encoders.tiny import write_model
 from tests.training.small import small_parts
 

@@ -22,6 +22,7 @@ import torch
 from torch.nn.modules.module import register_module_module_registration_hook
 
 from reldp._validate import is_integer
+from reldp.encoders.bounded import within_bounds
 from reldp.encoders.model_files import StoredWeights, check_counts
 from reldp.errors import EncoderError
 
@@ -30,6 +31,7 @@ __all__ = ["refuse_oversized", "refuse_too_many"]
 # Heads that a checkpoint lacks, and small models: transformers names what is missing, in little memory.
 _FREE = 2**24
 # Modules of a model: those of the larger ones of a few thousand tensors, and for mixtures of experts some per tensor.
+_SECONDS, _MEMORY = 8.0, 4 * 2.0**30  # to make a model without weights; a large one takes a second
 _FREE_MODULES, _MODULES_PER_TENSOR, _MAX_MODULES = 20_000, 4, 150_000
 
 
@@ -52,12 +54,31 @@ def refuse_oversized(
         check_counts(config.to_dict(), gguf_file)
         _refuse_empty_layers(config, stored.tensors, gguf_file)
     name = os.path.basename(place) if gguf_file is None else gguf_file
-    with torch.device("meta"), _few_modules(stored.tensors, name):
-        model = AutoModel.from_config(config, trust_remote_code=False, **options)
-    wanted = sum(value.numel() for value in (*model.parameters(), *model.buffers()))
-    refuse_too_many(
-        wanted, stored.numbers, name, "its config.json" if gguf_file is None else "its header"
+    stated = "its config.json" if gguf_file is None else "its header"
+    if getattr(
+        config, "use_tpu_fourier_optimizations", False
+    ):  # a table of any size in every layer
+        raise EncoderError(
+            "`source` must have use_tpu_fourier_optimizations false in its config.json, got another value. Set it "
+            "to false: it changes nothing here."
+        )
+
+    def count() -> int:
+        with torch.device("meta"), _few_modules(stored.tensors, name):
+            model = AutoModel.from_config(config, trust_remote_code=False, **options)
+        return sum(value.numel() for value in (*model.parameters(), *model.buffers()))
+
+    wanted = within_bounds(
+        count,
+        seconds=_SECONDS,
+        memory=_MEMORY,
+        refusal=EncoderError(
+            f"`source` must have a model that is made in little time and memory, got {name!r} with one that takes more "
+            f"than {_SECONDS:g} seconds or {_MEMORY / 2**30:g} GiB before its weights are read, because of numbers in "
+            f"{stated}. Copy it from the original model."
+        ),
     )
+    refuse_too_many(wanted, stored.numbers, name, stated)
 
 
 def _refuse_empty_layers(config: Any, num_tensors: int, name: str) -> None:

@@ -26,6 +26,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import numpy.typing as npt
 
+from reldp.encoders.bounded import within_bounds
 from reldp.encoders.model_files import refuse_panic
 from reldp.errors import EncoderError
 
@@ -43,6 +44,8 @@ __all__ = [
 # Tables in use, by graph, rules of the tokenizer and length.
 _SURROGATE = re.compile("[\ud800-\udfff]")  # alone: text cannot be encoded
 _TABLES: "WeakValueDictionary[tuple[str, str, str, int], TokenTable]" = WeakValueDictionary()
+# Characters that are split at once; the time for them, and the fewest characters per second of a long text.
+_AT_ONCE, _SECONDS, _SLOWEST = 200_000, 8.0, 100_000.0
 _Indices = Sequence[int] | npt.NDArray[np.integer[Any]]
 
 
@@ -220,17 +223,46 @@ def tokenize_batch(
             )
     if not len(texts):
         return []
-    with _as_tokenizer_error():
-        rows: list[list[int]] = tokenizer(
-            list(texts),
-            truncation=True,
-            max_length=max_length,
-            padding=False,
-            return_attention_mask=False,
-            return_token_type_ids=False,
-        )["input_ids"]
+    rows: list[list[int]] = []
+    for part in _short_parts(texts):
+
+        def split(part: Sequence[str] = part) -> list[list[int]]:
+            ids: list[list[int]] = tokenizer(
+                part,
+                truncation=True,
+                max_length=max_length,
+                padding=False,
+                return_attention_mask=False,
+                return_token_type_ids=False,
+            )["input_ids"]
+            return ids
+
+        seconds = _SECONDS + sum(map(len, part)) / _SLOWEST
+        with _as_tokenizer_error():
+            rows += within_bounds(split, seconds=seconds, refusal=_too_slow())
     # A row of length 0 has no mean and no last token.
     return [row or [int(tokenizer.pad_token_id)] for row in rows]
+
+
+def _short_parts(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Yield texts in parts that a tokenizer splits at once, in less than a second."""
+    part: list[str] = []
+    size = 0
+    for text in texts:
+        if part and size + len(text) > _AT_ONCE:
+            yield part
+            part, size = [], 0
+        part.append(text)
+        size += len(text)
+    yield part
+
+
+def _too_slow() -> EncoderError:
+    return EncoderError(
+        f"`source` must have a tokenizer that splits texts in little time, got one that takes more than {_SECONDS:g} "
+        "seconds for a few of these, mostly because of a slow regular expression. Copy the tokenizer's files from the "
+        "original model."
+    )
 
 
 @contextmanager

@@ -53,6 +53,7 @@ class CountedSteps:
         self._step, self._session = step, session
         self._stream = session.stream_number
         self._watch = NonfiniteWatch(plan, clip=clip)
+        self._is_first = True
 
     def reserve(self, number: int, block: int) -> None:
         """Count the next steps before the first of them runs, unless they are counted already."""
@@ -64,7 +65,8 @@ class CountedSteps:
         """Draw the batch of a step and set ``.grad``. The report is sensitive.
 
         Raises:
-            RunError: The step is not counted, or the last steps had no finite gradient.
+            RunError: The step is not counted, the last steps had no finite gradient, or the first one changed frozen
+                weights.
         """
         if number >= self._session.ledger.next_uncounted_step:
             raise RunError(f"Step {number} must be counted before it runs, got one that is not.")
@@ -75,7 +77,18 @@ class CountedSteps:
             with no_random_numbers():
                 report = self._step.run(batch, number, self._stream)
         self._watch.see(report)
+        if self._is_first:
+            self.check_frozen()
+            self._is_first = False
         return report
+
+    def check_frozen(self) -> None:
+        """Refuse frozen weights and buffers that steps have changed: before anything is saved, and after the last step.
+
+        Raises:
+            RunError: They have.
+        """
+        self._step._guard.frozen.check()
 
 
 def warn_about_plan(plan: "PrivacyPlan", encoder: "Encoder", *, stacklevel: int) -> None:

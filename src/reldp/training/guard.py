@@ -30,6 +30,7 @@ from reldp.gradients import ClippedSum
 from reldp.gradients.cuda_graphs import MicrobatchRunner
 from reldp.gradients.microbatches import LAYOUTS, MicrobatchShape, MicrobatchShapes, UnitInputs
 from reldp.noise import GRID, Streams
+from reldp.training.frozen_weights import FrozenWeights
 from reldp.training.locality import (
     SyntheticUnits,
     find_layouts,
@@ -57,11 +58,15 @@ class LocalityGuard:
         objective: The encoder and the loss that are trained.
         rows: The encoder's rows; only kinds and sizes are taken from its table.
         runner: Runs microbatches exactly as a step does.
+
+    Attributes:
+        frozen: What steps must leave as it is, as it was after the check on public rows.
     """
 
     def __init__(self, objective: Objective, rows: UnitRows, runner: MicrobatchRunner) -> None:
         self._objective, self._encoder = objective, objective.encoder
         self._rows, self._runner = rows, runner
+        self.frozen = FrozenWeights(objective)
         self._checked_with: tuple[object, ...] | None = None
         self._rows_per_unit = 0
 
@@ -89,11 +94,13 @@ class LocalityGuard:
             layouts = LAYOUTS[-1:] if self._decides_by_values(shapes) else LAYOUTS
             checked = find_layouts(shapes, self._run, self._make, layouts)
             self._objective.remember_encoder()  # a module may keep what it computes once for a shape
+            self.frozen.note()
             for shape in map(checked.shape_of, checked.lengths()):
                 units = self._make(shape.units, shape.length, 0)
                 self._run(shape, units, weights=torch.ones_like(units.endpoints[:, 0]).double())
                 refuse_mixing_of_extremes(shape, self._run, units)
             self._objective.check_encoder_unchanged()
+            self.frozen.check()
         self._checked_with = self._numerics()
         return checked
 

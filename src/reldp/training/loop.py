@@ -107,6 +107,7 @@ class TrainingLoop:
                 if due or asked.checkpoint or asked.stop or must_stop:
                     by = self._callbacks.stopper if asked.stop and step + 1 < stop else None
                     self._watch.check_beside()
+                    self._steps.check_frozen()
                     state = self._state(step + 1, branch)
                     self._session.save(step + 1, state.to_bytes(), stopped_by=by)
                     with calls("on_checkpoint", step + 1):
@@ -116,6 +117,7 @@ class TrainingLoop:
                 if asked.stop and step + 1 < stop:
                     self._callbacks.raise_stopped()
         self._watch.check_beside()  # before anything is released
+        self._steps.check_frozen()
 
     def _save_stop(self, step: int, branch: int, by: str) -> None:
         self._session.save_stop(step, self._state(step, branch).to_bytes(), stopped_by=by)

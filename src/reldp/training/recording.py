@@ -244,6 +244,8 @@ class RecordedRun:
         return self._session
 
     def _save(self, session: Session) -> None:
+        if self._steps is not None:
+            self._steps.check_frozen()
         session.save(self._next, self._state(self._next, session.ledger.branch).to_bytes())
 
     def _first_state(self) -> bytes:

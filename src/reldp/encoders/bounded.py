@@ -1,0 +1,89 @@
+"""Work on files of others that must end: it runs beside a watch of processor time and memory.
+
+A configuration of a few bytes, or a regular expression, can ask for hours inside of a library, where no signal is
+heard. So the work runs in a thread of its own. Whoever waits for it hears signals, and gives up when it has used too
+much. What nobody waits for ends as soon as it returns to Python, and with the process otherwise.
+
+Private to the package: `within_bounds`.
+
+>>> within_bounds(lambda: 6 * 7, seconds=10.0, refusal=ValueError("too slow"))
+42
+"""
+
+import ctypes
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import TypeVar
+
+__all__ = ["within_bounds"]
+
+_Result = TypeVar("_Result")
+_POLL = 0.05  # seconds
+
+
+class _GivenUp(BaseException):
+    """Ends work that nobody waits for."""
+
+
+def within_bounds(
+    work: Callable[[], _Result],
+    *,
+    seconds: float,
+    refusal: Exception,
+    memory: float = float("inf"),
+) -> _Result:
+    """Return what work returns, or raise what it raises.
+
+    Args:
+        work: What is done, without state of the calling thread but context variables.
+        seconds: Time that it may take at most, by the clock and by the processor: a busy machine is no fault of it.
+        refusal: What is raised when it takes more.
+        memory: Bytes by which it may raise the most memory that the process has used.
+    """
+    results: list[_Result] = []
+    errors: list[BaseException] = []
+    ended = threading.Event()
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            ended.set()
+
+    began, used, most = time.monotonic(), time.process_time(), _most_memory()
+    thread = threading.Thread(target=copy_context().run, args=(run,), daemon=True)
+    thread.start()
+    try:
+        while not ended.wait(_POLL):
+            took = min(time.monotonic() - began, time.process_time() - used)
+            if took > seconds or _most_memory() - most > memory:
+                raise refusal
+    finally:
+        if not ended.is_set():
+            _stop(thread)
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def _most_memory() -> int:
+    """Return the most bytes that this process has used; 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # on Windows
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _stop(thread: threading.Thread) -> None:
+    """Let a thread end at its next step in Python."""
+    if thread.ident is not None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(thread.ident), ctypes.py_object(_GivenUp)
+        )

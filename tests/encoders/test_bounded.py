@@ -1,0 +1,74 @@
+"""Work that takes too much time or memory is given up, whatever library it is in; slow machines are no reason."""
+
+import signal
+import threading
+import time
+from contextvars import ContextVar
+
+import pytest
+
+from reldp.encoders.bounded import within_bounds
+
+REFUSAL = ValueError("too much")
+
+
+def busy(seconds=60.0):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        sum(range(1000))
+
+
+def test_results_errors_and_context_are_those_of_the_work():
+    value = ContextVar("value", default=1)
+    value.set(2)
+    assert within_bounds(value.get, seconds=10.0, refusal=REFUSAL) == 2
+
+    def ended():
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit) as caught:
+        within_bounds(ended, seconds=10.0, refusal=REFUSAL)
+    assert caught.value.code == 3
+
+
+def test_busy_work_is_given_up_and_ends():
+    before = threading.active_count()
+    began = time.monotonic()
+    with pytest.raises(ValueError, match="too much"):
+        within_bounds(busy, seconds=0.3, refusal=REFUSAL)
+    assert time.monotonic() - began < 30.0
+    while threading.active_count() > before:
+        assert time.monotonic() - began < 30.0, "nobody waits for it any more"
+        time.sleep(0.01)
+
+
+def test_work_that_waits_is_not_too_slow():
+    assert within_bounds(lambda: time.sleep(1.0), seconds=0.5, refusal=REFUSAL) is None
+
+
+def test_memory_is_bounded():
+    def large():
+        parts = []
+        for _ in range(2000):
+            parts.append(bytearray(b"1") * 2**20)
+            time.sleep(0.001)
+
+    with pytest.raises(ValueError, match="too much"):
+        within_bounds(large, seconds=60.0, memory=50 * 2**20, refusal=REFUSAL)
+    assert within_bounds(lambda: 1, seconds=60.0, memory=50 * 2**20, refusal=REFUSAL) == 1
+
+
+def test_signals_are_heard_while_work_goes_on():
+    class Heard(Exception):
+        pass
+
+    def hear(number, frame):
+        raise Heard
+
+    before = signal.signal(signal.SIGALRM, hear)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(Heard):
+            within_bounds(busy, seconds=60.0, refusal=REFUSAL)
+    finally:
+        signal.signal(signal.SIGALRM, before)
