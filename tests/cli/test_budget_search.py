@@ -2,10 +2,13 @@
 
 import json
 
+import numpy as np
+import pytest
 import torch
 
 from reldp.accounting.search import SearchSize
 from reldp.cli.main import main
+from reldp.graph import EntityGraph
 from reldp.runs.budget import Budget
 from tests.training.small import small_graph
 from tests.training.test_selection import public_graph
@@ -83,3 +86,24 @@ def test_bad_input_is_one_line_and_enters_nothing(tmp_path, capsys):
     assert "GRAPH --max-degree 4 --release-sizes first, or --set privacy.sizes=declared." in said
     with Budget.open(graph) as budget:
         assert budget.charges == []
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [([], "`eval_graph` must be given"), (["--eval-graph"], "must have a budget for a search")],
+)
+def test_a_search_that_cannot_start_releases_no_sizes(tmp_path, capsys, more, reason):
+    count = 3000
+    features = np.random.default_rng(0).normal(size=(count, 4)).astype(np.float32)
+    ring = [(i, (i + step) % count) for i in range(count) for step in (1, 2)]
+    EntityGraph.from_lists(list(range(count)), ring, features=features).write(tmp_path / "graph")
+    public_graph().write(tmp_path / "public")
+    words = ["budget", "search", str(tmp_path / "graph"), "--set", "privacy.noise_multiplier=3"]
+    words += ["--set", "privacy.num_steps=3", "--runs", "2", "-o", str(tmp_path / "search")]
+    words += [*more, *([str(tmp_path / "public")] if more else [])]
+    before = sorted(p.name for p in (tmp_path / "graph").iterdir())
+    assert main([*words, "--vary", "learning.learning_rate=[0.1, 0.5]"]) == 2
+    said = capsys.readouterr().err
+    assert reason.replace("`eval_graph`", "--eval-graph") in said
+    assert "released" not in said
+    assert sorted(p.name for p in (tmp_path / "graph").iterdir()) == before

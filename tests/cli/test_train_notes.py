@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from reldp.cli.main import main
-from tests.cli.train_flags import EXACT, FLAGS
+from tests.cli.train_flags import EXACT, FLAGS, SIZES
 from tests.training.small import small_graph
 
 
@@ -47,3 +47,15 @@ def test_a_target_that_the_pool_keeps_out_of_reach_is_named(tmp_path, graph, cap
     shown = capsys.readouterr().err
     assert ("below the target: a larger one would give batches" in shown) is said
     assert ("reldp: epsilon is 0.65" in shown) is said
+
+
+def test_a_default_delta_from_a_declared_bound_is_said(tmp_path, graph, capsys):
+    """The graph may have many more entities than its owner declared, and nothing public can compare."""
+    command = ["train", graph, "--max-degree", "4", *SIZES, "--noise-multiplier", "3"]
+    declared = ["--sizes", "declared", "--min-entities", "250", "--max-relations", "700"]
+    said = "delta is 0.0004, a tenth of one over the declared 250. If the graph has many more, give"
+    for number, (more, is_said) in enumerate(
+        {(*declared,): True, (*declared, "--delta", "1e-4"): False, (*EXACT,): False}.items()
+    ):
+        assert main([*command, "-o", str(tmp_path / f"run-{number}"), *more]) == 0
+        assert (said in capsys.readouterr().err) == is_said

@@ -167,3 +167,15 @@ def test_a_run_is_published_beside_what_a_killed_command_left_and_a_bundle_is_no
     with pytest.raises(VerificationError, match="is what a stopped command left"):
         publish(tmp_path / "bundle", tmp_path / "second")
     assert (tmp_path / "bundle" / "report.html.partial").exists()
+
+
+def test_a_full_report_of_a_bundle_does_not_follow_from_it(trained, tmp_path):
+    """Its sensitive values come from files that whoever has the bundle may have written."""
+    publish(trained.path, tmp_path / "bundle")
+    for place in (trained.metrics, trained.evaluations, trained.report):
+        shutil.copy(place, tmp_path / "bundle")
+    assert verify(trained.path)
+    with pytest.raises(VerificationError, match=r"report\.html is not the page that follows"):
+        verify(tmp_path / "bundle")
+    write_report(tmp_path / "bundle")
+    assert verify(tmp_path / "bundle")

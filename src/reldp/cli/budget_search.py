@@ -146,6 +146,8 @@ def search(
     made = Search(output, size, settings, make, budget=budget)
     if made.is_complete:
         click.echo(f"reldp: the search in {output} is complete: nothing was left to do.", err=True)
+    elif not output.exists():
+        _refuse_early(recipe, budget, show_ids)
     with named_budget(budget):
         best = made.run()
     certificate = Certificate.from_json(read_plain(RunFolder(best).certificate, limit=2**24))
@@ -210,6 +212,14 @@ def _recipe(
         for name in {**common, **candidate}
     }
     return Recipe.from_values(given) if config is None else Recipe.read(config, given)
+
+
+def _refuse_early(recipe: "Recipe", budget: Path | None, show_ids: bool) -> None:
+    """Refuse a search that cannot start before private sizes are released for it."""
+    from reldp.training.searching import require_eval_graph, required_budget
+
+    require_eval_graph(recipe.values["data"]["eval_graph"])
+    required_budget(recipe.capped(show_ids=show_ids), budget)
 
 
 def _plan(recipe: "Recipe", budget: Path | None, show_ids: bool) -> "PrivacyPlan":

@@ -34,6 +34,7 @@ from reldp.cli.progress import show_progress
 from reldp.cli.settings import parsed_changes
 from reldp.cli.torchrun import refuse_dry_run, require_folder
 from reldp.cli.train_notes import (
+    delta_note,
     detail,
     encoder_line,
     gain_note,
@@ -252,6 +253,7 @@ def command(
                 note(recipe.negatives_note)
             if not resumed:
                 target_note(recipe, trainer)
+                delta_note(recipe, trainer)
                 gain_note(recipe, trainer)
             place = None if resumed else budget_for(trainer.capped.graph.folder, budget)
             if place is not None:

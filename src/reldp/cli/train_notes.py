@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from reldp.training import Trainer
     from reldp.training.recipe import Recipe
 
-__all__ = ["detail", "encoder_line", "gain_note", "note", "notes", "target_note"]
+__all__ = ["delta_note", "detail", "encoder_line", "gain_note", "note", "notes", "target_note"]
 
 _REACHED = 0.95  # of the target; calibration stops at 0.1 % of the noise
 
@@ -58,6 +58,17 @@ def target_note(recipe: "Recipe", trainer: "Trainer") -> None:
             f"epsilon is {round_up(epsilon)}, below the target: a larger one would give batches that are too large "
             "for the pool of negatives more than their part of delta. Smaller batches or fewer negatives need less "
             "noise."
+        )
+
+
+def delta_note(recipe: "Recipe", trainer: "Trainer") -> None:
+    """Say what the default delta follows from, where that is a declared bound: there may be many more entities."""
+    plan = trainer.plan
+    is_entities = plan.sizes == "declared" and plan.unit != "relation"
+    if is_entities and recipe.values["privacy"]["delta"] is None:
+        note(
+            f"delta is {round_up(plan.delta)}, a tenth of one over the declared {plan.num_entities:,}. If the graph "
+            "has many more, give --delta: it should be well below one over their number."
         )
 
 

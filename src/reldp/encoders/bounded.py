@@ -55,13 +55,13 @@ def within_bounds(
         finally:
             ended.set()
 
-    began, used, most = time.monotonic(), time.process_time(), _most_memory()
+    began, used, highest = time.monotonic(), time.process_time(), _max_memory()
     thread = threading.Thread(target=copy_context().run, args=(run,), daemon=True)
     thread.start()
     try:
         while not ended.wait(_POLL):
             took = min(time.monotonic() - began, time.process_time() - used)
-            if took > seconds or _most_memory() - most > memory:
+            if took > seconds or _max_memory() - highest > memory:
                 raise refusal
     finally:
         if not ended.is_set():
@@ -71,7 +71,7 @@ def within_bounds(
     return results[0]
 
 
-def _most_memory() -> int:
+def _max_memory() -> int:
     """Return the most bytes that this process has used; 0 where the system does not tell."""
     try:
         import resource

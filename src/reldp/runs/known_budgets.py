@@ -154,8 +154,9 @@ def _pruned(known: dict[str, Any]) -> dict[str, Any]:
 
 def _read(state: Path | None) -> dict[str, Any]:
     """Return what is known by the id of a budget."""
+    remedy = "a backup, or remove it: copies and older states of budgets are then not noticed."
     return read_known(
-        state, FILE_NAME, "budgets", lambda entry: schema.check(entry, _ENTRY), "a backup."
+        state, FILE_NAME, "budgets", lambda entry: schema.check(entry, _ENTRY), remedy
     )
 
 

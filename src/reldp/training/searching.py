@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from reldp.graph import CappedGraph
     from reldp.training.trainer import Trainer
 
-__all__ = ["Search", "candidates", "required_budget"]
+__all__ = ["Search", "candidates", "require_eval_graph", "required_budget"]
 
 _SECTIONS = ("learning", "encoder")
 _LIMIT = 2**26
@@ -119,6 +119,14 @@ def required_budget(capped: "CappedGraph", named: str | Path | None) -> Path:
             "The graph must have a budget for a search, got none. Make one with reldp budget init."
         )
     return place
+
+
+def require_eval_graph(given: object) -> None:
+    """Refuse a search without a public graph to choose by."""
+    if given is None:
+        raise ConfigError(
+            "`eval_graph` must be given for a search: its best run is chosen by a public graph, got none."
+        )
 
 
 class Search:
@@ -217,10 +225,7 @@ class Search:
                 "their number, got one of them."
             )
         place = required_budget(graph, self._budget)
-        if trainer._selection is None:
-            raise ConfigError(
-                "`eval_graph` must be given for a search: its best run is chosen by a public graph, got none."
-            )
+        require_eval_graph(trainer._selection)
         trainer._check_selection()
         self._settings_sha256, self._budget = self._described(trainer), place
         with Budget.open(place) as budget:
