@@ -8,9 +8,9 @@ import shutil
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig
+from transformers import AutoConfig, FunnelConfig, FunnelModel
 
-from reldp.encoders import model_size
+from reldp.encoders import TextEncoder, model_size
 from reldp.encoders.features import FeatureEncoder
 from reldp.encoders.loading import load_pretrained
 from reldp.encoders.model_files import StoredWeights, check_weights_file
@@ -240,3 +240,23 @@ def test_a_model_that_takes_long_to_make_is_given_up(copy, monkeypatch):
             load_pretrained(copy)
     monkeypatch.setattr(model_size, "_SECONDS", 30.0)
     load_pretrained(copy)
+
+
+def test_layers_that_repeat_without_end_are_given_up(tmp_path, folders, monkeypatch):
+    """A number in config.json says how often they do, and takes no weights."""
+    folder = shutil.copytree(folders["bert"], tmp_path / "funnel")
+    (folder / "model.safetensors").unlink()
+    config = FunnelConfig(
+        vocab_size=json.loads((folder / "config.json").read_text())["vocab_size"],
+        d_model=32,
+        n_head=2,
+        d_head=16,
+        d_inner=32,
+        block_sizes=[1, 1],
+    )
+    FunnelModel(config).save_pretrained(folder)
+    monkeypatch.setattr(model_size, "_SECONDS", 3.0)
+    TextEncoder.load(folder, train="full")
+    edit(folder / "config.json", block_repeats=[100_000, 100_000])
+    with pytest.raises(EncoderError, match=r"weights that take more than 3 seconds or 4\.0 GiB"):
+        TextEncoder.load(folder, train="full")

@@ -5,7 +5,9 @@ transformers uses memory for all of them before it compares them with a file. So
 on torch's meta device. It can also ask for any number of modules, each of which takes time and memory even there:
 making them stops at a number that no model with these weights has.
 
-Private to the package: `refuse_oversized`.
+It can ask for the same layers again and again, too, which takes no weights: a word is embedded before anything else.
+
+Private to the package: `refuse_oversized`, `refuse_slow_model`.
 
 >>> refuse_too_many(10**12, 10**6, "tiny")
 Traceback (most recent call last):
@@ -14,7 +16,7 @@ numbers for a model of 1,000,000,000,000. Copy both from the original model.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,12 +28,15 @@ from reldp.encoders.bounded import within_bounds
 from reldp.encoders.model_files import StoredWeights, check_counts
 from reldp.errors import EncoderError
 
-__all__ = ["refuse_oversized", "refuse_too_many"]
+__all__ = ["refuse_oversized", "refuse_slow_model", "refuse_too_many"]
 
 # Heads that a checkpoint lacks, and small models: transformers names what is missing, in little memory.
 _FREE = 2**24
 # Modules of a model: those of the larger ones of a few thousand tensors, and for mixtures of experts some per tensor.
 _SECONDS, _MEMORY = 8.0, 4 * 2.0**30  # to make a model without weights; a large one takes a second
+_WEIGHTS_PER_SECOND = (
+    1e8  # that are used for one word; the slowest machines manage a few times as many
+)
 _FREE_MODULES, _MODULES_PER_TENSOR, _MAX_MODULES = 20_000, 4, 150_000
 
 
@@ -79,6 +84,26 @@ def refuse_oversized(
         ),
     )
     refuse_too_many(wanted, stored.numbers, name, stated)
+
+
+def refuse_slow_model(embed: Callable[[], object], num_weights: int) -> None:
+    """Refuse a model that takes far longer, or far more memory, for a word than its weights explain.
+
+    Args:
+        embed: Embeds one short public text.
+        num_weights: Number of the model's weights.
+    """
+    seconds, memory = _SECONDS + num_weights / _WEIGHTS_PER_SECOND, _MEMORY + 16 * num_weights
+    within_bounds(
+        embed,
+        seconds=seconds,
+        memory=memory,
+        refusal=EncoderError(
+            f"`source` must have a model that embeds a word in little time and memory, got {num_weights:,} weights "
+            f"that take more than {seconds:.0f} seconds or {memory / 2**30:.1f} GiB, because of numbers in its "
+            "configuration. Copy it from the original model."
+        ),
+    )
 
 
 def _refuse_empty_layers(config: Any, num_tensors: int, name: str) -> None:

@@ -34,6 +34,7 @@ from reldp.encoders.encoder import Encoder, refuse_batch_mixing
 from reldp.encoders.folders import new_folder
 from reldp.encoders.loading import DenseLayer, Pretrained, load_pretrained
 from reldp.encoders.model_files import as_encoder_error
+from reldp.encoders.model_size import refuse_slow_model
 from reldp.encoders.prefix import HiddenTable
 from reldp.encoders.saving import base_model, write_text_folder
 from reldp.encoders.soundness import (
@@ -188,6 +189,9 @@ class TextEncoder(Encoder):
         )
         encoder.source = source
         encoder.to(device)
+        with as_encoder_error(encoder._described["base_model"]):
+            num_weights = sum(value.numel() for value in encoder._text.parameters())
+            refuse_slow_model(lambda: encoder.encode(PUBLIC_TEXTS[:1]), num_weights)
         if attention == SHORT:
             use_short_attention(
                 base_model(encoder._text.backbone),
