@@ -59,7 +59,9 @@ def within_bounds(
     thread = threading.Thread(target=copy_context().run, args=(run,), daemon=True)
     thread.start()
     try:
-        while not ended.wait(_POLL):
+        is_waiting = True
+        while is_waiting:
+            is_waiting = not ended.wait(_POLL)
             took = min(time.monotonic() - began, time.process_time() - used)
             if took > seconds or _max_memory() - highest > memory:
                 raise refusal

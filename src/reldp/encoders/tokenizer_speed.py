@@ -9,9 +9,10 @@ Private to the package: `refuse_slow_tokenizer`.
 >>> refuse_slow_tokenizer(lambda text: time.sleep(0), seconds=1.0)
 """
 
-import time
 from collections.abc import Callable
+from functools import partial
 
+from reldp.encoders.bounded import within_bounds
 from reldp.encoders.soundness import PUBLIC_TEXTS
 from reldp.errors import EncoderError
 
@@ -33,11 +34,9 @@ def refuse_slow_tokenizer(encode: Callable[[str], object], *, seconds: float = 1
     """
     text = _TEXT * (1 + _LENGTHS[-1] // len(_TEXT))
     for length in _LENGTHS:
-        began = time.process_time()
-        encode(text[:length])
-        if time.process_time() - began > seconds:
-            raise EncoderError(
-                f"`source` must have a tokenizer that splits texts in little time, got one that takes more than "
-                f"{seconds:g} seconds for {length:,} characters, mostly because of a slow regular expression. Copy the "
-                "tokenizer's files from the original model."
-            )
+        refusal = EncoderError(
+            f"`source` must have a tokenizer that splits texts in little time, got one that takes more than "
+            f"{seconds:g} seconds for {length:,} characters, mostly because of a slow regular expression. Copy the "
+            "tokenizer's files from the original model."
+        )
+        within_bounds(partial(encode, text[:length]), seconds=seconds, refusal=refusal)
