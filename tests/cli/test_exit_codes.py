@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -349,3 +350,17 @@ def test_a_signal_in_a_finalizer_is_not_lost(capsys):
     with pytest.raises(KeyboardInterrupt), exit_codes.termination_as_exception():
         use()
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_that_a_module_turned_into_an_error_is_a_stop(capsys, monkeypatch, number, code):
+    """As pandas does when it is imported: its own error comes in place of the one that was raised."""
+
+    def half_imported(run, **options):
+        with suppress(BaseException):
+            signal.raise_signal(number)
+        raise AttributeError("partially initialized module")
+
+    monkeypatch.setattr("reldp.reporting.verify", half_imported)
+    assert main(["verify", "run"]) == code
+    assert "stopped by" in capsys.readouterr().err

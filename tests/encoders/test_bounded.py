@@ -1,12 +1,18 @@
 """Work that takes too much time or memory is given up, whatever library it is in; slow machines are no reason."""
 
+import _imp
+import importlib
+import io
 import signal
+import sys
 import threading
 import time
+from contextlib import redirect_stdout
 from contextvars import ContextVar
 
 import pytest
 
+from reldp import _signals
 from reldp.encoders.bounded import within_bounds
 
 REFUSAL = ValueError("too much")
@@ -72,3 +78,34 @@ def test_signals_are_heard_while_work_goes_on():
             within_bounds(busy, seconds=60.0, refusal=REFUSAL)
     finally:
         signal.signal(signal.SIGALRM, before)
+
+
+def test_a_lock_for_imports_that_a_signal_left_behind_blocks_nothing():
+    sys.modules.pop("this", None)
+
+    def load():
+        with redirect_stdout(io.StringIO()):
+            return importlib.import_module("this").__name__
+
+    _imp.acquire_lock()
+    try:
+        assert within_bounds(load, seconds=10.0, refusal=REFUSAL) == "this"
+    finally:
+        _imp.release_lock()
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_signal_whose_exception_was_dropped_ends_the_work(when):
+    def work():
+        time.sleep(0.1)
+        _signals.note(signal.SIGTERM)
+        time.sleep(60.0)
+
+    _signals.forget()
+    try:
+        if when == "before":
+            _signals.note(signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            within_bounds(work, seconds=60.0, refusal=REFUSAL)
+    finally:
+        _signals.forget()

@@ -1,5 +1,6 @@
 """What is released and not trained is what was loaded: a layer that keeps what it sees gets no certificate."""
 
+import random
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch.ao.quantization import MovingAverageMinMaxObserver
 
 from reldp import EntityGraph, PrivacyPlan, Trainer
 from reldp.encoders import Encoder
-from reldp.errors import RunError
+from reldp.errors import InputError, RunError
 from reldp.graph import CappedGraph
 from reldp.runs.run_folder import RunFolder
 from reldp.training.loop import TrainingLoop
@@ -123,3 +124,58 @@ def test_a_change_in_a_later_step_is_noticed(tmp_path, monkeypatch, at):
     with pytest.raises(RunError, match="got one that changes some"):
         Trainer(encoder, *others).fit(tmp_path / "run")
     assert not RunFolder(tmp_path / "run").certificate.exists()
+
+
+class Augmenting(WordEncoder):
+    """Changes words by a state of some kind."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind, self.calls, self.seen = kind, 0, []
+        self.numbers, self.torch_numbers = (
+            np.random.default_rng(0),
+            torch.Generator().manual_seed(0),
+        )
+
+    def rows(self, table, indices):
+        words = table[np.asarray(indices)]
+        match self.kind:
+            case "numpy":
+                words = (words + self.numbers.integers(99, size=words.shape)) % WORDS
+            case "global":
+                words = (words + np.random.randint(99, size=words.shape)) % WORDS
+            case "python":
+                words = (words + random.randrange(99)) % WORDS
+            case "torch":
+                drawn = torch.randint(99, words.shape, generator=self.torch_numbers)
+                words = (words + drawn.numpy()) % WORDS
+            case "count":
+                self.calls += 1
+                words = (words + self.calls) % WORDS
+            case "table":
+                table[np.asarray(indices)] = (words + 1) % WORDS
+            case "kept":
+                self.seen = [*self.seen[-5:], int(words[0]), self.calls]
+                self.calls += 1
+            case "once":
+                self.seen = [int(table[0])]
+        return {"word": torch.from_numpy(words)}
+
+
+KINDS = ["numpy", "global", "python", "torch", "count", "table", "kept"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_encoder_with_a_state_is_refused_before_a_step(tmp_path, kind):
+    _, *others = parts()
+    reason = "must keep nothing of what" if kind == "kept" else "must give an entity the same rows"
+    with pytest.raises((InputError, RunError), match=reason):
+        Trainer(Augmenting(kind), *others).fit(tmp_path / "run")
+    assert not RunFolder(tmp_path / "run").has_run
+
+
+@pytest.mark.parametrize("kind", ["none", "once"])
+def test_an_encoder_that_keeps_the_same_whatever_it_is_asked_for_is_trained(tmp_path, kind):
+    _, *others = parts()
+    Trainer(Augmenting(kind), *others).fit(tmp_path / "run")
+    assert RunFolder(tmp_path / "run").certificate.exists()

@@ -1,7 +1,9 @@
 """Values that compute differently have different JSON; equal values have equal JSON anywhere."""
 
+import copy
 import functools
 import json
+import pickle
 import subprocess
 import sys
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from reldp.losses.infonce import InfoNCELoss
 from reldp.training.plain_values import code_of, counts, digest_of, name_of, plain
 
 
@@ -128,6 +131,23 @@ def test_what_a_library_caches_on_a_class_does_not_count():
     assert code_of(Model) == before
     Model.factor = 3
     assert code_of(Model) != before
+
+
+@pytest.mark.parametrize(
+    "use",
+    [copy.deepcopy, pickle.dumps, lambda value: type(value).__annotations__],
+    ids=["copy", "pickle", "annotations"],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", [Doubles, InfoNCELoss])
+def test_what_python_adds_to_a_class_does_not_count(kind, use):
+    """A copy of an object leaves the names of slots with its class, also where a run goes on without one."""
+    for base in kind.__mro__[:-1]:
+        if "__slotnames__" in vars(base):
+            del base.__slotnames__
+    before, held = code_of(kind), set(vars(kind))
+    use(kind())
+    assert code_of(kind) == before
+    assert set(vars(kind)) >= held
 
 
 def test_names_say_where_something_comes_from():

@@ -4,12 +4,16 @@ A configuration of a few bytes, or a regular expression, can ask for hours insid
 heard. So the work runs in a thread of its own. Whoever waits for it hears signals, and gives up when it has used too
 much. What nobody waits for ends as soon as it returns to Python, and with the process otherwise.
 
+A thread cannot import a module while another one holds Python's lock for imports. A signal can leave that lock with the
+main thread for good; then the work runs where it is asked for.
+
 Private to the package: `within_bounds`.
 
 >>> within_bounds(lambda: 6 * 7, seconds=10.0, refusal=ValueError("too slow"))
 42
 """
 
+import _imp
 import ctypes
 import sys
 import threading
@@ -17,6 +21,8 @@ import time
 from collections.abc import Callable
 from contextvars import copy_context
 from typing import TypeVar
+
+from reldp import _signals
 
 __all__ = ["within_bounds"]
 
@@ -43,6 +49,9 @@ def within_bounds(
         refusal: What is raised when it takes more.
         memory: Bytes by which it may raise the most memory that the process has used.
     """
+    _stop_if_noted()
+    if _imp.lock_held():
+        return work()
     results: list[_Result] = []
     errors: list[BaseException] = []
     ended = threading.Event()
@@ -62,6 +71,7 @@ def within_bounds(
         is_waiting = True
         while is_waiting:
             is_waiting = not ended.wait(_POLL)
+            _stop_if_noted()
             took = min(time.monotonic() - began, time.process_time() - used)
             if took > seconds or _max_memory() - highest > memory:
                 raise refusal
@@ -71,6 +81,12 @@ def within_bounds(
     if errors:
         raise errors[0]
     return results[0]
+
+
+def _stop_if_noted() -> None:
+    """End like Ctrl-C if a signal has asked for it whose exception was dropped on its way."""
+    if _signals.noted() and threading.current_thread() is threading.main_thread():
+        raise KeyboardInterrupt
 
 
 def _max_memory() -> int:

@@ -29,6 +29,7 @@ from torch import nn
 from reldp._validate import check_choice
 from reldp.encoders.attention import attention_options
 from reldp.encoders.attention_pooling import AttentionPooling
+from reldp.encoders.bounded import within_bounds
 from reldp.encoders.default_model import installed_folder
 from reldp.encoders.hub import hub_folder, is_hub_name
 from reldp.encoders.model_files import (
@@ -47,10 +48,13 @@ from reldp.encoders.soundness import (
 from reldp.encoders.tokenizer_growth import check_tokenizer_file, refuse_growing_tokenizer
 from reldp.encoders.tokenizer_ids import check_token_ids
 from reldp.encoders.tokenizer_speed import refuse_slow_tokenizer
+from reldp.encoders.tokenizer_words import check_words
 from reldp.errors import EncoderError, MissingDependency
 
 __all__ = ["DenseLayer", "Pretrained", "load_pretrained", "quiet_transformers"]
 
+# To load a tokenizer, or to convert one of another format; a large one takes a few seconds.
+_SECONDS, _CONVERSION, _MEMORY = 8.0, 40.0, 4 * 2.0**30
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -253,7 +257,17 @@ def _load_tokenizer(place: str, model: nn.Module, options: dict[str, Any]) -> An
     with quiet_transformers(), as_encoder_error(place):
         check_tokenizer_file(Path(place))
         check_token_ids(Path(place))
-        tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False, **options)
+        check_words(Path(place))
+        tokenizer = within_bounds(
+            lambda: AutoTokenizer.from_pretrained(place, trust_remote_code=False, **options),
+            seconds=_SECONDS if (Path(place) / "tokenizer.json").is_file() else _CONVERSION,
+            memory=_MEMORY,
+            refusal=EncoderError(
+                "`source` must have a tokenizer that is loaded in little time and memory, got one that takes more than "
+                f"{_SECONDS:g} seconds ({_CONVERSION:g} without a tokenizer.json) or {_MEMORY / 2**30:g} GiB. Copy the "
+                "tokenizer's files from the original model."
+            ),
+        )
         if "gguf_file" not in options:
             check_vocabulary_files(Path(place), tokenizer)
         refuse_growing_tokenizer(tokenizer)

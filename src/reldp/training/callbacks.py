@@ -101,6 +101,11 @@ class TrainingCallback:
     sees_sensitive = False
 
     @property
+    def _has_seen_sensitive(self) -> bool:
+        """Whether a stop by it may depend on sensitive values."""
+        return self.sees_sensitive
+
+    @property
     def _runs_code_from_outside(self) -> bool:
         """Whether code that is no part of reldp runs: weights are then compared around every call."""
         is_own = type(self).__module__.startswith("reldp.")
@@ -176,7 +181,8 @@ class CallbackList:
     @property
     def stopper(self) -> str:
         """What a stop by a callback is called in the ledger."""
-        sees = self._log_sensitive or any(callback.sees_sensitive for callback in self._callbacks)
+        seen = any(callback._has_seen_sensitive for callback in self._callbacks)
+        sees = self._log_sensitive or seen
         return SENSITIVE_CALLBACK if sees else CALLBACK
 
     @contextmanager

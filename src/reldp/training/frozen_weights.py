@@ -2,8 +2,9 @@
 
 They are released as they are, without noise. A frozen embedding with ``max_norm`` rescales the rows that it is asked
 for, and an observer of quantization notes the range of what it sees, neither with another output: what is published
-would depend on private rows. The bits are compared with those after the check on public rows: after the first step of
-a session, before every checkpoint and after the last step.
+would depend on private rows. So would what an encoder of a user's own class keeps in attributes and saves. Bits and
+attributes are compared with those after the check on public rows: after the first step of a session, before every
+checkpoint and after the last step.
 
 Private to the package: `FrozenWeights`, `frozen_tensors`, `tensors_beside`.
 
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 
 from reldp.errors import RunError
 from reldp.training.bits import bits_of
+from reldp.training.loss_hash import kept_by_encoder_sha256
 
 if TYPE_CHECKING:
     from reldp.training.objective import Objective
@@ -35,6 +37,7 @@ class FrozenWeights:
     def __init__(self, objective: "Objective") -> None:
         self._objective = objective
         self._bits: object = None
+        self._attributes: str | None = None
         self._versions: dict[str, int] = {}
         self._device: Any = None
 
@@ -49,6 +52,7 @@ class FrozenWeights:
             self.check()
             return
         self._bits, self._device = self._now(), device
+        self._attributes = kept_by_encoder_sha256(self._objective.encoder)
         self._versions = dict(self._named())
 
     def check(self) -> None:
@@ -57,7 +61,15 @@ class FrozenWeights:
         Raises:
             RunError: It is another.
         """
-        if self._bits is None or self._bits == self._now():
+        if self._bits is None:
+            return
+        if self._attributes != kept_by_encoder_sha256(self._objective.encoder):
+            raise RunError(
+                f"`encoder` must keep nothing of what it is asked for, got {type(self._objective.encoder).__name__}, "
+                "whose attributes, or those of its class, changed: its rows would depend on earlier ones, and what it "
+                "saves on private data. Compute what does not change in `table`."
+            )
+        if self._bits == self._now():
             return
         changed = [name for name, version in self._named() if self._versions.get(name) != version]
         which = f"such as {changed[0]!r}" if changed else "which torch does not name"

@@ -8,9 +8,10 @@ modules, and global variables and functions that the code names. Not covered are
 changes, what installed libraries keep, and private data in objects of reldp such as graphs, which are
 named by their class only.
 
-The same places are looked at in the layers of an encoder (`kept_state_sha256`).
+The same places are looked at in the layers of an encoder (`kept_state_sha256`) and in an encoder of a user's own class
+(`kept_by_encoder_sha256`).
 
-Public inside the package: `loss_sha256`, `kept_state_sha256`.
+Public inside the package: `loss_sha256`, `kept_state_sha256`, `kept_by_encoder_sha256`.
 
 >>> loss_sha256(functools.partial(max, 1)) == loss_sha256(functools.partial(max, 1))
 True
@@ -40,7 +41,7 @@ from torch import Tensor, nn
 from reldp.training.identity import module_sha256
 from reldp.training.plain_values import code_of, code_sha256, name_of, plain
 
-__all__ = ["kept_state_sha256", "loss_sha256"]
+__all__ = ["kept_by_encoder_sha256", "kept_state_sha256", "loss_sha256"]
 
 _DEPTH = 16
 # What torch keeps in every module, which `module_sha256` looks at.
@@ -64,6 +65,19 @@ def kept_state_sha256(module: nn.Module) -> str:
             buffers = {n: b for n, b in layer._buffers.items() if b is not None and _is_small(b)}
             held = [type(layer), buffers]
             parts += [name, walk.layer(layer), [walk.describe(value, _DEPTH) for value in held]]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def kept_by_encoder_sha256(encoder: Any) -> str | None:
+    """Return the hash of what an encoder of a user's own class keeps beside its modules; None for included ones."""
+    if not _is_own(type(encoder).__module__):
+        return None
+    held = {n: v for n, v in vars(encoder).items() if not isinstance(v, nn.Module)}
+    walk = _Walk()
+    parts = [
+        walk.describe(type(encoder), _DEPTH),
+        {n: walk.describe(held[n], _DEPTH) for n in sorted(held)},
+    ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

@@ -36,6 +36,8 @@ _PLACES = ("name_or_path", "attn_implementation")
 # transformers caches on the class whether a model can switch its attention implementation, once
 # somebody has asked: it depends on the history of the process.
 _CACHES = "_cached_value"
+# What Python itself adds to a class: `copyreg` when an object of it is copied, and others when annotations are read.
+_ADDED = frozenset({"__slotnames__", "__annotations_cache__"})
 _CONSTANTS = (bool, int, float, str, tuple)
 _DEPTH = 6
 
@@ -88,7 +90,10 @@ def code_of(kind: type) -> str:
         if base in (object, nn.Module):
             break
         for name, value in sorted(vars(base).items()):
-            if name.endswith(_CACHES):
+            is_asked_for = (
+                name == "__annotations__" and not value
+            )  # made when somebody looks for it
+            if name.endswith(_CACHES) or name in _ADDED or is_asked_for:
                 continue
             digest.update(f"{base.__qualname__}.{name}\0".encode())
             for function in _functions(value):

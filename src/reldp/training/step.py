@@ -182,7 +182,10 @@ class PrivateStep:
             InputError: A unit's gradient depends on more than that unit.
         """
         if self._engine is not None and not self._guard.is_current:
+            self._rows.check()
             self._shapes = self._guard.find_layouts(self._microbatch_shapes())
+            self._rows.check()
+            self._guard.frozen.check()  # before a private row is spent on an encoder that keeps it
 
     def open(self, streams: Streams) -> None:
         """Take streams of random draws and noise, for tests and benchmarks; prepare the step if need be.

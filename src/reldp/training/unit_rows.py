@@ -3,7 +3,8 @@
 The rows that a custom encoder makes of several entities may depend on all of them: its ``rows`` may
 center features, or cut them to the longest. Public random rows do not pass through ``rows``, so no
 check would see this. A custom encoder is therefore called once per unit; encoders of this package are
-called once for all units.
+called once for all units. So that rows depend on no unit before them, those of a few units are made again in another
+order, before the first step and in every step: random numbers, counters and running means differ.
 
 Private to the package: `UnitRows`.
 
@@ -25,9 +26,11 @@ from torch.nn import functional
 from reldp.encoders import Encoder
 from reldp.errors import InputError
 from reldp.gradients.microbatches import fixed_shape
+from reldp.training.bits import bits_of
 
 __all__ = ["UnitRows"]
 
+_FEW = 4  # units whose rows are made twice
 _Entities = npt.NDArray[np.integer[Any]]
 
 
@@ -79,10 +82,32 @@ class UnitRows:
         if self.is_known:
             return self.encoder.rows(self.table, entities.reshape(-1))
         units = [self.encoder.rows(self.table, unit) for unit in entities]
+        self._refuse_changed(entities, units)
         return {
             name: _joined(name, [rows[name] for rows in units], self.tokens.padding.get(name))
             for name in units[0]
         }
+
+    def check(self) -> None:
+        """Make rows of the first entities, and refuse ones that are others when they are made again.
+
+        A custom encoder may keep something when it is first asked, such as the table as tensors.
+        """
+        if not self.is_known and len(self.table):
+            self.of(np.arange(min(_FEW, len(self.table)))[:, None])
+
+    def _refuse_changed(self, entities: _Entities, units: list[dict[str, Tensor]]) -> None:
+        """Refuse rows of units that are others when they are made again, the last ones first."""
+        for unit, before in list(zip(entities, units, strict=True))[: -_FEW - 1 : -1]:
+            again = self.encoder.rows(self.table, unit)
+            if set(again) != set(before) or any(
+                bits_of([again[name]]) != bits_of([before[name]]) for name in before
+            ):
+                raise InputError(
+                    "`rows` must give an entity the same rows whenever it is asked, got "
+                    f"{type(self.encoder).__name__}, whose rows change: they would depend on the rows before "
+                    "them. Use no random numbers, counters or running statistics, and leave the table as it is."
+                )
 
 
 def _joined(name: str, parts: list[Tensor], padding: int | None) -> Tensor:

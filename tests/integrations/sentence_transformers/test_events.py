@@ -11,7 +11,7 @@ from reldp.integrations.sentence_transformers.events import (
     callback_arguments,
     check_callbacks,
 )
-from reldp.training.callbacks import CallbackList, Progress, StepRequests
+from reldp.training.callbacks import CallbackList, Progress, StepRequests, TrainingStopped
 from tests.integrations.sentence_transformers.small import arguments, tiny
 
 
@@ -57,7 +57,9 @@ class Recorder(TrainerCallback):
         self.events.append(("end", state.global_step, state.max_steps))
 
 
-def events(home, *callbacks, evaluate=lambda: {"sensitive/eval_x": 1.0}, **settings):
+def events(
+    home, *callbacks, evaluate=lambda: {"sensitive/eval_x": 1.0}, on_private=False, **settings
+):
     return Events(
         args=arguments(home, **{"logging_steps": 2, "save_steps": 100, **settings}),
         num_steps=6,
@@ -68,6 +70,7 @@ def events(home, *callbacks, evaluate=lambda: {"sensitive/eval_x": 1.0}, **setti
         folder=home / "tensorboard",
         evaluate=evaluate,
         has_evaluator=False,
+        evaluates_sensitive=on_private,
     )
 
 
@@ -129,6 +132,27 @@ def test_a_stop_after_a_sensitive_evaluation_is_recorded_as_one(tmp_path, values
     assert made.sees_sensitive is sees
     stopper = CallbackList([made], log_sensitive=False).stopper
     assert stopper == ("callback that sees sensitive values" if sees else "callback")
+
+
+@pytest.mark.parametrize("on_private", [True, False])
+def test_an_evaluator_that_stops_the_run_has_seen_what_it_evaluates(tmp_path, on_private):
+    def stopping():
+        raise TrainingStopped("seen enough")
+
+    made = events(tmp_path, Recorder(evaluate_at=1), evaluate=stopping, on_private=on_private)
+    with pytest.raises(TrainingStopped):
+        step(made, 1)
+    stopper = CallbackList([made], log_sensitive=False).stopper
+    assert stopper == ("callback that sees sensitive values" if on_private else "callback")
+
+
+def test_a_callback_of_transformers_says_itself_what_it_has_seen(tmp_path):
+    recorder = Recorder()
+    made = events(tmp_path, recorder)
+    assert CallbackList([made], log_sensitive=False).stopper == "callback"
+    recorder.sees_sensitive = True
+    stopper = CallbackList([made], log_sensitive=False).stopper
+    assert stopper == "callback that sees sensitive values"
 
 
 def test_sensitive_values_reach_logs_on_request_alone(tmp_path):

@@ -95,6 +95,7 @@ class Events(TrainingCallback):
         folder: Path,
         evaluate: Callable[[], dict[str, float]],
         has_evaluator: bool,
+        evaluates_sensitive: bool,
     ) -> None:
         """Join callbacks and reporters.
 
@@ -108,6 +109,7 @@ class Events(TrainingCallback):
             folder: Folder of TensorBoard's files.
             evaluate: Evaluates the live model.
             has_evaluator: Whether that calls an evaluator.
+            evaluates_sensitive: Whether it evaluates on private data.
         """
         self.args = callback_arguments(args, num_steps)
         self.state = TrainerState(
@@ -119,6 +121,8 @@ class Events(TrainingCallback):
         self.control = TrainerControl()
         self._log_sensitive = args.log_sensitive
         self._epochs_per_step, self._evaluate = epochs_per_step, evaluate
+        self._evaluates_sensitive = evaluates_sensitive
+        self._callbacks = [*callbacks, *reporters]
         local = [callback for callback in callbacks if not is_reporter(callback)]
         sent = [callback for callback in callbacks if is_reporter(callback)]
         self.handler = CallbackHandler(
@@ -131,6 +135,12 @@ class Events(TrainingCallback):
         self._given = {"model": model, "processing_class": self.handler.processing_class}
         self._has_code_from_outside = bool(local or sent or has_evaluator)
         self.handler.on_init_end(self.args, self.state, self.control)
+
+    @property
+    def _has_seen_sensitive(self) -> bool:
+        return self.sees_sensitive or any(
+            getattr(callback, "sees_sensitive", False) for callback in self._callbacks
+        )
 
     @property
     def _runs_code_from_outside(self) -> bool:
@@ -161,6 +171,8 @@ class Events(TrainingCallback):
         if self.control.should_log:
             self.log(self._values(progress))
         if self.control.should_evaluate:
+            # Before: an evaluator sees values, and may stop the run by them.
+            self.sees_sensitive = self.sees_sensitive or self._evaluates_sensitive
             self.evaluated(self._evaluate())
         requests.checkpoint = requests.checkpoint or self.control.should_save
         requests.stop = requests.stop or self.control.should_training_stop

@@ -153,6 +153,7 @@ class PrivateSentenceTransformerTrainer:
                 folder=RunFolder(self._folder).tensorboard,
                 evaluate=self._evaluate,
                 has_evaluator=evaluator is not None,
+                evaluates_sensitive=self._evaluations.is_sensitive,
             )
             self._trainer = Trainer(
                 self._shared.encoder,
