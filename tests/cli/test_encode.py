@@ -1,14 +1,17 @@
 """``reldp encode`` on runs, saved models and bare encoders."""
 
 import json
+import re
+import time
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
 
+from reldp.cli import progress
 from reldp.cli.main import main
-from reldp.encoders import Column, ModuleEncoder
+from reldp.encoders import Column, ModuleEncoder, embedding_file
 from reldp.graph import EntityGraph
 from reldp.training import Trainer
 from tests.encoders.modules import tabular
@@ -99,3 +102,24 @@ def test_a_module_s_run_is_refused_in_one_line_since_its_code_is_not_saved(tmp_p
     assert "whose code is not saved. In Python: reldp.ModuleEncoder.load(" in said
     assert main(["evaluate", str(tmp_path / "run"), "--graph", graph, "--device", "cpu"]) == 2
     assert main(["verify", str(tmp_path / "run")]) == 0
+
+
+def test_without_a_terminal_lines_say_how_far_it_is(tmp_path, graph, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "INTERVAL", 0.05)
+    Trainer(*small_parts()).fit(tmp_path / "run")
+    run = str(tmp_path / "run")
+    write = embedding_file.write_embeddings
+
+    def slow(*given, progress, **more):
+        def advance(done, total):
+            progress(done, total)
+            time.sleep(0.2)
+
+        time.sleep(0.2)
+        return write(*given, progress=advance, **more)
+
+    monkeypatch.setattr(embedding_file, "write_embeddings", slow)
+    assert main(["encode", run, "--graph", graph, "-o", str(tmp_path / "x.parquet")]) == 0
+    said = capsys.readouterr().err
+    assert "reldp: (sensitive) encoding, for " in said
+    assert re.search(r"reldp: \(sensitive\) encoding \d+ %, for ", said)

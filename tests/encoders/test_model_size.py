@@ -260,3 +260,13 @@ def test_layers_that_repeat_without_end_are_given_up(tmp_path, folders, monkeypa
     edit(folder / "config.json", block_repeats=[100_000, 100_000])
     with pytest.raises(EncoderError, match=r"weights that take more than 3 seconds or 4\.0 GiB"):
         TextEncoder.load(folder, train="full")
+
+
+def test_lists_that_a_configuration_makes_of_a_few_numbers_are_bounded(copy, monkeypatch):
+    """GPT-Neo repeats a list as often as it says."""
+    attention = [[["global"] * 100, 2**20]] * 20
+    config = {"model_type": "gpt_neo", "hidden_size": 32, "attention_types": attention}
+    (copy / "config.json").write_text(json.dumps(config))
+    monkeypatch.setattr(model_size, "_MEMORY", 50 * 2.0**20)
+    with pytest.raises(EncoderError, match=r"takes more than 8 seconds or 0\.0488281 GiB before"):
+        load_pretrained(copy)

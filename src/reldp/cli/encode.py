@@ -1,16 +1,18 @@
 """``reldp encode``: embeddings of a graph's entities, as a Parquet file of ids and vectors."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import click
 
+from reldp._progress import is_on_terminal
 from reldp._validate import POOLINGS
 from reldp.cli.commands import Command, option
 from reldp.cli.graph_options import drop_option
 from reldp.cli.options import Integer, Word, device_option, json_option, show_ids_option
 from reldp.cli.output import print_json
+from reldp.cli.progress import show_busy
 
 __all__ = ["command"]
 
@@ -87,7 +89,8 @@ def command(
     data = open_graph(graph, drop=drop, show_ids=show_ids)
     used_device = default_device() if device is None else device
     settings = {} if pooling is None else {"pooling": pooling}
-    encoder = load_trained(source, **settings).to(used_device)
+    with show_busy("reading the model") if processes.is_first else nullcontext():
+        encoder = load_trained(source, **settings).to(used_device)
     with _progress_bar(shown=processes.is_first) as progress:
         count = write_embeddings(
             encoder,
@@ -113,10 +116,22 @@ def command(
 
 @contextmanager
 def _progress_bar(*, shown: bool) -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar on a terminal."""
+    """Show a progress bar on a terminal, and a line every 30 seconds elsewhere."""
     from rich.console import Console
     from rich.progress import Progress
 
+    if shown and not is_on_terminal():
+        with show_busy("encoding") as show:
+            encoded = 0
+
+            def advance(done: int, total: int) -> None:
+                nonlocal encoded
+                encoded += done
+                # Exact numbers of entities are sensitive.
+                show(f"encoding {100 * encoded // max(1, total)} %")
+
+            yield advance
+        return
     console = Console(stderr=True)
     with Progress(
         console=console, transient=True, disable=not (shown and console.is_terminal)

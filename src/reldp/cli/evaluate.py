@@ -1,5 +1,6 @@
 """``reldp evaluate``: relation prediction on a test graph, for a run, a model or a pretrained encoder."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from reldp.cli.commands import Command, option
 from reldp.cli.graph_options import drop_option
 from reldp.cli.options import Integer, Word, device_option, is_plain, json_option, show_ids_option
 from reldp.cli.output import print_json, print_table, say, shell_word
-from reldp.cli.progress import show_progress
+from reldp.cli.progress import show_busy, show_progress
 from reldp.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -144,7 +145,8 @@ def command(
         raise ConfigError("`base_model` must be given with --before only, got it without.")
     used_device = default_device() if device is None else device
     settings = {} if pooling is None else {"pooling": pooling}
-    encoder = load_trained(source, **settings).to(used_device)
+    with show_busy("reading the model") if processes.is_first else nullcontext():
+        encoder = load_trained(source, **settings).to(used_device)
     is_typed = score is None and bool(test_graph.type_names)
     loss = load_trained_loss(source) if is_typed else None
     if before and loss is not None:

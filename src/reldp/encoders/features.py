@@ -131,7 +131,9 @@ class FeatureEncoder(Encoder):
     def public_embeddings(self) -> npt.NDArray[np.float32]:
         """Embeddings of zeros, of ones and of each single coordinate of the first few."""
         width = int(self.settings["in_dim"])
-        rows = np.concatenate([np.zeros((1, width)), np.ones((1, width)), np.eye(width)[:64]])
+        rows = np.concatenate(
+            [np.zeros((1, width)), np.ones((1, width)), np.eye(min(64, width), width)]
+        )
         return self.encode(rows)
 
     @classmethod

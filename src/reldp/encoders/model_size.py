@@ -18,7 +18,7 @@ numbers for a model of 1,000,000,000,000. Copy both from the original model.
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.nn.modules.module import register_module_module_registration_hook
@@ -30,10 +30,13 @@ from reldp.errors import EncoderError
 
 __all__ = ["refuse_oversized", "refuse_slow_model", "refuse_too_many"]
 
+_Result = TypeVar("_Result")
 # Heads that a checkpoint lacks, and small models: transformers names what is missing, in little memory.
 _FREE = 2**24
 # Modules of a model: those of the larger ones of a few thousand tensors, and for mixtures of experts some per tensor.
-_SECONDS, _MEMORY = 8.0, 4 * 2.0**30  # to make a model without weights; a large one takes a second
+# To make a model without weights: a large one takes a second, and to read a GGUF header a few.
+_SECONDS, _HEADER, _MEMORY = 8.0, 40.0, 4 * 2.0**30
+_FOURIER = "use_tpu_fourier_optimizations"
 _WEIGHTS_PER_SECOND = (
     1e8  # that are used for one word; the slowest machines manage a few times as many
 )
@@ -54,18 +57,29 @@ def refuse_oversized(
     from transformers import AutoConfig, AutoModel
 
     source = {} if gguf_file is None else {"gguf_file": gguf_file}
-    config = AutoConfig.from_pretrained(place, trust_remote_code=False, **source)
+    name = os.path.basename(place) if gguf_file is None else gguf_file
+    stated = "its config.json" if gguf_file is None else "its header"
+    seconds = _SECONDS if gguf_file is None else _HEADER  # which lists the tokens, too
+
+    def bounded(work: Callable[[], _Result]) -> _Result:
+        refusal = EncoderError(
+            f"`source` must have a model that is made in little time and memory, got {name!r} with one that takes more "
+            f"than {seconds:g} seconds or {_MEMORY / 2**30:g} GiB before its weights are read, because of numbers in "
+            f"{stated}. Copy it from the original model."
+        )
+        return within_bounds(work, seconds=seconds, memory=_MEMORY, refusal=refusal)
+
+    # Some configurations make lists of any length of a few numbers.
+    config: Any = bounded(
+        lambda: AutoConfig.from_pretrained(place, trust_remote_code=False, **source)
+    )
     if gguf_file is not None:
         check_counts(config.to_dict(), gguf_file)
         _refuse_empty_layers(config, stored.tensors, gguf_file)
-    name = os.path.basename(place) if gguf_file is None else gguf_file
-    stated = "its config.json" if gguf_file is None else "its header"
-    if getattr(
-        config, "use_tpu_fourier_optimizations", False
-    ):  # a table of any size in every layer
+    if getattr(config, _FOURIER, False):  # a table of any size in every layer
         raise EncoderError(
-            "`source` must have use_tpu_fourier_optimizations false in its config.json, got another value. Set it "
-            "to false: it changes nothing here."
+            f"`source` must have {_FOURIER} false in its config.json, got another value. Set it to false: it changes "
+            "nothing here."
         )
 
     def count() -> int:
@@ -73,17 +87,7 @@ def refuse_oversized(
             model = AutoModel.from_config(config, trust_remote_code=False, **options)
         return sum(value.numel() for value in (*model.parameters(), *model.buffers()))
 
-    wanted = within_bounds(
-        count,
-        seconds=_SECONDS,
-        memory=_MEMORY,
-        refusal=EncoderError(
-            f"`source` must have a model that is made in little time and memory, got {name!r} with one that takes more "
-            f"than {_SECONDS:g} seconds or {_MEMORY / 2**30:g} GiB before its weights are read, because of numbers in "
-            f"{stated}. Copy it from the original model."
-        ),
-    )
-    refuse_too_many(wanted, stored.numbers, name, stated)
+    refuse_too_many(bounded(count), stored.numbers, name, stated)
 
 
 def refuse_slow_model(embed: Callable[[], object], num_weights: int) -> None:
