@@ -77,6 +77,25 @@ def test_the_plan_of_the_copy_follows_from_bounds_and_not_from_exact_sizes():
     assert plans[0].num_relations == 400 + 60 * 3
 
 
+def test_released_bounds_are_declared_ones_for_the_copy():
+    """Nobody releases the sizes of the graph with canaries."""
+    private = {"sizes": "private", "sizes_epsilon": 0.1, "sizes_delta": 1e-7, "delta": 1e-4}
+    plan = plan_of(**private, num_entities=250, num_relations=400, max_degree=4)
+    plans = []
+
+    def train(with_canaries, copy):
+        plans.append(copy)
+        check_fit(with_canaries, copy)
+        return untrained
+
+    audit_training(
+        CAPPED.graph.promise_degrees(4), plan, train, reference=untrained, num_canaries=60
+    )
+    copy = plans[0]
+    assert (copy.sizes, copy.sizes_epsilon, copy.sizes_delta) == ("declared", 0, 0)
+    assert (copy.num_entities, copy.num_relations) == (250, 400 + 60 * 4)
+
+
 def test_a_run_that_learns_nothing_shows_nothing():
     audit = audit_training(
         CAPPED, plan_of(), lambda capped, plan: untrained, reference=untrained, num_canaries=200

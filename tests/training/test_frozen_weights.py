@@ -179,3 +179,31 @@ def test_an_encoder_that_keeps_the_same_whatever_it_is_asked_for_is_trained(tmp_
     _, *others = parts()
     Trainer(Augmenting(kind), *others).fit(tmp_path / "run")
     assert RunFolder(tmp_path / "run").certificate.exists()
+
+
+class Vocabulary(nn.Module):
+    """Beside the trained module: nothing of it is a parameter or a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = {}
+
+
+class Remembering(WordEncoder):
+    def __init__(self):
+        super().__init__()
+        self.vocabulary = Vocabulary()
+
+    def rows(self, table, indices):
+        rows = super().rows(table, indices)
+        self.vocabulary.seen |= {int(word): len(self.vocabulary.seen) for word in rows["word"]}
+        return rows
+
+
+def test_a_module_beside_the_trained_one_keeps_nothing_either(tmp_path):
+    _, *others = parts()
+    with pytest.raises(
+        RunError, match="must keep nothing of what it is asked for, got Remembering"
+    ):
+        Trainer(Remembering(), *others).fit(tmp_path / "run")
+    assert not RunFolder(tmp_path / "run").certificate.exists()

@@ -11,7 +11,7 @@ from torch import nn
 from reldp.encoders import TextEncoder
 from reldp.encoders.features import FeatureTable
 from reldp.encoders.tokens import TokenTable
-from reldp.errors import ConfigError
+from reldp.errors import ConfigError, RunError
 from reldp.graph import EntityGraph
 from reldp.training.identity import (
     attention_of,
@@ -21,8 +21,9 @@ from reldp.training.identity import (
     pool_sha256,
     table_sha256,
 )
+from reldp.training.objective import Objective
 from tests.encoders.tiny import TEXTS, write_model
-from tests.training.small import small_encoder, small_graph
+from tests.training.small import small_encoder, small_graph, small_plan
 
 CAPPED = small_graph().promise_degrees(4)
 
@@ -216,3 +217,21 @@ def test_a_change_in_a_function_that_the_encoder_calls_is_seen(monkeypatch):
     )
     assert encoder_sha256(encoder) == before[0]
     assert outputs_sha256(encoder) != before[1]
+
+
+def test_hidden_states_that_somebody_looked_at_leave_the_hash(tmp_path):
+    """transformers adds idle hooks then, and a run that goes on elsewhere has none."""
+    encoder = TextEncoder.load(write_model("bert", tmp_path / "model"))
+    before = encoder_sha256(encoder)
+    objective = Objective(encoder, lambda rows, batch: rows.sum((1, 2)), small_plan(CAPPED))
+    parts = objective.parts()
+    tokens = encoder.tokenizer(TEXTS[:2], return_tensors="pt", padding=True)
+    encoder._text.backbone(**tokens, output_hidden_states=True)
+    hooks = [h for m in encoder.module.modules() for h in m._forward_hooks.values()]
+    assert hooks, "there is something to leave out"
+    assert encoder_sha256(encoder) == before
+    objective.check_parts(parts)
+    next(encoder.module.children()).register_forward_hook(lambda *given: None)
+    assert encoder_sha256(encoder) != before
+    with pytest.raises(RunError, match="must keep its layers, parameters and hooks"):
+        objective.check_parts(parts)

@@ -152,10 +152,13 @@ def _copy_of(plan: PrivacyPlan, capped: CappedGraph, more_relations: int) -> Pri
     """Return the plan with the sizes of the graph with canaries.
 
     Where the plan holds bounds, so does the copy: its epsilon goes into the ledger, so it must not follow from exact
-    sizes. Canaries only add entities, and at most `more_relations`.
+    sizes. Canaries only add entities, and at most `more_relations`. Nobody releases the sizes of the graph with
+    canaries: released bounds are declared ones for the copy, whose epsilon has no part for them.
     """
     if plan.sizes != "public":
-        wider = {"num_relations": plan.num_relations + more_relations}
+        wider: dict[str, Any] = {"num_relations": plan.num_relations + more_relations}
+        if plan.sizes == "private":
+            wider |= {"sizes": "declared", "sizes_epsilon": 0.0, "sizes_delta": 0.0}
         return PrivacyPlan.from_dict({**plan.to_dict(), **wider})
     sizes: dict[str, Any] = {
         "num_entities": capped.num_units,

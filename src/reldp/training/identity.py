@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from reldp.encoders.folders import state_hash
 from reldp.errors import ConfigError
-from reldp.training.plain_values import code_of, counts, digest_of, name_of, plain
+from reldp.training.plain_values import CAPTURING, code_of, counts, digest_of, name_of, plain
 
 if TYPE_CHECKING:
     from reldp.encoders import Encoder
@@ -196,7 +196,8 @@ def _attributes(child: nn.Module, known: dict[int, str]) -> dict[str, Any]:
 def _hooks(child: nn.Module) -> list[Any]:
     """Return the hooks that change a module's inputs or outputs."""
     hooks = [hook for kind in _HOOKS for hook in vars(child)[kind].values()]
-    return [plain(hook) for hook in hooks if not name_of(hook).startswith("reldp.gradients.")]
+    idle = ("reldp.gradients.", f"{CAPTURING}.")
+    return [plain(hook) for hook in hooks if not name_of(hook).startswith(idle)]
 
 
 def _config_text(config: Any) -> str:

@@ -74,7 +74,9 @@ def kept_by_encoder_sha256(encoder: Any) -> str | None:
         return None
     held = {n: v for n, v in vars(encoder).items() if not isinstance(v, nn.Module)}
     walk = _Walk()
+    modules = [v for v in vars(encoder).values() if isinstance(v, nn.Module)]
     parts = [
+        list(map(kept_state_sha256, modules)),
         walk.describe(type(encoder), _DEPTH),
         {n: walk.describe(held[n], _DEPTH) for n in sorted(held)},
     ]

@@ -26,7 +26,7 @@ from reldp.losses import Loss, LossBatch
 from reldp.losses.saved import LOSS_WEIGHTS, save, typed_part
 from reldp.training.fit import refuse_compiled
 from reldp.training.loss_hash import kept_state_sha256, loss_sha256
-from reldp.training.plain_values import name_of
+from reldp.training.plain_values import CAPTURING, name_of
 
 if TYPE_CHECKING:
     from reldp.encoders import Encoder
@@ -129,7 +129,7 @@ class Objective:
                 if hooks := held.get(
                     kind
                 ):  # most layers have none, and this runs before every step
-                    parts += hooks.values()
+                    parts += [hook for hook in hooks.values() if not _is_idle(hook)]
         return parts
 
     def check_parts(self, before: list[Any]) -> None:
@@ -345,6 +345,11 @@ class Objective:
         self.encoder.save(folder, overwrite=True)
         if self.loss_parameters and isinstance(self.loss, nn.Module):
             save(self.loss, folder)
+
+
+def _is_idle(hook: Any) -> bool:
+    """Return whether a hook does nothing unless somebody asks for hidden states."""
+    return getattr(hook, "__module__", "") == CAPTURING
 
 
 def _is_included(loss: Any) -> bool:

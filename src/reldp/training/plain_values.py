@@ -30,8 +30,12 @@ from reldp.encoders.folders import state_hash
 
 __all__ = ["code_of", "code_sha256", "counts", "digest_of", "name_of", "plain"]
 
+# transformers adds hooks that are idle otherwise to a model whose hidden states somebody asks for.
+CAPTURES, CAPTURING = "_output_capturing_hooks_installed", "transformers.utils.output_capturing"
 # Paths and versions do not change what is computed; the attention implementation changes bits only.
-_NOT_COMPUTED = frozenset({"transformers_version", "_commit_hash", "_hash", "_is_hf_initialized"})
+_NOT_COMPUTED = frozenset(
+    {"transformers_version", "_commit_hash", "_hash", "_is_hf_initialized", CAPTURES}
+)
 _PLACES = ("name_or_path", "attn_implementation")
 # transformers caches on the class whether a model can switch its attention implementation, once
 # somebody has asked: it depends on the history of the process.
