@@ -3,10 +3,13 @@
 import _imp
 import importlib
 import io
+import os
 import signal
 import sys
 import threading
 import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from contextvars import ContextVar
 
@@ -48,7 +51,8 @@ def test_busy_work_is_given_up_and_ends():
         time.sleep(0.01)
 
 
-def test_work_that_waits_is_not_too_slow():
+def test_work_that_waits_is_not_too_slow(monkeypatch):
+    monkeypatch.setattr("reldp.encoders.bounded.time.process_time", lambda: 0.0)
     assert within_bounds(lambda: time.sleep(1.0), seconds=0.5, refusal=REFUSAL) is None
 
 
@@ -109,3 +113,42 @@ def test_a_signal_whose_exception_was_dropped_ends_the_work(when):
             within_bounds(work, seconds=60.0, refusal=REFUSAL)
     finally:
         _signals.forget()
+
+
+def test_one_thread_does_one_job_after_the_other():
+    first = within_bounds(threading.get_ident, seconds=10.0, refusal=REFUSAL)
+    assert first != threading.get_ident()
+    assert within_bounds(threading.get_ident, seconds=10.0, refusal=REFUSAL) == first
+    with pytest.raises(ValueError, match="too much"):
+        within_bounds(busy, seconds=0.2, refusal=REFUSAL)
+    assert within_bounds(lambda: 1, seconds=10.0, refusal=REFUSAL) == 1, (
+        "another one took its place"
+    )
+
+
+def test_jobs_inside_of_jobs_and_from_several_threads_have_threads_of_their_own():
+    def nested():
+        return within_bounds(threading.get_ident, seconds=10.0, refusal=REFUSAL)
+
+    outer, inner = within_bounds(
+        lambda: (threading.get_ident(), nested()), seconds=10.0, refusal=REFUSAL
+    )
+    assert outer != inner
+
+    def echo(number):
+        return within_bounds(lambda: number, seconds=10.0, refusal=REFUSAL)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(echo, range(200))) == list(range(200))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_copy_of_the_process_has_a_thread_of_its_own():
+    within_bounds(lambda: 1, seconds=10.0, refusal=REFUSAL)
+    child = os.fork()
+    if child == 0:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            done = within_bounds(lambda: 7, seconds=10.0, refusal=REFUSAL)
+        os._exit(done)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

@@ -15,12 +15,16 @@ Private to the package: `within_bounds`.
 
 import _imp
 import ctypes
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import copy_context
-from typing import TypeVar
+from functools import partial
+from queue import SimpleQueue
+from typing import ClassVar, TypeVar
 
 from reldp import _signals
 
@@ -65,8 +69,8 @@ def within_bounds(
             ended.set()
 
     began, used, highest = time.monotonic(), time.process_time(), _max_memory()
-    thread = threading.Thread(target=copy_context().run, args=(run,), daemon=True)
-    thread.start()
+    worker = _Worker.waiting()
+    worker.jobs.put(partial(copy_context().run, run))
     try:
         is_waiting = True
         while is_waiting:
@@ -76,11 +80,51 @@ def within_bounds(
             if took > seconds or _max_memory() - highest > memory:
                 raise refusal
     finally:
-        if not ended.is_set():
-            _stop(thread)
+        worker.release(is_done=ended.is_set())
     if errors:
         raise errors[0]
     return results[0]
+
+
+class _Worker(threading.Thread):
+    """A thread that does one job after the other, since a new one for each would cost a millisecond."""
+
+    _waiting: ClassVar[list["_Worker"]] = []
+    _process: ClassVar[int] = 0
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.jobs: SimpleQueue[Callable[[], object]] = SimpleQueue()
+        self._is_left = False
+
+    @classmethod
+    def waiting(cls) -> "_Worker":
+        """Return a thread that has nothing to do: a copy of the process has none of its threads."""
+        if cls._process != os.getpid():
+            cls._waiting, cls._process = [], os.getpid()
+        try:
+            return cls._waiting.pop()
+        except IndexError:
+            worker = cls()
+            worker.start()
+            return worker
+
+    def run(self) -> None:
+        """Do jobs until one is left to itself."""
+        with suppress(_GivenUp):
+            while not self._is_left:
+                self.jobs.get()()
+
+    def release(self, *, is_done: bool) -> None:
+        """Let the thread wait for the next job, or end at its next step in Python."""
+        if is_done:
+            self._waiting.append(self)
+            return
+        self._is_left = True
+        if self.ident is not None:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(self.ident), ctypes.py_object(_GivenUp)
+            )
 
 
 def _stop_if_noted() -> None:
@@ -97,11 +141,3 @@ def _max_memory() -> int:
         return 0
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def _stop(thread: threading.Thread) -> None:
-    """Let a thread end at its next step in Python."""
-    if thread.ident is not None:
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(
-            ctypes.c_ulong(thread.ident), ctypes.py_object(_GivenUp)
-        )
