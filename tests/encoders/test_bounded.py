@@ -142,7 +142,6 @@ def test_jobs_inside_of_jobs_and_from_several_threads_have_threads_of_their_own(
         assert list(pool.map(echo, range(200))) == list(range(200))
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_copy_of_the_process_has_a_thread_of_its_own():
     within_bounds(lambda: 1, seconds=10.0, refusal=REFUSAL)
     child = os.fork()
