@@ -269,9 +269,8 @@ def _fail_by(error: BaseException) -> int:
     if isinstance(error, MemoryError) or exit_codes.is_out_of_memory(error):
         return _fail("This machine has too little memory. Use a smaller graph, model or batch.")
     exit_codes.show_traceback(error)
-    if (
-        _signals.noted()
-    ):  # whose exception was dropped by a module that was being imported, and came back as another
+    # A module that was being imported may have dropped the exception of a signal, and raised another.
+    if _signals.noted():
         _signals.end()
         return _stopped(*exit_codes.interruption(""))
     return _fail(exit_codes.bug_line(error), exit_codes.INTERNAL_ERROR)

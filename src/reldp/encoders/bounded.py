@@ -125,6 +125,7 @@ class _Worker(threading.Thread):
             ctypes.pythonapi.PyThreadState_SetAsyncExc(
                 ctypes.c_ulong(self.ident), ctypes.py_object(_GivenUp)
             )
+        self.jobs.put(int)  # it may wait for a job already, and would wait for good
 
 
 def _stop_if_noted() -> None:

@@ -28,9 +28,8 @@ from reldp.errors import EncoderError
 
 __all__ = ["refuse_long_words"]
 
-_MAX_SQUARES = (
-    10**9
-)  # takes about a second; 500,000 merges of a large vocabulary have a tenth of it
+# Takes about a second; 500,000 merges of a large vocabulary have a tenth of it.
+_MAX_SQUARES = 10**9
 _MAX_ENTRIES = 10**7  # large vocabularies have two million: tokens, scores, types, merges
 _MAX_DEPTH = 4
 _STRING, _ARRAY = 8, 9

@@ -37,9 +37,8 @@ _FREE = 2**24
 # To make a model without weights: a large one takes a second, and to read a GGUF header a few.
 _SECONDS, _HEADER, _MEMORY = 8.0, 40.0, 4 * 2.0**30
 _FOURIER = "use_tpu_fourier_optimizations"
-_WEIGHTS_PER_SECOND = (
-    1e8  # that are used for one word; the slowest machines manage a few times as many
-)
+# Weights that are used for one word; the slowest machines manage a few times as many.
+_WEIGHTS_PER_SECOND = 1e8
 _FREE_MODULES, _MODULES_PER_TENSOR, _MAX_MODULES = 20_000, 4, 150_000
 
 

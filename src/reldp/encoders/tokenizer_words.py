@@ -29,8 +29,8 @@ _MAX_ADDED, _MAX_ADDED_TEXT = 20_000, 2**20  # tokens, and their characters
 _SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 _COPY = "Copy the tokenizer's files from the original model."
 _TEMPLATE = "chat_template"  # text, and no token
-_SENTENCEPIECE = (".model", ".spm")  # SentencePiece
-_WORD_FIELD = 0x0A  # of a model of SentencePiece: the first field, with a length
+_SENTENCEPIECE = (".model", ".spm")
+_WORD_FIELD = 0x0A  # of such a model: the first field, with a length
 
 
 def check_words(folder: Path) -> None:
@@ -114,9 +114,8 @@ def _words_of_model(content: bytes) -> Iterator[bytes]:
     while place < len(content) and content[place] == _WORD_FIELD:
         length, factor = 0, 1
         place += 1
-        while (
-            place < len(content) and factor < 2**35
-        ):  # seven bits of the length in each byte, the lowest first
+        # Seven bits of the length in each byte, the lowest first.
+        while place < len(content) and factor < 2**35:
             byte = content[place]
             length += (byte & 0x7F) * factor
             place, factor = place + 1, factor * 128

@@ -52,9 +52,8 @@ class BudgetFile:
         self._descriptor, self._head = descriptor, head
         budget = entries[0].get("id") if entries else None
         known = known_head(budget) if isinstance(budget, str) else None
-        self._known = {
-            known or head
-        }  # the newest line that may be known: one of these, if no copy went on
+        # The newest line that may be known: one of these, if no copy went on.
+        self._known = {known or head}
 
     @classmethod
     def create(cls, folder: Path, *entries: _Entry) -> None:

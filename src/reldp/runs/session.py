@@ -328,9 +328,8 @@ def complete_run(
     """
     ledger.check_place()
     run.refuse_links()  # before the model is written through one
-    note_end(
-        run, ledger, is_required=True
-    )  # a copy that went on elsewhere is refused before it is released
+    # A copy that went on elsewhere is refused before it is released.
+    note_end(run, ledger, is_required=True)
     with disk_errors(run.model):
         for half_written in run.path.glob(".model.*"):
             shutil.rmtree(half_written)

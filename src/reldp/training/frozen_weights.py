@@ -87,7 +87,7 @@ class FrozenWeights:
         """Yield names with torch's count of changes in place, for the message."""
         module = self._objective.encoder.module
         for name, value in (*module.named_parameters(), *module.named_buffers()):
-            yield name, value._version
+            yield name, 0 if value.is_inference() else value._version
 
 
 def frozen_tensors(objective: "Objective") -> Iterator[Tensor]:

@@ -94,10 +94,9 @@ def code_of(kind: type) -> str:
         if base in (object, nn.Module):
             break
         for name, value in sorted(vars(base).items()):
-            is_asked_for = (
-                name == "__annotations__" and not value
-            )  # made when somebody looks for it
-            if name.endswith(_CACHES) or name in _ADDED or is_asked_for:
+            # Annotations of a class without any are made when somebody looks for them.
+            is_empty = name == "__annotations__" and not value
+            if name.endswith(_CACHES) or name in _ADDED or is_empty:
                 continue
             digest.update(f"{base.__qualname__}.{name}\0".encode())
             for function in _functions(value):
