@@ -22,6 +22,7 @@ from collections.abc import Callable, Collection
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from inspect import Parameter, signature
+from numbers import Number
 from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn, TypeGuard
@@ -62,6 +63,7 @@ POOLINGS = ("mean", "cls", "last")
 ACTIVATIONS = ("relu", "tanh", "gelu")
 
 _MAX_QUOTE = 80
+_FEW = 4
 
 _Error = type[ReldpError]
 
@@ -259,12 +261,35 @@ def is_finite_number(value: object) -> TypeGuard[float]:
 
 
 def shown(value: object) -> str:
-    """Return the value as Python writes it, without its end where that is long."""
+    """Return the value as Python writes it, without its end where that is long.
+
+    Of anything but a number, a word or a few numbers only the kind: a table or a list that was given for another
+    argument may hold private rows, and messages end in logs.
+
+    >>> shown("entitty"), shown((8, 0)), shown(["a text", "another"]), shown({"id": 7})
+    ("'entitty'", '(8, 0)', 'a list of 2', 'a dict of 1')
+    """
+    if not _is_word_or_number(value):
+        if not isinstance(value, list | tuple | set | frozenset | dict):
+            return type(value).__name__
+        if len(value) > _FEW or isinstance(value, dict) or any(map(_is_text, value)):
+            return f"a {type(value).__name__} of {len(value)}" if value else repr(value)
+        if not all(map(_is_word_or_number, value)):
+            return f"a {type(value).__name__} of {len(value)}"
     try:
         text = repr(value)
     except ValueError:  # Python refuses to write out integers of thousands of digits
         return "an integer of thousands of digits"
     return text if len(text) <= _MAX_QUOTE else text[: _MAX_QUOTE - 3] + "..."
+
+
+def _is_word_or_number(value: object) -> bool:
+    """Whether a value is one that a user writes by hand: a number, a word, a path, a kind."""
+    return value is None or isinstance(value, Number | str | bytes | PathLike | type)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str | bytes)
 
 
 def is_integer(value: object) -> TypeGuard[int]:

@@ -154,6 +154,18 @@ class StopAfter(TrainingCallback):
         requests.stop = progress.step == 2
 
 
+def test_an_interrupted_run_with_half_a_line_is_entered(tmp_path):
+    run = tmp_path / "run"
+    with pytest.raises(TrainingStopped):
+        Trainer(*small_parts(num_steps=4), callbacks=[StopAfter()]).fit(run)
+    with (run / "ledger.jsonl").open("ab") as ledger:
+        ledger.write(bytes(512))
+    (home := tmp_path / "home").mkdir()
+    with Budget.create(home) as budget:
+        assert enter_past_run(run, budget)
+        assert len(budget.charges) == 1
+
+
 def test_copies_that_went_on_apart_are_different_runs(tmp_path):
     """Both continuations have released steps of their own, though their ledgers begin with the same lines."""
     run, parts = tmp_path / "run", small_parts(num_steps=4)

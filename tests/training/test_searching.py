@@ -22,6 +22,7 @@ from reldp.runs.new_budget import new_budget
 from reldp.runs.run_folder import RunFolder, read_plan
 from reldp.training import Trainer, searching
 from reldp.training.finishing import finish
+from reldp.training.loop import TrainingLoop
 from reldp.training.searching import Search, candidates
 from reldp.training.selection import Selection
 from tests.training.searches import RATES, make, new_search
@@ -92,6 +93,23 @@ def test_an_interrupted_search_keeps_its_number_and_removes_what_lost(home, monk
         new_search(home, SearchSize(mean=9.0)).run()
     new_search(home, size).run()
     assert number == [0, 1, 1, 2, 3]
+
+
+@pytest.mark.parametrize("before", ["a step", "the end"])
+def test_half_a_line_of_an_inner_run_stops_no_search(home, monkeypatch, before):
+    size = SearchSize(mean=3.0)
+    monkeypatch.setattr(SearchSize, "draw", lambda self: 2)
+    with monkeypatch.context() as patch:
+        dying = lambda *given: (_ for _ in ()).throw(KeyboardInterrupt)  # noqa: E731
+        place = (TrainingLoop, "_take") if before == "a step" else (Search, "_release")
+        patch.setattr(*place, dying)
+        with pytest.raises(KeyboardInterrupt):
+            new_search(home, size).run()
+    torn = list((home / "search").rglob("ledger.jsonl"))
+    for ledger in torn:
+        ledger.write_bytes(ledger.read_bytes() + b'{"branch":0,"first":20')
+    verify(new_search(home, size).run())
+    assert torn
 
 
 def test_a_number_that_is_gone_or_changed_is_not_drawn_again(home, monkeypatch):

@@ -116,7 +116,7 @@ def enter_past_run(folder: str | Path, budget: Budget) -> bool:
     run = RunFolder(folder)
     # Nothing is read through a link, and what is spent must be entered.
     run.require_run(may_hold_links=True)
-    record, plan = read_ledger(run.ledger), read_plan(run)
+    record, plan = read_ledger(run.ledger, half_line_allowed=True), read_plan(run)
     search, end = record.start.get("search"), completion_hash(record)
     if end is None or (run.path / BUDGET_TOKEN).exists():
         token = run_token(run, budget.id, lost=budget.lost_ids)

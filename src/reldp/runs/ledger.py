@@ -297,15 +297,21 @@ class Ledger:
         self.close()
 
 
-def read_ledger(path: str | Path) -> LedgerRecord:
+def read_ledger(path: str | Path, *, half_line_allowed: bool = False) -> LedgerRecord:
     """Return the record of a ledger, checked to the last byte; change nothing.
+
+    Args:
+        path: The ledger.
+        half_line_allowed: Whether a half-written line at the end is left out, as `Ledger.open` does: for what is asked
+            before a run goes on.
 
     Raises:
         LedgerError: The file is not there, was changed, or holds an impossible entry.
     """
     place = Path(path)
     try:
-        return parse_ledger(read_plain(place, limit=LEDGER_LIMIT))
+        data = read_plain(place, limit=LEDGER_LIMIT)
+        return parse_ledger(data[: data.rfind(b"\n") + 1] if half_line_allowed else data)
     except RunError as error:
         raise LedgerError(str(error)) from None
 
@@ -336,7 +342,10 @@ def _parse(data: bytes, *, half_line_allowed: bool) -> tuple[list[_Entry], str, 
     head = _FIRST_LINK
     whole = data.rfind(b"\n") + 1
     if whole != len(data) and not half_line_allowed:
-        raise LedgerError("The ledger must end with a whole line, got a part of one.")
+        raise LedgerError(
+            "The ledger must end with a whole line, got a part of one, as a crash may leave it. Run the interrupted "
+            "command again, which cuts the part off: no step relies on it."
+        )
     for number, text in enumerate(data[:whole].split(b"\n")[:-1], start=1):
         try:
             entry = dict(parse_json(text, f"ledger.jsonl line {number}"))

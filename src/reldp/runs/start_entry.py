@@ -25,12 +25,12 @@ _LONGEST = 120
 
 
 def read_start(ledger: str | Path) -> Mapping[str, Any]:
-    """Return the first entry of a ledger.
+    """Return the first entry of a ledger, whose last line may be half written.
 
     Raises:
         LedgerError: The ledger was changed, or its first entry is not one that a run writes.
     """
-    start = read_ledger(ledger).start
+    start = read_ledger(ledger, half_line_allowed=True).start
     check_start(start)
     return start
 

@@ -350,7 +350,7 @@ class Search:
             return [drawn]
         is_in_place = self.best.exists()
         place = self.best if is_in_place else self._run(_best(scores), state)
-        record = read_ledger(RunFolder(place).ledger)
+        record = read_ledger(RunFolder(place).ledger, half_line_allowed=True)
         end = _hashed(drawn, scores, completion_hash(record))
         # Version 0.10 and earlier noted the scores alone. Where this folder holds no release, another copy may have it.
         is_released = is_in_place or any(entry["kind"] == "release" for entry in record.entries)
@@ -387,7 +387,10 @@ def _release_number(number: int, state: Mapping[str, Any]) -> str:
 def _is_unbound(folder: Path) -> bool:
     """Return whether a run was started by a version whose ledgers do not name the release."""
     run = RunFolder(folder)
-    return run.has_run and "release_sha256" not in read_ledger(run.ledger).start.get("search", {})
+    if not run.has_run:
+        return False
+    record = read_ledger(run.ledger, half_line_allowed=True)
+    return "release_sha256" not in record.start.get("search", {})
 
 
 def _best(scores: Sequence[float]) -> int:
