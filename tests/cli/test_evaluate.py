@@ -6,7 +6,10 @@ import pytest
 import torch
 
 from reldp.cli.main import main
+from reldp.encoders import TextEncoder
 from reldp.evaluation import evaluate
+from reldp.graph import EntityGraph
+from reldp.plan import PrivacyPlan
 from reldp.training import Trainer
 from reldp.training.trained import load_trained, load_trained_loss
 from tests.encoders.tiny import TEXTS, write_model
@@ -125,10 +128,6 @@ def test_a_run_that_is_not_complete_has_no_model(tmp_path, graph, capsys, monkey
 
 @pytest.mark.filterwarnings("ignore::reldp.training.advice.PoorPlanWarning")
 def test_the_model_before_training_is_measured_beside_the_run(tmp_path, capsys):
-    from reldp.encoders import TextEncoder
-    from reldp.graph import EntityGraph
-    from reldp.plan import PrivacyPlan
-
     ring = [(i, (i + 1) % 8) for i in range(8)]
     graph = EntityGraph.from_lists(list(range(8)), ring, text=TEXTS)
     graph.write(tmp_path / "graph")
@@ -149,6 +148,48 @@ def test_the_model_before_training_is_measured_beside_the_run(tmp_path, capsys):
     assert f"{100 * base['mrr']:.1f} [" in page
     assert main([*command, "--before", "--base-model", str(model)]) == 0
     assert "after training" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore::reldp.training.advice.PoorPlanWarning")
+def test_another_model_of_the_same_name_is_not_what_the_run_started_from(
+    tmp_path, monkeypatch, capsys
+):
+    """The ledger has the name of the folder alone, and every run folder holds a `model`."""
+    ring = [(i, (i + 1) % 8) for i in range(8)]
+    graph = EntityGraph.from_lists(list(range(8)), ring, text=TEXTS)
+    graph.write(tmp_path / "graph")
+    model, run = write_model("bert", tmp_path / "base" / "model"), tmp_path / "run"
+    sizes = {"num_entities": 8, "num_relations": 8, "max_degree": 2, "num_negatives": 1}
+    plan = PrivacyPlan(**sizes, sample_rate=0.02, num_steps=2, noise_multiplier=1.0, delta=0.1)
+    encoder = TextEncoder.load(model, train="full", max_length=16)
+    Trainer(encoder, graph.promise_degrees(2), plan, learning_rate=0.1).fit(run)
+    command = ["evaluate", str(run), "--graph", str(tmp_path / "graph"), "--candidates", "all"]
+    monkeypatch.chdir(run)
+    assert main([*command, "--before"]) == 2
+    words = "--base-model must be the model that the run started from, got 'model' with another set of weights"
+    assert words in capsys.readouterr().err
+    monkeypatch.chdir(tmp_path)
+    assert main([*command, "--before"]) == 2
+    assert "--base-model must be a folder or a model on the hub" in capsys.readouterr().err
+    assert (
+        main(
+            [
+                "audit",
+                str(run),
+                "--canaries",
+                "4",
+                "--graph",
+                str(tmp_path / "graph"),
+                "--model",
+                "run/model",
+            ]
+        )
+        == 2
+    )
+    assert "--model must be the model that the run started from" in capsys.readouterr().err
+    assert not (run / "evaluations.jsonl").exists()
+    monkeypatch.chdir(tmp_path / "base")
+    assert main([*command, "--before"]) == 0
 
 
 def test_before_needs_a_run_that_started_from_a_text_model(tmp_path, graph, capsys):

@@ -150,7 +150,8 @@ def initial_encoder(description: dict[str, Any], model: str | None = None) -> "E
 
 
 def _initial_encoder(description: dict[str, Any], model: str | None) -> "Encoder":
-    from reldp.encoders import FeatureEncoder, TextEncoder
+    from reldp.encoders import FeatureEncoder
+    from reldp.training.trained import load_described
 
     if description["kind"] == "features":
         with as_ledger_error("encoder", EncoderError):
@@ -167,4 +168,4 @@ def _initial_encoder(description: dict[str, Any], model: str | None) -> "Encoder
         settings |= {"head_hidden": adaptation["hidden"], "head_dim": adaptation["dim"]}
     else:
         settings |= adaptation
-    return TextEncoder.load(model or description["base_model"], **settings)
+    return load_described(description, model, argument="model", **settings)

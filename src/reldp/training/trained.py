@@ -1,23 +1,26 @@
 """Loading an encoder from a run folder, from a saved encoder, or from any text model; and the typed loss of a run.
 
-Public inside the package: `load_trained`, `load_trained_loss`.
+Public inside the package: `load_base`, `load_described`, `load_trained`, `load_trained_loss`.
 
 >>> load_trained("no/such/folder")
 Traceback (most recent call last):
 reldp.errors.EncoderError: `source` must be a model's folder, got 'no/such/folder', which does not exist.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reldp.errors import ConfigError
+from reldp.errors import ConfigError, EncoderError
 from reldp.runs.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from reldp.encoders import Encoder
     from reldp.losses import TypedLoss
 
-__all__ = ["load_base", "load_trained", "load_trained_loss"]
+__all__ = ["load_base", "load_described", "load_trained", "load_trained_loss"]
+
+_BASE_HASHES = {"base_weights_sha256": "set of weights", "tokenizer_sha256": "tokenizer"}
 
 
 def load_trained(source: str | Path, **settings: Any) -> "Encoder":
@@ -65,9 +68,9 @@ def load_base(source: str | Path, model: str | None = None, **settings: Any) -> 
         **settings: Of `TextEncoder.load`, such as another pooling.
 
     Raises:
-        ConfigError: There is no run, or it did not start from a text model.
+        ConfigError: There is no run, it did not start from a text model, or it started from another one.
+        EncoderError: The model is not found, or cannot be loaded.
     """
-    from reldp.encoders import TextEncoder
     from reldp.runs.start_entry import as_ledger_error, read_start
 
     run = RunFolder(source)
@@ -79,8 +82,47 @@ def load_base(source: str | Path, model: str | None = None, **settings: Any) -> 
     with as_ledger_error("encoder"):
         names = ("pooling", "normalize", "max_length", "dtype")
         recorded = {name: description[name] for name in names}
-        name = model or description["base_model"]
-        return TextEncoder.load(name, train="none", **recorded | settings)
+    return load_described(
+        description, model, argument="base_model", train="none", **recorded | settings
+    )
+
+
+def load_described(
+    description: Mapping[str, Any], model: str | None, *, argument: str, **settings: Any
+) -> "Encoder":
+    """Return the text model that a run started from, and no other one.
+
+    The ledger has the name of its folder only, and a folder of that name may hold another model here, such as the
+    trained one of a run.
+
+    Args:
+        description: What the ledger of the run says about its encoder.
+        model: Folder or hub name of the model; the name in the ledger if None.
+        argument: The argument that names it, for messages.
+        **settings: Of `TextEncoder.load`.
+
+    Raises:
+        ConfigError: It is another model.
+        EncoderError: It is not found, or cannot be loaded.
+    """
+    from reldp.encoders import TextEncoder
+    from reldp.runs.start_entry import as_ledger_error
+
+    with as_ledger_error("encoder"):
+        given = description["base_model"] if model is None else model
+        recorded = {name: description[name] for name in _BASE_HASHES}
+    try:
+        encoder = TextEncoder.load(given, **settings)
+    except EncoderError as error:
+        raise EncoderError(str(error).replace("`source`", f"`{argument}`")) from error
+    found = encoder.describe()
+    for name, part in _BASE_HASHES.items():
+        if found[name] != recorded[name]:
+            raise ConfigError(
+                f"`{argument}` must be the model that the run started from, got {Path(given).name!r} with another "
+                f"{part}. Give the folder of that model, or its name on the hub."
+            )
+    return encoder
 
 
 def load_trained_loss(source: str | Path) -> "TypedLoss | None":
