@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from reldp import _validate
@@ -18,6 +19,7 @@ from reldp._validate import (
     check_integer,
     check_name,
     check_number,
+    check_path,
     check_text,
     default_of,
     did_you_mean,
@@ -27,7 +29,9 @@ from reldp._validate import (
 from reldp.errors import ConfigError, EncoderError, InputError, PlanError
 
 CHOICES = sorted(
-    name for name in vars(_validate) if name.isupper() and name not in ("MISSING", "_MAX_QUOTE")
+    name
+    for name in vars(_validate)
+    if name.isupper() and not name.startswith("_") and name != "MISSING"
 )
 
 
@@ -256,3 +260,42 @@ def test_a_name_that_is_not_printable_is_shown_on_one_line():
         check_name("a\nb" + "c" * 500, ["size"], "a setting", error=PlanError)
     assert str(caught.value).startswith(r"`a\nbccc")
     assert len(str(caught.value)) < 200
+
+
+class Secret:
+    def __repr__(self):
+        return "alice has a diagnosis"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pd.DataFrame({"text": ["a diagnosis"], "name": ["alice"]}),
+        pd.Series(["alice"]),
+        np.array(["alice"]),
+        {"alice": 1},
+        ["alice", "bob"],
+        ("alice",),
+        {"alice"},
+        [["alice"]],
+        [Secret()],
+        Secret(),
+        [0.25] * 5,
+    ],
+)
+def test_rows_of_a_table_given_for_another_argument_stay_out_of_messages(value):
+    """Messages end in logs, and may show no content."""
+    for refused in (
+        lambda: check_choice("x", value, ("a", "b"), error=ConfigError),
+        lambda: check_integer("x", value, error=ConfigError),
+        lambda: check_path("x", value, error=ConfigError),
+        lambda: check_flag("x", value, error=ConfigError),
+    ):
+        said = says(refused)
+        assert type(value).__name__ in said
+        assert not any(word in said for word in ("alice", "bob", "diagnosis", "0.25"))
+
+
+def test_what_a_user_writes_by_hand_is_shown():
+    for value in (None, 7, -0.5, True, "entitty", b"x", Path("a/b"), (8, 0), [1.5], [], {}, int):
+        assert shown(value) == repr(value)

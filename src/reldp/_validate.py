@@ -194,11 +194,11 @@ def check_text(name: str, value: object, *, error: _Error, fix: str = "") -> str
     refuse(name, "text", value, error=error, fix=fix)
 
 
-def check_path(name: str, value: object, *, error: _Error) -> Path:
+def check_path(name: str, value: object, *, error: _Error, fix: str = "") -> Path:
     """Return the value as a path if it is one."""
     if isinstance(value, str | PathLike):
         return Path(value)
-    refuse(name, "a path", value, error=error)
+    refuse(name, "a path", value, error=error, fix=fix)
 
 
 def check_name(name: str, known: Collection[str], what: str, *, error: _Error) -> None:

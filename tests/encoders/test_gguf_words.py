@@ -141,3 +141,21 @@ def test_a_large_vocabulary_takes_no_time(tmp_path):
     started = time.process_time()
     check(tmp_path, header(tokens, scores, merges))
     assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize("endianess", list(gguf.GGUFEndian))
+@pytest.mark.parametrize("count", [3, 400])
+def test_tensors_that_share_their_bytes_are_refused(tmp_path, endianess, count):
+    """Each of them would be computed, a thousand times what the file holds."""
+    order = ">" if endianess == gguf.GGUFEndian.BIG else "<"
+    begin = struct.pack(f"{order}4sIQQ", b"GGUF", 3, count, 0)
+    side, kind, place = 2**15, 0, 0
+    shape = struct.pack(f"{order}IQQIQ", 2, side, 2**5, kind, place)
+    names = (struct.pack(f"{order}Q3s", 3, b"%03d" % number) for number in range(count))
+    data = begin + b"".join(name + shape for name in names) + bytes(4 * side * 2**5)
+    if count == 3:  # 12 bytes of each number
+        check(tmp_path, data)
+        return
+    words = r"must hold the bytes of each of its tensors, got tensors with more numbers than m\.gguf can hold"
+    with pytest.raises(EncoderError, match=words):
+        check(tmp_path, data)

@@ -185,8 +185,39 @@ def test_a_header_as_long_as_the_file_is_refused_unread(tmp_path):
     path = tmp_path / "model.safetensors"
     path.write_bytes((2**32 - 8).to_bytes(8, "little"))
     os.truncate(path, 2**32)
-    with pytest.raises(EncoderError, match=r"a header of at most 16,777,216 bytes, got 4,294,967"):
+    with pytest.raises(
+        EncoderError, match=r"headers of at most 16,777,216 bytes together.*, got 4,294,967"
+    ):
         check_weights_file(path)
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_headers_of_many_files_count_together(copy, link):
+    """A folder of a megabyte can name one file a thousand times."""
+    tensors = load_file(copy / "model.safetensors")
+    (copy / "model.safetensors").unlink()
+    many = {f"z{place}": torch.zeros(0) for place in range(60_000)}
+    save_file({**tensors, **many}, copy / "first.safetensors", metadata={"format": "pt"})
+    names = ["first.safetensors", *(f"other{place}.safetensors" for place in range(8))]
+    for name in names[1:]:
+        if link:
+            (copy / name).symlink_to("first.safetensors")
+        else:
+            shutil.copy(copy / "first.safetensors", copy / name)
+    weights = dict.fromkeys(tensors, names[0]) | {f"z{n}": name for n, name in enumerate(names)}
+    index = json.dumps({"metadata": {}, "weight_map": weights})
+    (copy / "model.safetensors.index.json").write_text(index)
+    with pytest.raises(EncoderError, match=r"headers of at most 16,777,216 bytes together"):
+        load_pretrained(copy)
+
+
+def test_the_header_of_a_few_tensors_is_short(tmp_path):
+    save_file(
+        {f"z{place}": torch.zeros(0) for place in range(2_000)}, tmp_path / "model.safetensors"
+    )
+    assert len(check_weights_file(tmp_path / "model.safetensors")) == 2_000
+    with pytest.raises(EncoderError, match=r"of 65,536 bytes where there are a few tensors"):
+        check_weights_file(tmp_path / "model.safetensors", is_small=True)
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,17 @@ import warnings
 from collections import defaultdict
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reldp.errors import GraphError
+from reldp.encoders import TextEncoder
+from reldp.errors import GraphError, ReldpError
 from reldp.graph import EntityGraph
 from reldp.graph.pairs import AmbiguousEntityWarning, pair_columns, pair_files
+from reldp.reporting import verify
 
 TEXTS = {"left": "a", "right": "b"}
 IDS = {**TEXTS, "left_id": "i", "right_id": "j"}
@@ -209,3 +212,27 @@ def test_owners_of_pairs_and_back() -> None:
         columns, **names, **ids, left_owner="person", right_owner="person"
     )
     assert both.owners.tolist() == [0, 0, 0, 1]
+
+
+def test_a_table_in_the_wrong_place_is_not_quoted():
+    frame = pd.DataFrame({"about": ["a diagnosis", "x"], "customer": ["alice", "bob"]})
+    graph = EntityGraph.from_pairs(frame, left="about", right="customer", ids="text")
+    sides = {"left": "about", "right": "customer"}
+    for refused in (
+        lambda: EntityGraph.read(frame),
+        lambda: EntityGraph.read(["alice", "bob"]),
+        lambda: EntityGraph.from_pairs(frame, **sides, ids=frame),
+        lambda: EntityGraph.from_pairs(frame, **sides, ids="text", protected=frame.customer),
+        lambda: EntityGraph.from_pairs(frame, **sides, ids="text", drop=frame.customer),
+        lambda: graph.cap_degrees(frame, seed=0),
+        lambda: graph.column(("alice",)),
+        lambda: verify(frame),
+        lambda: TextEncoder.load(frame),
+    ):
+        with pytest.raises(ReldpError) as caught:
+            refused()
+        assert not any(word in str(caught.value) for word in ("alice", "bob", "diagnosis"))
+    with pytest.raises(
+        GraphError, match=r"got DataFrame\. A table of pairs goes to EntityGraph\.from_pairs"
+    ):
+        EntityGraph.read(frame)

@@ -75,7 +75,7 @@ def read_attention_pooling(folder: Path, dim: int) -> AttentionPooling:
         raise EncoderError(
             f"`source` must hold attention pooling for {dim} dimensions, got {stated!r} in {folder.name!r}."
         )
-    check_weights_file(weights)
+    check_weights_file(weights, is_small=True)
     values = load_file(weights)
     refuse_non_finite(values)
     pooling = AttentionPooling(dim)

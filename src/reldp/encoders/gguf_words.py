@@ -1,12 +1,13 @@
-"""A bound on the texts in the header of a GGUF file, before any library reads it.
+"""Bounds on what the header of a GGUF file says, before any library reads it.
 
 Where a file names no merges, transformers makes them: it cuts each token at every place, which takes time and memory
 traffic that grow with the square of its length. The reader of the package gguf takes each number of an array by
-itself, as many as the header states, also where the file has ended. Both are bounded here, from lengths alone.
+itself, as many as the header states, also where the file has ended. And transformers computes all numbers of each
+tensor, also where a thousand of them name the same bytes. All three are bounded here, from lengths alone.
 
 Headers that are cut short or inconsistent are left to that reader, which has an error for them.
 
-Private to the package: `refuse_long_words`.
+Private to the package: `refuse_long_words`, `FEWEST_BITS`.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as home:
@@ -19,6 +20,7 @@ Traceback (most recent call last):
 reldp.errors.EncoderError: `source` must have tokens of ordinary length, got one of 600,000 bytes in model.gguf. ...
 """
 
+import math
 import mmap
 import struct
 from contextlib import suppress
@@ -26,7 +28,9 @@ from pathlib import Path
 
 from reldp.errors import EncoderError
 
-__all__ = ["refuse_long_words"]
+__all__ = ["FEWEST_BITS", "refuse_long_words"]
+
+FEWEST_BITS = 1.5  # of a number, whose smallest type has 1.56 on average
 
 # Takes about a second; 500,000 merges of a large vocabulary have a tenth of it.
 _MAX_SQUARES = 10**9
@@ -37,13 +41,13 @@ _SCALARS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 
 
 def refuse_long_words(path: Path) -> None:
-    """Refuse a GGUF file with texts or arrays in its header that take minutes to read.
+    """Refuse a GGUF file with texts, arrays or tensors in its header that take minutes to read.
 
     Args:
         path: A regular file. One that is no GGUF file, or a damaged one, is left to the reader.
 
     Raises:
-        EncoderError: Its texts are too long, or its arrays too large or too deep.
+        EncoderError: Its texts are too long, its arrays too large or too deep, or it states more tensors than it holds.
     """
     with path.open("rb") as stream:
         try:
@@ -65,16 +69,32 @@ class _Header:
         self._place = self._entries = self._squares = 0
 
     def check(self) -> None:
-        """Go through all keys and values."""
+        """Go through all keys and values, then through what is said about tensors."""
         if self._data[:4] != b"GGUF":
             return
-        self._place = 16  # after magic, version and the number of tensors
-        count = self._number(self._large)
+        self._place = 8  # after magic and version
+        num_tensors, count = self._number(self._large), self._number(self._large)
         for _ in range(count):
             self._count(1)
             self._skip(self._number(self._large))
             if not self._value(self._number(self._small), 1):
                 return
+        self._tensors(num_tensors)
+
+    def _tensors(self, count: int) -> None:
+        """Go over names, shapes, types and places of tensors, whose bytes must not overlap by much."""
+        numbers, most = 0, int(self._size * 8 / FEWEST_BITS)
+        for _ in range(count):
+            self._skip(self._number(self._large))
+            dimensions = self._number(self._small)
+            self._count(1 + dimensions)
+            numbers += math.prod(self._number(self._large) for _ in range(dimensions))
+            if numbers > most:
+                raise EncoderError(
+                    f"`source` must hold the bytes of each of its tensors, got tensors with more numbers than "
+                    f"{self._name} can hold. Convert the original model again."
+                )
+            self._skip(self._small.size + self._large.size)
 
     def _value(self, kind: int, depth: int) -> bool:
         """Go over a value; return False for a type that no reader knows."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from reldp._validate import check_integer, is_integer
+from reldp._validate import check_integer, is_integer, shown
 from reldp.errors import EncoderError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Input(ABC):
         """Check and set what every input states."""
         sizes = (shape,) if is_integer(shape) else shape
         if not isinstance(sizes, Sequence) or not all(is_integer(s) and s > 0 for s in sizes):
-            raise EncoderError(f"`shape` must be positive whole numbers, got {shape!r}.")
+            raise EncoderError(f"`shape` must be positive whole numbers, got {shown(shape)}.")
         if num_values is not None:
             check_integer("num_values", num_values, low=1, error=EncoderError)
         self.shape, self.num_values = tuple(int(size) for size in sizes), num_values

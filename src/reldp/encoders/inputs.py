@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from reldp._validate import shown
 from reldp.encoders.input_rows import Input, Rows
 from reldp.errors import EncoderError
 
@@ -59,7 +60,7 @@ class Column(Input):
                 public number. They are then given as int64, for an embedding; otherwise as float32.
         """
         if not columns or not all(isinstance(name, str) and name for name in columns):
-            raise EncoderError(f"`columns` must be names of columns, got {columns!r}.")
+            raise EncoderError(f"`columns` must be names of columns, got {shown(columns)}.")
         self.columns = columns
         default = () if len(columns) == 1 else (len(columns),)
         self._state(default if shape is None else shape, num_values)

@@ -26,7 +26,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from reldp._validate import check_choice
+from reldp._validate import check_choice, check_path
 from reldp.encoders.attention import attention_options
 from reldp.encoders.attention_pooling import AttentionPooling
 from reldp.encoders.bounded import within_bounds
@@ -141,7 +141,8 @@ def _place(
     source: str | Path, gguf_file: str | None, revision: str | None
 ) -> tuple[str, str | None]:
     """Return the folder, and the GGUF file in it; a path that does not exist is refused."""
-    path = Path(source)
+    fix = "Give a model's folder, or its name on the hub."
+    path = check_path("source", source, error=EncoderError, fix=fix)
     if gguf_file is not None and Path(gguf_file).name != gguf_file and path.exists():
         raise EncoderError(
             f"`gguf_file` must be the name of a file in the model's folder, got {gguf_file[:80]!r}."

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 from reldp._validate import is_integer
 from reldp.encoders.folders import read_json
-from reldp.encoders.gguf_words import refuse_long_words
+from reldp.encoders.gguf_words import FEWEST_BITS, refuse_long_words
 from reldp.encoders.tokenizer_settings import check_tokenizer_settings
 from reldp.errors import EncoderError, ReldpError
 
@@ -65,11 +65,11 @@ _MAX_LAYERS = 2048  # an empty model is built before its weights are looked at, 
 _MAX_LABELS = 2**16  # transformers names each of them
 _MAX_LISTED = 2**20  # a number in a list may say how often something is repeated
 _COUNTED = re.compile(r"(?:^|_)(?:layers?|experts?|blocks|depth|dense_replace|(labels))(?:_|$)")
-_FEWEST_BITS = 1.5  # of a number in a GGUF file, whose smallest type has 1.56 on average
 # Bytes that describe a tensor of a GGUF file: length of its name, dimensions, type, place.
 _SMALLEST_ENTRY = 24
 _MAX_TEXT = 2**26  # bytes of a tokenizer's file
-_MAX_HEADER = 2**24  # bytes that name and describe the tensors of one file
+_MAX_HEADER = 2**24  # bytes that name and describe the tensors of a model
+_MAX_SMALL_HEADER = 2**16  # of a file with a few tensors
 _LONGEST_REASON = 200
 
 
@@ -105,25 +105,37 @@ def check_model_files(folder: Path, *, gguf_file: str | None = None) -> StoredWe
             _refuse_pointer(path)
     _check_config(folder / "config.json")
     shapes: dict[str, tuple[int, ...]] = {}
+    left = _MAX_HEADER
     for path in _weight_files(folder):
-        shapes |= check_weights_file(path)  # a file under many names (links) holds its tensors once
+        found, used = _read_header(path, left)
+        shapes |= found  # a file under many names (links) holds its tensors once
+        left -= used
     return StoredWeights(sum(map(math.prod, shapes.values())), len(shapes))
 
 
-def check_weights_file(path: Path) -> dict[str, tuple[int, ...]]:
+def check_weights_file(path: Path, *, is_small: bool = False) -> dict[str, tuple[int, ...]]:
     """Refuse a safetensors file that is a pointer, cut short or no safetensors at all.
+
+    Args:
+        path: The file.
+        is_small: Whether it holds a few tensors, so that its header is short.
 
     Returns:
         The shape of each tensor by its name. The file holds as many numbers as the shapes say.
     """
+    return _read_header(path, _MAX_SMALL_HEADER if is_small else _MAX_HEADER)[0]
+
+
+def _read_header(path: Path, limit: int) -> tuple[dict[str, tuple[int, ...]], int]:
+    """Return the shapes that the header of a safetensors file states, and its length, up to a limit."""
     _refuse_pointer(path)
     size = path.stat().st_size
     with path.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
-        if 8 + length <= size and length > _MAX_HEADER:
+        if 8 + length <= size and length > limit:
             raise EncoderError(
-                f"`source` must hold safetensors files with a header of at most {_MAX_HEADER:,} bytes, got {length:,} "
-                f"in {path.name}."
+                f"`source` must hold safetensors files with headers of at most {_MAX_HEADER:,} bytes together, and of "
+                f"{_MAX_SMALL_HEADER:,} bytes where there are a few tensors, got {length:,} in {path.name}."
             )
         header = stream.read(length) if 8 + length <= size else b""
     try:
@@ -139,7 +151,7 @@ def check_weights_file(path: Path) -> dict[str, tuple[int, ...]]:
             f"`source` must hold whole safetensors files, got {path.name} with {size:,} of "
             f"{wanted:,} bytes. Copy or download it again."
         )
-    return shapes
+    return shapes, 8 + length
 
 
 def check_vocabulary_files(folder: Path, tokenizer: Any) -> None:
@@ -192,7 +204,7 @@ def _gguf_weights(path: Path) -> StoredWeights:
     size = path.stat().st_size
     with path.open("rb") as stream:
         stated = int.from_bytes(stream.read(16)[8:], "little")
-    return StoredWeights(int(size * 8 / _FEWEST_BITS), min(stated, size // _SMALLEST_ENTRY))
+    return StoredWeights(int(size * 8 / FEWEST_BITS), min(stated, size // _SMALLEST_ENTRY))
 
 
 def _refuse_pointer(path: Path) -> None:

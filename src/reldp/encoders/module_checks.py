@@ -53,6 +53,11 @@ def check_kind(module: Any) -> None:
                 f"`module` must have its weights, got {name!r} of a lazy layer. State its sizes, or run the "
                 "module once on public rows."
             )
+        if parameter.is_inference():
+            raise EncoderError(
+                f"`module` must have weights that can be trained, got {name!r}, which was made in "
+                "torch.inference_mode(). Make the module outside of it."
+            )
         if parameter.requires_grad and parameter.dtype in (torch.float16, torch.bfloat16):
             raise EncoderError(
                 f"`module` must have trainable weights in float32, got {name!r} in "

@@ -160,7 +160,10 @@ def _read_dense(folder: Path, width: int) -> DenseLayer:
             f"`source` must have dense layers that fit the module before them, got {str(sides[1])[:20]} in_features "
             f"and {str(sides[0])[:20]} out_features in {folder.name!r} after vectors of length {width:,}."
         )
-    shapes = {name.removeprefix("linear."): s for name, s in check_weights_file(weights).items()}
+    shapes = {
+        name.removeprefix("linear."): s
+        for name, s in check_weights_file(weights, is_small=True).items()
+    }
     if shapes.get("weight") != sides or shapes.get("bias", sides[:1]) != sides[:1]:
         raise EncoderError(
             f"`source` must have dense layers of the size in their config.json, {sides}, got "

@@ -26,6 +26,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from reldp._torch_state import float32_by_default, own_state
 from reldp._validate import check_integer
 from reldp.encoders.adaptation import Adaptation, adapt
 from reldp.encoders.architecture import tokenizer_hash
@@ -122,6 +123,7 @@ class TextEncoder(Encoder):
         self.module: nn.Module = self._text
 
     @classmethod
+    @float32_by_default()
     def load(
         cls,
         source: str | Path,
@@ -353,6 +355,7 @@ class TextEncoder(Encoder):
             "attention_mask": torch.from_numpy(mask).to(self.device),
         }
 
+    @own_state()
     def _hidden_table(self, table: TokenTable) -> HiddenTable:
         """Return the frozen layers' states of every token of all texts."""
         lengths = table.lengths
@@ -363,6 +366,7 @@ class TextEncoder(Encoder):
                 states[offsets[place] : offsets[place + 1]] = row[: lengths[place]]
         return HiddenTable(states=states, offsets=offsets)
 
+    @own_state()
     def _tabulate(
         self, embed: Callable[[dict[str, Tensor]], Tensor], table: TokenTable
     ) -> npt.NDArray[np.float32]:
@@ -383,6 +387,7 @@ class TextEncoder(Encoder):
             max_tokens=self._max_tokens,
         )
 
+    @own_state()
     def _encode_with(
         self,
         embed: Callable[[dict[str, Tensor]], Tensor],

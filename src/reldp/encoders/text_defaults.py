@@ -58,8 +58,12 @@ def checked_max_length(max_length: int | None, pretrained: Pretrained) -> int:
     limit = min(int(stated), num_positions(pretrained.model))
     if max_length is None:
         return min(pretrained.max_length or _DEFAULT_MAX_LENGTH, limit)
-    rule = f"an integer from 1 to {limit} for this model"
-    return check_integer("max_length", max_length, low=1, high=limit, rule=rule, error=EncoderError)
+    # Each text has special tokens; without room for a word, all texts would be equal, or too long.
+    low = min(pretrained.tokenizer.num_special_tokens_to_add() + 1, limit)
+    rule = f"an integer from {low} to {limit} for this model"
+    return check_integer(
+        "max_length", max_length, low=low, high=limit, rule=rule, error=EncoderError
+    )
 
 
 def frozen_kind(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from reldp._validate import shown
 from reldp.errors import InputError
 
 __all__ = ["FULL_METRICS", "IN_BATCH_METRICS", "Ranks", "metric"]
@@ -64,4 +65,4 @@ def _gains(name: str, longest: int) -> npt.NDArray[np.float64]:
     kind, _, depth = name.partition("@")
     if kind in ("prec", "hits") and depth.isdecimal() and (kind == "hits" or depth == "1"):
         return (ranks <= int(depth)).astype(np.float64)
-    raise InputError(f"`name` must be prec@1, hits@N, mrr or ndcg, got {name!r}.")
+    raise InputError(f"`name` must be prec@1, hits@N, mrr or ndcg, got {shown(name)}.")

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from reldp._validate import shown
 from reldp.errors import InputError
 from reldp.evaluation.metrics import Ranks
 
@@ -104,7 +105,7 @@ def prepared(embeddings: npt.NDArray[Any], score: str) -> _Vectors:
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         unit: _Vectors = vectors / np.maximum(norms, np.float32(1e-30))
         return unit
-    raise InputError(f"`score` must be cosine or dot, got {score!r}.")
+    raise InputError(f"`score` must be cosine or dot, got {shown(score)}.")
 
 
 def in_batch_ranks(

@@ -27,7 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from reldp._real_path import real_path
-from reldp._validate import check_path
+from reldp._validate import check_path, shown
 from reldp.errors import GraphError
 from reldp.graph.bounding import Bounding
 from reldp.graph.budget_link import carry_budget
@@ -114,7 +114,8 @@ class EntityGraph(Conversions, Bounding, Counting):
             GraphError: A file is missing or damaged, or the tables do not form a graph.
         """
         kinds = drop_kinds(drop)
-        folder = check_path("path", path, error=GraphError)
+        fix = "A table of pairs goes to EntityGraph.from_pairs."
+        folder = check_path("path", path, error=GraphError, fix=fix)
         if not folder.exists():
             from reldp.graph import bundled  # it is built on this class
 
@@ -256,7 +257,7 @@ class EntityGraph(Conversions, Bounding, Counting):
     def column(self, name: str, indices: npt.ArrayLike | None = None) -> list[Any]:
         """Return the values of any column, of some entities or of all."""
         if name not in self.columns:
-            raise GraphError(f"`name` must be one of the graph's columns, got {name!r}.")
+            raise GraphError(f"`name` must be one of the graph's columns, got {shown(name)}.")
         return self._take(name, indices)
 
     @cached_property

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reldp._validate import check_choice
+from reldp._validate import check_choice, shown
 from reldp.errors import GraphError
 from reldp.graph.columns import extra_column, id_column, is_text, single
 from reldp.graph.disclosure import type_words
@@ -70,8 +70,8 @@ def pair_columns(
 
     `optional_columns` are the columns `type`, `left_owner` and `right_owner`, where they are given.
     """
-    if ids not in (None, "text"):
-        raise GraphError(f"`ids` must be 'text' or left out, got {ids!r}.")
+    if ids is not None and not (isinstance(ids, str) and ids == "text"):
+        raise GraphError(f"`ids` must be 'text' or left out, got {shown(ids)}.")
     if (left_id is None) != (right_id is None):
         name = "left_id" if left_id is None else "right_id"
         raise GraphError(f"`{name}` must be given too, got only the other side's. Name its column.")

@@ -16,7 +16,7 @@ Traceback (most recent call last):
 reldp.errors.GraphError: entities must not repeat an id, got 1 repeats (row 2). ...
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,7 +55,10 @@ def drop_kinds(drop: Iterable[str]) -> frozenset[str]:
     if unknown:
         names = ", ".join(DROPPABLE)
         each = " Name each kind by itself." if "," in str(unknown[0]) else ""
-        raise GraphError(f"`drop` must name kinds among {names}, got {shown(unknown[0])}.{each}")
+        # A column of a table may have been given for it, whose values stay out of messages.
+        is_written = isinstance(drop, str | list | tuple | Set | Mapping)
+        got = shown(unknown[0] if is_written else drop)
+        raise GraphError(f"`drop` must name kinds among {names}, got {got}.{each}")
     return frozenset(kinds)
 
 

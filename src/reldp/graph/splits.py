@@ -31,6 +31,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reldp._validate import shown
 from reldp.errors import GraphError
 from reldp.graph.entity_graph import EntityGraph
 from reldp.graph.keyed_hash import entity_digests, relation_hashes, unit_interval
@@ -105,10 +106,10 @@ def entity_parts(
     _check_shares(shares)
     column = together or ("id" if graph.owners is None else "owner")
     if column not in graph.columns or column in ("features", "protected"):
-        raise GraphError(f"`together` must be a column of text or numbers, got {column!r}.")
+        raise GraphError(f"`together` must be a column of text or numbers, got {shown(column)}.")
     if graph.owners is not None and column != "owner":
         raise GraphError(
-            f"`together` must be 'owner' where entities have owners, got {column!r}. Leave it out."
+            f"`together` must be 'owner' where entities have owners, got {shown(column)}. Leave it out."
         )
     values = pc.fill_null(graph.entities.column(column).cast(pa.large_string()), "")
     digests = entity_digests(values, seed, "split_entities")
@@ -135,7 +136,7 @@ def split_by_column(
     check_graph(graph)
     if column not in graph.columns or column in ("features", "text"):
         raise GraphError(
-            f"`column` must be one of the graph's columns, no text and no features, got {column!r}."
+            f"`column` must be one of the graph's columns, no text and no features, got {shown(column)}."
         )
     values = graph.entities.column(column).combine_chunks()
     missing = values.null_count

@@ -22,6 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from reldp._validate import shown
 from reldp.errors import GraphError
 from reldp.graph.record import GraphRecord
 
@@ -54,7 +55,7 @@ def write_folder(
         GraphError: The folder holds a graph already or is a graph store, or cannot be written.
     """
     if format not in ("parquet", "arrow"):
-        raise GraphError(f"`format` must be 'parquet' or 'arrow', got {format!r}.")
+        raise GraphError(f"`format` must be 'parquet' or 'arrow', got {shown(format)}.")
     folder = Path(path)
     if folder.exists() and not folder.is_dir():
         raise GraphError(f"A graph must be written to a folder, got a file at {str(path)!r}.")

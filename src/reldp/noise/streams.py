@@ -34,7 +34,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from reldp._validate import as_integer, check_integer
+from reldp._validate import as_integer, check_integer, shown
 from reldp.errors import InputError, RunError
 
 __all__ = ["KEY_BYTES", "Stream", "Streams", "new_key"]
@@ -128,7 +128,7 @@ class Streams:
             lane: Independent part of the same address, for work split into blocks.
         """
         if not isinstance(purpose, str) or not purpose:
-            raise InputError(f"`purpose` must be a non-empty string, got {purpose!r}.")
+            raise InputError(f"`purpose` must be a non-empty string, got {shown(purpose)}.")
         address = _index("branch", branch, _TWO_64).to_bytes(8, "big")
         address += _index("step", step, _TWO_64).to_bytes(8, "big")
         address += purpose.encode()

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from reldp._plan_settings import MOST_STEPS
 from reldp._progress import tick
 from reldp.errors import ConfigError, LedgerError, ReldpError, VerificationError
 from reldp.plan import PrivacyPlan
@@ -54,7 +55,6 @@ _PAGES = "certificate.md and model/README.md say the same"
 _WRITTEN = "report.html and certificate.html, if there, follow from the run"
 _LEFT = "{!r} is what a stopped command left: delete it, or run reldp report again."
 _MAX_NAMED = 8
-_MAX_STEPS = 10**8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,8 +273,8 @@ class _Inspector:
 
     def plan(self) -> Iterator[str]:
         plan = read_plan(self._run)
-        if plan.num_steps > _MAX_STEPS:  # its epsilon would take minutes
-            yield f"plan.json has {plan.num_steps:,} steps, and runs of at most {_MAX_STEPS:,} are verified."
+        if plan.num_steps > MOST_STEPS:
+            yield f"plan.json has {plan.num_steps:,} steps, and runs of at most {MOST_STEPS:,} are verified."
             return
         if self._record is None:
             return

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reldp._plan_settings import graph_fields
+from reldp._plan_settings import MOST_STEPS, graph_fields
 from reldp.clipping import RULES, is_builtin
-from reldp.errors import ConfigError, RunError
+from reldp.errors import ConfigError, EncoderError, RunError
 from reldp.graph import CappedGraph
 from reldp.graph.size_store import FILE_NAME
 from reldp.graph.sizes import SizeBounds, stored_bounds
@@ -60,6 +60,11 @@ def check_parts(encoder: object, plan: object) -> None:
         raise ConfigError(
             f"`encoder` must be an encoder, got {type(encoder).__name__}. Use TextEncoder.load, for example."
         )
+    if any(value.is_inference() for value in encoder.module.parameters()):
+        raise EncoderError(
+            f"`encoder` must have weights that can be trained, got {type(encoder).__name__} with some that were made "
+            "in torch.inference_mode(). Make its module outside of it."
+        )
     if not isinstance(plan, PrivacyPlan):
         raise ConfigError(
             f"`plan` must be a PrivacyPlan, got {type(plan).__name__}. Make one with PrivacyPlan.for_graph."
@@ -83,6 +88,11 @@ def check_fit(capped: CappedGraph, plan: PrivacyPlan, *, clip: bool = True) -> N
         raise ConfigError(
             f"`clipping` must be one of {', '.join(RULES)} to train, got a rule from outside of "
             f"reldp, {type(plan.clipping).__name__}. Its sensitivity is not proven."
+        )
+    if plan.num_steps > MOST_STEPS:
+        raise ConfigError(
+            f"`num_steps` must be at most {MOST_STEPS:,} to train, got {plan.num_steps:,}. The certificate of a longer "
+            "run cannot be verified."
         )
     if plan.max_degree != capped.max_degree:
         raise ConfigError(

@@ -48,6 +48,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from reldp._torch_state import own_state
 from reldp.encoders import Encoder
 from reldp.errors import ConfigError, RunError
 from reldp.gradients import ClippedSum, GradientSettings, PerUnitGradients
@@ -97,6 +98,7 @@ class PrivateStep:
         parameters: The trainable parameters by name, whose ``.grad`` a step sets.
     """
 
+    @own_state()
     def __init__(
         self,
         encoder: Encoder,
@@ -175,6 +177,7 @@ class PrivateStep:
 
         return RecordedRun(self, folder, checkpoint_every=checkpoint_every)
 
+    @own_state()
     def prepare(self) -> None:
         """Check on public rows that units are independent, and select the layout of microbatches.
 
@@ -243,6 +246,7 @@ class PrivateStep:
         self._drawn[batch] = step, branch
         return batch
 
+    @own_state()
     def run(self, batch: "TupleBatch", step: int, branch: int = 0) -> StepReport:
         """Set ``.grad`` of every trainable parameter to the noisy gradient of a batch.
 

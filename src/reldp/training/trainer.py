@@ -32,6 +32,7 @@ from typing import Any
 
 import torch
 
+from reldp._torch_state import own_state
 from reldp.encoders import Encoder
 from reldp.encoders.folders import state_hash
 from reldp.errors import ConfigError
@@ -99,6 +100,7 @@ class Trainer:
         **settings: Fields of `LearningSettings`, `PerformanceSettings` and `LoggingSettings`.
     """
 
+    @own_state()
     def __init__(
         self,
         encoder: Encoder,
@@ -163,6 +165,7 @@ class Trainer:
             raise AttributeError(f"`{name}` of a Trainer cannot be changed. Make a new Trainer.")
         super().__setattr__(name, value)
 
+    @own_state()
     def fit(self, folder: str | Path) -> TrainResult:
         """Run the plan in a folder, or resume the run there; return at once if it is complete.
 
@@ -181,7 +184,7 @@ class Trainer:
         if not run.has_run:
             self._objective.check_untrained()
             if self._processes.is_first:
-                warn_about_plan(self.plan, self.encoder, stacklevel=3)
+                warn_about_plan(self.plan, self.encoder, stacklevel=4)
         threads = run.threads(self.config.performance.threads, torch.get_num_threads())
         with repeatable(self.config.performance.device, threads), ExitStack() as stack:
             # Before anything is computed: dropout would give other sums every time.

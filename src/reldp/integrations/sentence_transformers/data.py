@@ -26,6 +26,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reldp._validate import shown
 from reldp.errors import ConfigError
 from reldp.graph import CappedGraph, EntityGraph
 from reldp.graph.bundled import open_graph
@@ -69,7 +70,7 @@ def training_graph(
         for name, value in (("id_columns", id_columns), ("prompts", prompt)):
             if value is not None:
                 raise ConfigError(
-                    f"`{name}` must be left out beside a graph, got {value!r}. A graph has ids, and its texts "
+                    f"`{name}` must be left out beside a graph, got {shown(value)}. A graph has ids, and its texts "
                     "are trained as they are."
                 )
     else:
@@ -142,11 +143,11 @@ def _text_columns(
 ) -> tuple[str, str]:
     """Return the columns of anchor and positive; refuse all others by what they are."""
     if id_columns is not None and (isinstance(id_columns, str) or len(id_columns) != 2):
-        raise ConfigError(f"`id_columns` must name two columns, got {id_columns!r}.")
+        raise ConfigError(f"`id_columns` must name two columns, got {shown(id_columns)}.")
     ids = list(id_columns or ())
     for column in ids:
         if column not in columns:
-            raise ConfigError(f"`id_columns` must name columns of {name}, got {column!r}.")
+            raise ConfigError(f"`id_columns` must name columns of {name}, got {shown(column)}.")
     texts = [column for column in columns if column not in ids]
     for column in texts:
         if _NEGATIVES.fullmatch(column):
