@@ -21,7 +21,7 @@ def pytest_configure():
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _own_state_folder(tmp_path_factory):
+def _plain_torch_folder(tmp_path_factory):
     """Private sizes are stored in the user's state folder: tests get a folder of their own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RELDP_STATE_DIR", str(tmp_path_factory.mktemp("state")))

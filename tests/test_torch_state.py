@@ -9,7 +9,7 @@ import torch
 
 import reldp
 import reldp.encoders
-from reldp._torch_state import float32_by_default, own_state
+from reldp._torch_state import float32_by_default, plain_torch
 from reldp.training.advice import PoorPlanWarning
 from reldp.training.step import PrivateStep
 from tests.encoders.tiny import TEXTS, write_model
@@ -129,5 +129,5 @@ def test_the_caller_s_settings_are_as_before():
         assert torch.get_default_dtype() == torch.float64
         assert torch.is_autocast_enabled("cpu")
         assert not torch.is_grad_enabled()
-        with own_state():
+        with plain_torch():
             assert torch.get_default_dtype() == torch.float64

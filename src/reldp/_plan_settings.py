@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from reldp.plan import PrivacyPlan
 
 __all__ = [
-    "MOST_STEPS",
+    "MAX_STEPS",
     "ClippingSetting",
     "check_before_release",
     "check_capped",
@@ -40,7 +40,7 @@ __all__ = [
     "unit_for",
 ]
 
-MOST_STEPS = 10**8  # of a run; the epsilon of more takes minutes
+MAX_STEPS = 10**8  # of a run; the epsilon of more takes minutes
 _MANY = 10**12  # entities of a graph that admits every setting
 _FROM_GRAPH = (
     "num_entities",
@@ -103,7 +103,7 @@ def check_graph_settings(
         raise PlanError(f"`{taken[0]}` must not be given: it follows from the graph. Leave it out.")
     if "num_steps" in settings:
         fix = "A run of more steps would take months, and its certificate cannot be verified."
-        check_integer("num_steps", settings["num_steps"], high=MOST_STEPS, error=PlanError, fix=fix)
+        check_integer("num_steps", settings["num_steps"], high=MAX_STEPS, error=PlanError, fix=fix)
     if target_epsilon is not None and "noise_multiplier" in settings:
         raise PlanError(
             "`noise_multiplier` must not be given with a target epsilon. Leave one out."

@@ -4,10 +4,10 @@ A notebook may compute in float64 or on another device by default, and a trainin
 mixed precision, or without gradients. What reldp makes and computes must not depend on this: embeddings have the
 precision that their settings say, steps the one that was checked, and steps need gradients.
 
-Private to the package: `own_state`, `float32_by_default`.
+Private to the package: `plain_torch`, `float32_by_default`.
 
 >>> import torch
->>> with torch.inference_mode(), torch.autocast("cpu"), own_state():
+>>> with torch.inference_mode(), torch.autocast("cpu"), plain_torch():
 ...     torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")
 (True, False, False)
 """
@@ -17,11 +17,11 @@ from contextlib import ExitStack, contextmanager
 
 import torch
 
-__all__ = ["float32_by_default", "own_state"]
+__all__ = ["float32_by_default", "plain_torch"]
 
 
 @contextmanager
-def own_state() -> Iterator[None]:
+def plain_torch() -> Iterator[None]:
     """Gradients, no autocast, no inference mode, and tensors on the CPU unless a device is named.
 
     Also a decorator. The calling thread alone is affected.
@@ -41,9 +41,9 @@ def own_state() -> Iterator[None]:
 
 @contextmanager
 def float32_by_default() -> Iterator[None]:
-    """As `own_state`, and new tensors have float32 unless a type is named, in all threads: for making modules."""
+    """As `plain_torch`, and new tensors have float32 unless a type is named, in all threads: for making modules."""
     before = torch.get_default_dtype()
-    with own_state():
+    with plain_torch():
         if before == torch.float32:
             yield
             return

@@ -251,7 +251,7 @@ def test_a_model_to_which_all_texts_are_the_same_is_refused(tmp_path: Path, dama
 
 def test_a_length_without_room_for_a_word_is_refused(tmp_path: Path) -> None:
     write_model("bert", tmp_path / "model")
-    with pytest.raises(EncoderError, match="`max_length` must be an integer from 3 to .*, got 2"):
+    with pytest.raises(EncoderError, match=r"`max_length` must be an integer from 3 to .*, got 2"):
         TextEncoder.load(tmp_path / "model", lora_rank=2, max_length=2)
     assert TextEncoder.load(tmp_path / "model", lora_rank=2, max_length=3).max_length == 3
 

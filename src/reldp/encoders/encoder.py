@@ -29,7 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from reldp._progress import tick
-from reldp._torch_state import own_state
+from reldp._torch_state import plain_torch
 from reldp._validate import check_integer
 from reldp.encoders.soundness import refuse_non_finite, refuse_non_finite_rows
 from reldp.encoders.token_rows import TokenRows
@@ -199,7 +199,7 @@ class Encoder(ABC):
             for name, parameter in parameters.items():
                 parameter.copy_(values[name])
 
-    @own_state()
+    @plain_torch()
     def _encode_rows(
         self, table: Any, places: npt.NDArray[np.int64], batch_size: int | None
     ) -> npt.NDArray[np.float32]:

@@ -27,7 +27,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from reldp._torch_state import float32_by_default, own_state
+from reldp._torch_state import float32_by_default, plain_torch
 from reldp._validate import check_choice, check_flag, check_integer, refuse
 from reldp.encoders.encoder import Encoder, entities_of
 from reldp.encoders.folders import new_folder, read_json, state_hash, write_json
@@ -158,7 +158,7 @@ class FeatureEncoder(Encoder):
         chosen = table.features[checked_indices(indices, len(table))]
         return {"features": torch.from_numpy(chosen).to(self.device)}
 
-    @own_state()
+    @plain_torch()
     def encode(self, features: Any, *, batch_size: int | None = None) -> npt.NDArray[np.float32]:
         """Embeddings (rows, dim) of feature vectors (rows, in_dim) or of a table."""
         table = features if isinstance(features, FeatureTable) else self._checked(features)

@@ -83,13 +83,13 @@ class _Header:
 
     def _tensors(self, count: int) -> None:
         """Go over names, shapes, types and places of tensors, whose bytes must not overlap by much."""
-        numbers, most = 0, int(self._size * 8 / FEWEST_BITS)
+        numbers, max_numbers = 0, int(self._size * 8 / FEWEST_BITS)
         for _ in range(count):
             self._skip(self._number(self._large))
             dimensions = self._number(self._small)
             self._count(1 + dimensions)
             numbers += math.prod(self._number(self._large) for _ in range(dimensions))
-            if numbers > most:
+            if numbers > max_numbers:
                 raise EncoderError(
                     f"`source` must hold the bytes of each of its tensors, got tensors with more numbers than "
                     f"{self._name} can hold. Convert the original model again."

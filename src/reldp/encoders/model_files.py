@@ -107,8 +107,8 @@ def check_model_files(folder: Path, *, gguf_file: str | None = None) -> StoredWe
     shapes: dict[str, tuple[int, ...]] = {}
     left = _MAX_HEADER
     for path in _weight_files(folder):
-        found, used = _read_header(path, left)
-        shapes |= found  # a file under many names (links) holds its tensors once
+        described, used = _read_header(path, left)
+        shapes |= described  # a file under many names (links) holds its tensors once
         left -= used
     return StoredWeights(sum(map(math.prod, shapes.values())), len(shapes))
 

@@ -36,7 +36,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from reldp._torch_state import own_state
+from reldp._torch_state import plain_torch
 from reldp._validate import check_flag
 from reldp.encoders.encoder import Encoder, entities_of
 from reldp.encoders.folders import new_folder, read_json, state_hash, write_json
@@ -61,7 +61,7 @@ _PUBLIC_ROWS = 16
 class ModuleEncoder(Encoder):
     """A torch module whose rows are independent."""
 
-    @own_state()
+    @plain_torch()
     def __init__(
         self,
         module: nn.Module,
@@ -125,7 +125,7 @@ class ModuleEncoder(Encoder):
             for name, given in self._inputs.by_name.items()
         }
 
-    @own_state()
+    @plain_torch()
     def public_embeddings(self) -> npt.NDArray[np.float32]:
         """Return embeddings of public random rows."""
         with torch.inference_mode():

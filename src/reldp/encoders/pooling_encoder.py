@@ -19,7 +19,7 @@ import numpy.typing as npt
 from torch import Tensor, nn
 
 from reldp._progress import tick
-from reldp._torch_state import own_state
+from reldp._torch_state import plain_torch
 from reldp.encoders.adaptation import Adaptation
 from reldp.encoders.attention_pooling import AttentionPooling
 from reldp.encoders.frozen import FrozenTextEncoder
@@ -83,7 +83,7 @@ class PoolingEncoder(FrozenTextEncoder):
         """Return the embeddings (texts, dim) of texts whose `states` are known."""
         return self._encode_rows(table, np.arange(len(table)), batch_size)
 
-    @own_state()
+    @plain_torch()
     def _outputs(self, tokens: Any) -> HiddenTable:
         """Return the frozen model's outputs for every token of all texts."""
         lengths = tokens.lengths

@@ -26,7 +26,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from reldp._torch_state import float32_by_default, own_state
+from reldp._torch_state import float32_by_default, plain_torch
 from reldp._validate import check_integer
 from reldp.encoders.adaptation import Adaptation, adapt
 from reldp.encoders.architecture import tokenizer_hash
@@ -355,7 +355,7 @@ class TextEncoder(Encoder):
             "attention_mask": torch.from_numpy(mask).to(self.device),
         }
 
-    @own_state()
+    @plain_torch()
     def _hidden_table(self, table: TokenTable) -> HiddenTable:
         """Return the frozen layers' states of every token of all texts."""
         lengths = table.lengths
@@ -366,7 +366,7 @@ class TextEncoder(Encoder):
                 states[offsets[place] : offsets[place + 1]] = row[: lengths[place]]
         return HiddenTable(states=states, offsets=offsets)
 
-    @own_state()
+    @plain_torch()
     def _tabulate(
         self, embed: Callable[[dict[str, Tensor]], Tensor], table: TokenTable
     ) -> npt.NDArray[np.float32]:
@@ -387,7 +387,7 @@ class TextEncoder(Encoder):
             max_tokens=self._max_tokens,
         )
 
-    @own_state()
+    @plain_torch()
     def _encode_with(
         self,
         embed: Callable[[dict[str, Tensor]], Tensor],

@@ -26,7 +26,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from reldp._torch_state import own_state
+from reldp._torch_state import plain_torch
 from reldp._validate import (
     OBJECTIVES,
     as_integer,
@@ -153,7 +153,7 @@ class TypedLoss(nn.Module, ABC):
             compared_pairs(compared, batch, self.pairing, positive, self._compare), batch
         )
 
-    @own_state()
+    @plain_torch()
     def query_vectors(
         self, vectors: npt.NDArray[Any], types: npt.NDArray[Any], endpoint: int
     ) -> npt.NDArray[np.float32]:

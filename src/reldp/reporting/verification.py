@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from reldp._plan_settings import MOST_STEPS
+from reldp._plan_settings import MAX_STEPS
 from reldp._progress import tick
 from reldp.errors import ConfigError, LedgerError, ReldpError, VerificationError
 from reldp.plan import PrivacyPlan
@@ -273,8 +273,8 @@ class _Inspector:
 
     def plan(self) -> Iterator[str]:
         plan = read_plan(self._run)
-        if plan.num_steps > MOST_STEPS:
-            yield f"plan.json has {plan.num_steps:,} steps, and runs of at most {MOST_STEPS:,} are verified."
+        if plan.num_steps > MAX_STEPS:
+            yield f"plan.json has {plan.num_steps:,} steps, and runs of at most {MAX_STEPS:,} are verified."
             return
         if self._record is None:
             return

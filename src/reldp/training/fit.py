@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reldp._plan_settings import MOST_STEPS, graph_fields
+from reldp._plan_settings import MAX_STEPS, graph_fields
 from reldp.clipping import RULES, is_builtin
 from reldp.errors import ConfigError, EncoderError, RunError
 from reldp.graph import CappedGraph
@@ -89,9 +89,9 @@ def check_fit(capped: CappedGraph, plan: PrivacyPlan, *, clip: bool = True) -> N
             f"`clipping` must be one of {', '.join(RULES)} to train, got a rule from outside of "
             f"reldp, {type(plan.clipping).__name__}. Its sensitivity is not proven."
         )
-    if plan.num_steps > MOST_STEPS:
+    if plan.num_steps > MAX_STEPS:
         raise ConfigError(
-            f"`num_steps` must be at most {MOST_STEPS:,} to train, got {plan.num_steps:,}. The certificate of a longer "
+            f"`num_steps` must be at most {MAX_STEPS:,} to train, got {plan.num_steps:,}. The certificate of a longer "
             "run cannot be verified."
         )
     if plan.max_degree != capped.max_degree:

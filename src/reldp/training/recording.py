@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Self
 
 import torch
 
-from reldp._torch_state import own_state
+from reldp._torch_state import plain_torch
 from reldp._validate import check_integer
 from reldp.encoders.folders import state_hash
 from reldp.errors import ConfigError, RunError
@@ -91,7 +91,7 @@ class RecordedRun:
         self._process = os.getpid()
         self._next = 0
 
-    @own_state()
+    @plain_torch()
     def __enter__(self) -> Self:
         """Start the run, or continue the one in the folder from its newest saved weights.
 
@@ -163,7 +163,7 @@ class RecordedRun:
         self._number, self._has_run = self._next, False
         return self._number
 
-    @own_state()
+    @plain_torch()
     def backward(self) -> "StepReport":
         """Take the current step: set ``.grad`` of every trainable parameter to the noisy gradient.
 
@@ -202,7 +202,7 @@ class RecordedRun:
             )
         return self._certificate
 
-    @own_state()
+    @plain_torch()
     def __exit__(self, kind: object, *exception: object) -> None:
         """Save the weights; after the last step complete the run and write its certificate."""
         if self._session is not None and self._process != os.getpid():

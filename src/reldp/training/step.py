@@ -48,7 +48,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from reldp._torch_state import own_state
+from reldp._torch_state import plain_torch
 from reldp.encoders import Encoder
 from reldp.errors import ConfigError, RunError
 from reldp.gradients import ClippedSum, GradientSettings, PerUnitGradients
@@ -98,7 +98,7 @@ class PrivateStep:
         parameters: The trainable parameters by name, whose ``.grad`` a step sets.
     """
 
-    @own_state()
+    @plain_torch()
     def __init__(
         self,
         encoder: Encoder,
@@ -177,7 +177,7 @@ class PrivateStep:
 
         return RecordedRun(self, folder, checkpoint_every=checkpoint_every)
 
-    @own_state()
+    @plain_torch()
     def prepare(self) -> None:
         """Check on public rows that units are independent, and select the layout of microbatches.
 
@@ -246,7 +246,7 @@ class PrivateStep:
         self._drawn[batch] = step, branch
         return batch
 
-    @own_state()
+    @plain_torch()
     def run(self, batch: "TupleBatch", step: int, branch: int = 0) -> StepReport:
         """Set ``.grad`` of every trainable parameter to the noisy gradient of a batch.
 

@@ -115,9 +115,9 @@ def load_described(
         encoder = TextEncoder.load(given, **settings)
     except EncoderError as error:
         raise EncoderError(str(error).replace("`source`", f"`{argument}`")) from error
-    found = encoder.describe()
+    loaded = encoder.describe()
     for name, part in _BASE_HASHES.items():
-        if found[name] != recorded[name]:
+        if loaded[name] != recorded[name]:
             raise ConfigError(
                 f"`{argument}` must be the model that the run started from, got {Path(given).name!r} with another "
                 f"{part}. Give the folder of that model, or its name on the hub."

@@ -32,7 +32,7 @@ from typing import Any
 
 import torch
 
-from reldp._torch_state import own_state
+from reldp._torch_state import plain_torch
 from reldp.encoders import Encoder
 from reldp.encoders.folders import state_hash
 from reldp.errors import ConfigError
@@ -100,7 +100,7 @@ class Trainer:
         **settings: Fields of `LearningSettings`, `PerformanceSettings` and `LoggingSettings`.
     """
 
-    @own_state()
+    @plain_torch()
     def __init__(
         self,
         encoder: Encoder,
@@ -165,7 +165,7 @@ class Trainer:
             raise AttributeError(f"`{name}` of a Trainer cannot be changed. Make a new Trainer.")
         super().__setattr__(name, value)
 
-    @own_state()
+    @plain_torch()
     def fit(self, folder: str | Path) -> TrainResult:
         """Run the plan in a folder, or resume the run there; return at once if it is complete.
 
