@@ -105,3 +105,26 @@ def trained(folder, kind, **settings):
             for parameter in step.parameters.values():
                 parameter.sub_(parameter.grad, alpha=0.01)  # larger ones amplify rounding
     return torch.stack(found)
+
+
+@pytest.mark.parametrize("kind", ["default device", "autocast"])
+@pytest.mark.filterwarnings("ignore::reldp.training.advice.PoorPlanWarning")
+def test_settings_of_a_notebook_on_a_gpu_change_nothing(tmp_path, kind):
+    _, capped, plan = text_parts(tmp_path, noise_multiplier=3.0)
+    model = tmp_path / "model"
+    other, *parts = small_parts()
+    expected = TextEncoder.load(model, max_length=16).to("cuda").encode(["one", "two words"])
+    is_default = kind == "default device"
+    with torch.device("cuda") if is_default else torch.autocast("cuda", dtype=torch.bfloat16):
+        encoder = TextEncoder.load(model, max_length=16)
+        assert encoder.device.type == "cpu"
+        assert (encoder.to("cuda").encode(["one", "two words"]) == expected).all()
+        result = Trainer(encoder, capped, plan, device="cuda").fit(tmp_path / "run")
+        inside = result.encoder.encode_graph(capped)
+        step = make_step(other.to("cuda"), *parts, device="cuda")
+        with step.record(tmp_path / "loop") as run:
+            for _ in run:
+                run.backward()
+    assert (result.encoder.encode_graph(capped) == inside).all()
+    verify(tmp_path / "run")
+    verify(tmp_path / "loop")
