@@ -188,3 +188,10 @@ def test_a_relation_of_more_than_two_ids_is_refused_without_showing_them():
         with pytest.raises(GraphError, match="`relations` must be pairs of ids") as caught:
             EntityGraph.from_lists(["a", "bob@example.com"], [relation], text=["x", "y"])
         assert "bob" not in str(caught.value)
+
+
+def test_a_graph_keeps_its_features_when_the_array_changes():
+    features = np.ones((3, 2), np.float32)
+    graph = EntityGraph.from_lists([0, 1, 2], [(0, 1)], features=features)
+    features[:] = 7
+    assert (graph.features == 1).all()

@@ -115,9 +115,10 @@ def id_chunks(column: Any, table: str, name: str) -> Any:
 
 
 def vectors(matrix: npt.ArrayLike) -> Any:
-    """Return an (n, d) matrix as an Arrow array of n vectors."""
+    """Return an (n, d) matrix as an Arrow array of n vectors, a copy: a graph does not change."""
     try:  # imaginary parts would be dropped
-        values = None if np.iscomplexobj(matrix) else np.ascontiguousarray(matrix, dtype=np.float32)
+        is_complex = np.iscomplexobj(matrix)
+        values = None if is_complex else np.array(matrix, dtype=np.float32, order="C")
     except (ValueError, TypeError, OverflowError):  # it would quote the value
         values = None
     if values is None:
