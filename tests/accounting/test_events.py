@@ -1,10 +1,12 @@
 import math
 from dataclasses import FrozenInstanceError, replace
 
+import numpy as np
 import pytest
 
 from reldp._validate import PROOFS
 from reldp.accounting.events import Composition
+from reldp.accounting.pld import PLDAccountant
 from reldp.errors import PlanError, UnsupportedEvent
 from tests.accounting.conformance import small_step
 
@@ -89,3 +91,32 @@ def test_best_means_what_every_part_allows():
 def test_slots_default_to_protected_negatives():
     assert small_step().slots_per_positive == 3
     assert replace(small_step(), num_negatives=0, drawn_negatives=3).slots_per_positive == 3
+
+
+def test_numbers_of_numpy_become_those_of_python():
+    """With 16 bits, epsilon came out smaller than it is."""
+    given = {"sample_rate": np.float16(0.005), "noise_multiplier": np.float32(1.1)}
+    event = small_step(**given, num_relations=np.int32(1000), pool_size=np.uint16(500))
+    plain = small_step(
+        sample_rate=float(given["sample_rate"]),
+        noise_multiplier=float(given["noise_multiplier"]),
+        num_relations=1000,
+        pool_size=500,
+    )
+    assert event == plain
+    assert {type(event.sample_rate), type(event.noise_multiplier)} == {float}
+    assert {type(event.num_relations), type(event.pool_size)} == {int}
+    assert PLDAccountant().epsilon(event * 10, 1e-5) == PLDAccountant().epsilon(plain * 10, 1e-5)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"max_degree": value} for value in (5.5, "5", None, True)),
+        *({"noise_multiplier": value} for value in ("1", None, True, 1j, 10**400)),
+        *({"drawn_negatives": 2.5}, {"num_relations": "10"}, {"negative_removal": "x"}),
+    ],
+)
+def test_what_is_no_number_is_refused(wrong):
+    with pytest.raises(PlanError, match=f"`{next(iter(wrong))}` must be a"):
+        small_step(**wrong)

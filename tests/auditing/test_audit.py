@@ -149,6 +149,14 @@ def test_progress_counts_every_step():
     [
         ({"trials": 5}, "`trials` must be an integer from 100 to 100000000, got 5"),
         ({"num_steps": 0}, "`num_steps` must be an integer of at least 1, got 0"),
+        ({"deltas": []}, "`deltas` must be a list of one or more, got "),
+        ({"deltas": 0.01}, "`deltas` must be a list of one or more, got 0.01"),
+        ({"deltas": [0.1, 1.0]}, "`deltas` must be a number strictly between 0 and 1, got 1.0"),
+        ({"designs": ()}, "`designs` must be a list of one or more"),
+        (
+            {"claimed": lambda delta: float("nan")},
+            "`claimed at delta .*` must be 0 or more, got nan",
+        ),
         ({"confidence": 1.0}, "`confidence` must be a finite number of at least 0.5 and below 1"),
     ],
 )

@@ -160,6 +160,31 @@ def test_audits_without_a_promise_or_with_a_degree_beyond_it_are_refused():
         audit_training(CAPPED, plan_of(), memorizing, reference=untrained, degree=4)
 
 
+@pytest.mark.parametrize(
+    "embed",
+    [
+        lambda graph: np.full((graph.num_entities, 8), np.nan),
+        lambda graph: np.ones(graph.num_entities),
+        lambda graph: np.ones((3, 8)),
+    ],
+)
+def test_a_model_that_diverged_is_no_consistent_one(embed):
+    settings = {"num_canaries": 20}
+    with pytest.raises(InputError, match=r"must embed .* entities in finite vectors"):
+        audit_training(CAPPED, plan_of(), lambda *given: embed, reference=untrained, **settings)
+    with pytest.raises(InputError, match=r"must embed .* entities in finite vectors"):
+        audit_training(CAPPED, plan_of(), memorizing, reference=embed, **settings)
+
+
+@pytest.mark.parametrize("wrong", [{"num_canaries": 2.5}, {"num_canaries": 10**6}, {"seed": -1}])
+def test_impossible_canaries_are_refused_before_a_copy_is_trained(wrong):
+    def train(*given):
+        pytest.fail("trained")
+
+    with pytest.raises(InputError, match=f"`{next(iter(wrong))}` must be an integer"):
+        audit_training(CAPPED, plan_of(), train, reference=untrained, **wrong)
+
+
 def test_a_plan_for_owners_is_audited_with_canaries_of_one_entity():
     graph = EntityGraph.from_lists(
         list(range(300)), RING, features=FEATURES, owner=[i // 2 for i in range(300)]

@@ -2,12 +2,13 @@
 
 import json
 
+import pytest
 import torch
 
 from reldp.cli.main import main
 from reldp.runs.run_folder import RunFolder, read_plan
-from tests.training.interrupted import stopped
-from tests.training.small import small_parts
+from tests.training.interrupted import failing_at, stopped
+from tests.training.small import small_graph, small_parts
 
 torch.set_num_threads(1)
 
@@ -26,3 +27,33 @@ def test_the_epsilon_that_stays_spent_is_printed(tmp_path, monkeypatch, capsys):
     assert main(["verify", str(run)]) == 3
     assert "The run was abandoned" in capsys.readouterr().err
     assert main(["abandon", str(tmp_path)]) == 2
+
+
+@pytest.mark.parametrize("command", ["abandon", "finish"])
+def test_a_key_that_was_overwritten_and_not_removed_is_none(tmp_path, monkeypatch, capsys, command):
+    """A kill between the two leaves 32 zeros, with which everybody could compute the noise."""
+    small_graph().write(tmp_path / "graph")
+    run = tmp_path / "run"
+    flags = ["--max-degree", "4", "--num-negatives", "2", "--num-steps", "12", "--delta", "1e-4"]
+    flags += ["--expected-batch-size", "8", "--sizes", "public", "--noise-multiplier", "3"]
+    train = ["train", str(tmp_path / "graph"), "-o", str(run), *flags, "--checkpoint-every", "4"]
+    end = [command, str(run), *(["--decided-by", "time"] if command == "finish" else [])]
+    with monkeypatch.context() as patch:
+        failing_at(patch, 6)
+        assert main(train) == 70
+    with monkeypatch.context() as patch:
+        patch.setattr("reldp.runs.key.remove_durably", killed)
+        assert main(end) == 130
+    assert (run / "key").read_bytes() == bytes(32)
+    before = (run / "ledger.jsonl").read_bytes()
+    capsys.readouterr()
+    assert main(train) == 2
+    assert "what is left of one that was being destroyed" in capsys.readouterr().err
+    assert (run / "ledger.jsonl").read_bytes() == before
+    assert main(end) == 0
+    assert not (run / "key").exists()
+    assert main(["verify", str(run)]) == (0 if command == "finish" else 3)
+
+
+def killed(path):
+    raise KeyboardInterrupt

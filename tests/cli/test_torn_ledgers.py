@@ -5,9 +5,8 @@ import json
 import pytest
 import torch
 
-import reldp.training.trainer as trainer_module
 from reldp.cli.main import main
-from tests.training.interrupted import Stopped
+from tests.training.interrupted import failing_at
 from tests.training.small import small_graph
 
 torch.set_num_threads(1)
@@ -33,17 +32,6 @@ FLAGS += [
     "4",
 ]
 TAILS = {"half": b'{"branch":0,"first":20,"hash":"d4145', "zeros": bytes(4096)}
-
-
-def failing_at(monkeypatch, at):
-    take = trainer_module.TrainingLoop._take
-
-    def failing(self, step):
-        if step == at:
-            raise Stopped
-        return take(self, step)
-
-    monkeypatch.setattr(trainer_module.TrainingLoop, "_take", failing)
 
 
 @pytest.mark.parametrize("tail", TAILS.values(), ids=TAILS)

@@ -85,14 +85,31 @@ def test_keys_of_openssl_and_openssh_are_read(bundle, tmp_path, form, password):
     verify(bundle, key=tmp_path / "key.pub")
 
 
-def test_an_openssh_key_with_a_password_names_the_package_that_it_needs(tmp_path, monkeypatch):
+def test_an_openssh_key_with_a_password_is_to_be_converted(tmp_path, monkeypatch):
+    """Its file states the work to check a password: 2^32 rounds in a key of somebody else."""
+
     def load(data, password):
+        assert password is None
         raise UnsupportedAlgorithm("Need bcrypt module")
 
     monkeypatch.setattr(serialization, "load_ssh_private_key", load)
     (tmp_path / "key").write_text("-----BEGIN OPENSSH PRIVATE KEY-----")
-    with pytest.raises(ConfigError, match="which needs the package bcrypt"):
-        sign(tmp_path, tmp_path / "key")
+    for password in (None, b"hunter2"):
+        with pytest.raises(
+            ConfigError, match=r"must be in PEM format .* Convert it with ssh-keygen"
+        ):
+            sign(tmp_path, tmp_path / "key", password=password)
+
+
+def test_the_numbers_of_a_large_key_are_not_checked(tmp_path, monkeypatch):
+    """An RSA key of primes with thousands of digits takes minutes to load, whatever becomes of it."""
+    place = tmp_path / "key"
+    monkeypatch.setattr(serialization, "load_pem_private_key", lambda *given: pytest.fail("loaded"))
+    place.write_text(
+        "-----BEGIN PRIVATE KEY-----\n" + "A" * 12_000 + "\n-----END PRIVATE KEY-----\n"
+    )
+    with pytest.raises(ConfigError, match=r"which has a few hundred bytes, got 12,0\d\d in 'key'"):
+        sign(tmp_path, place)
 
 
 def encoded(tag, *parts):

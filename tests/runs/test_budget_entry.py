@@ -16,6 +16,7 @@ from reldp.runs.budget_entry import (
     release_id,
     run_token,
 )
+from reldp.runs.new_budget import new_budget
 from reldp.runs.noted_states import note_session
 from reldp.runs.run_folder import RunFolder
 from reldp.training import Trainer
@@ -137,6 +138,23 @@ def test_a_complete_run_and_its_bundles_are_one_run(tmp_path):
             assert len(budget.charges) == 1
         assert not (bundle / "budget.json").exists(), "what was published stays as it is"
         verify(bundle)
+
+
+@pytest.mark.parametrize("names", [["run", "bundle", "run"], ["bundle", "run", "bundle"]])
+def test_a_run_of_a_lost_budget_and_its_bundle_are_one_run(tmp_path, monkeypatch, names):
+    """The run has its token still, by which it is entered; a bundle has none."""
+    monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "state"))
+    home, other = tmp_path / "home", tmp_path / "other"
+    for folder in (home, other):
+        folder.mkdir()
+    with new_budget(home) as budget:
+        lost = budget.id
+    Trainer(*small_parts(num_steps=2), budget=home).fit(tmp_path / "run")
+    publish(tmp_path / "run", tmp_path / "bundle")
+    shutil.rmtree(home)
+    with new_budget(other, lost=[lost]) as budget:
+        assert [enter_past_run(tmp_path / n, budget) for n in names] == [True, False, False]
+        assert len(budget.charges) == 1
 
 
 def test_a_bundle_of_a_run_that_was_entered_when_it_ran_is_not_entered_again(tmp_path):

@@ -35,7 +35,18 @@ def test_destroying_overwrites_before_it_removes(tmp_path, monkeypatch):
     destroy_key(path)
 
 
-@pytest.mark.parametrize("content", [None, b"", b"short", bytes(33)])
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        b"",
+        b"short",
+        b"x" * 33,
+        bytes(32),
+        b"x" * 24 + bytes(8),
+        b"x" * 3 + bytes(9) + b"x" * 20,
+    ],
+)
 def test_a_missing_or_damaged_key_is_a_clear_error(tmp_path, content):
     if content is not None:
         (tmp_path / "key").write_bytes(content)

@@ -16,6 +16,17 @@ class Stopped(Exception):
     """The machine stopped."""
 
 
+def failing_at(patch, at):
+    """Let every run stop before a step."""
+
+    def failing(self, step):
+        if step == at:
+            raise Stopped
+        return TAKE(self, step)
+
+    patch.setattr(trainer_module.TrainingLoop, "_take", failing)
+
+
 def stopped(monkeypatch, folder, *parts, at=6, **settings):
     """A run in a folder that stopped before a step."""
 

@@ -9,7 +9,8 @@ from reldp.evaluation import evaluate
 from reldp.graph import EntityGraph
 from reldp.reporting import verify
 from reldp.training import Trainer
-from tests.training.small import small_parts
+from reldp.training.selection import Selection
+from tests.training.small import small_graph, small_parts, small_plan
 
 torch.set_num_threads(1)
 
@@ -60,3 +61,32 @@ def test_huge_layers_and_audits_are_refused():
 
     with pytest.raises(InputError, match="`trials` must be an integer from 100 to 100000000"):
         check_audit(small_parts()[2], 10**23, 0.95)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"holdout": 0.2}, r"`holdout` must be a Holdout, got 0\.2\. Use Holdout\.split"),
+        ({"selection": small_graph()}, "`selection` must be a Selection, got EntityGraph"),
+    ],
+)
+def test_parts_of_another_kind_are_named(given, words):
+    with pytest.raises(ConfigError, match=words):
+        Trainer(*small_parts(), **given)
+
+
+@pytest.mark.parametrize("wrong", [small_graph().promise_degrees(9), "wordnet-verbs", None])
+def test_a_graph_to_choose_by_is_a_graph(wrong):
+    with pytest.raises(ConfigError, match="`eval_graph` must be an EntityGraph, got"):
+        Selection(wrong, 2, small_parts()[1])
+    with pytest.raises(ConfigError, match="`capped` must be a CappedGraph, got EntityGraph"):
+        Selection(small_graph(), 2, small_graph())
+
+
+@pytest.mark.parametrize("pool", [[[0.5] * 6] * 250, torch.ones(250, 6), "wordnet-verbs"])
+def test_a_pool_of_another_kind_is_named(tmp_path, pool):
+    encoder, capped, _ = small_parts()
+    plan = small_plan(capped, negatives="public", pool_size=250)
+    with pytest.raises(EncoderError, match="`graph` must be an EntityGraph or a CappedGraph, got"):
+        Trainer(encoder, capped, plan, pool=pool).fit(tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -6,6 +6,7 @@ import torch
 from reldp.errors import ConfigError, ResumeError
 from reldp.training.optimizers import (
     WeightAverage,
+    check_optimizer,
     learning_rate,
     load_optimizer_state,
     make_optimizer,
@@ -58,6 +59,14 @@ def test_unknown_names_and_options_are_refused():
         make_optimizer("sgd", parameters(), 0.1, {"momentun": 0.9})
     with pytest.raises(ConfigError, match="`optimizer_options` must fit adam"):
         make_optimizer("adam", parameters(), 0.1, {"betas": (2.0, 0.9)})
+    for options in (
+        {"betas": [0.9]},
+        {"betas": []},
+        {"betas": 0.9},
+        {"eps": None},
+    ):
+        with pytest.raises(ConfigError, match=r"`optimizer_options` must fit adam, got \w+="):
+            check_optimizer("adam", options)
 
 
 @pytest.mark.parametrize(

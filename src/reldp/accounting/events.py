@@ -13,8 +13,18 @@ constant. An accountant computes the epsilon of a `Composition`: events and how 
 import math
 from dataclasses import dataclass, field
 from functools import partial
+from numbers import Real
 
-from reldp._validate import ANALYSES, PROOFS, check, check_choice, check_integer
+from reldp._validate import (
+    ANALYSES,
+    PROOFS,
+    as_integer,
+    check,
+    check_choice,
+    check_integer,
+    is_integer,
+    refuse,
+)
 from reldp.errors import PlanError, UnsupportedEvent
 
 __all__ = ["Composition", "CoupledStep"]
@@ -59,6 +69,7 @@ class CoupledStep:
     pool_shrinks: bool = True
 
     def __post_init__(self) -> None:
+        self._take_python_numbers()
         _check(self.num_relations >= 1, "num_relations", "at least 1", self.num_relations)
         _check(self.pool_size >= 1, "pool_size", "at least 1", self.pool_size)
         _check(self.max_degree >= 1, "max_degree", "at least 1", self.max_degree)
@@ -91,6 +102,18 @@ class CoupledStep:
                 f"got {expected:.6g} > {self.pool_size}. Such batches cannot be drawn without replacement: "
                 f"use fewer negatives or a smaller batch."
             )
+
+    def _take_python_numbers(self) -> None:
+        """Hold numbers of NumPy as Python's: with few bits, what is computed from them would have few."""
+        for name in ("num_relations", "pool_size", "max_degree", "num_negatives"):
+            object.__setattr__(self, name, _integer(name, getattr(self, name)))
+        if self.drawn_negatives is not None:
+            value = _integer("drawn_negatives", self.drawn_negatives)
+            object.__setattr__(self, "drawn_negatives", value)
+        for name in ("sample_rate", "noise_multiplier", "negative_replacement", "negative_removal"):
+            number = getattr(self, name)
+            if number is not None or name != "negative_removal":
+                object.__setattr__(self, name, _float(name, number))
 
     @property
     def slots_per_positive(self) -> int:
@@ -155,3 +178,21 @@ class Composition:
                 "which this plan does not have. Use best or replacement."
             )
         return (analysis,)
+
+
+def _integer(name: str, value: object) -> int:
+    """Return a whole number of any type as Python's."""
+    number = as_integer(value)
+    if not is_integer(number):
+        refuse(name, "a whole number", value, error=PlanError)
+    return number
+
+
+def _float(name: str, value: object) -> float:
+    """Return a number of any type as Python's, exactly."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        refuse(name, "a number", value, error=PlanError)
+    try:
+        return float(value)
+    except OverflowError:
+        refuse(name, "a number that a float can hold", value, error=PlanError)

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from reldp._validate import check_integer, check_number
+from reldp._validate import check, check_integer, check_number, refuse
 from reldp.auditing.attacks import LikelihoodRatio, scores
 from reldp.auditing.bounds import Sides, counting_bound, gaussian_bound
 from reldp.auditing.designs import KEY_LABELS, OPPOSING_ELSEWHERE, ZERO_ELSEWHERE, Design
@@ -123,6 +123,11 @@ def audit_mechanism(
     check_audit(plan, trials, confidence)
     check_integer("num_steps", num_steps, low=1, error=InputError)
     started = time.monotonic()
+    for name, given in (("deltas", deltas), ("designs", designs)):
+        if given is not None and (not isinstance(given, Sequence) or not given):
+            refuse(name, "a list of one or more", given, error=InputError)
+    for delta in deltas or ():
+        check_number("deltas", delta, above=0, below=1, error=InputError)
     chosen = default_deltas(steps_alone(plan)) if deltas is None else tuple(sorted(set(deltas)))
     graphs = worst_pair(plan) if pair is None else pair
     secret = new_key() if key is None else key
@@ -130,7 +135,9 @@ def audit_mechanism(
     claim = claimed or (lambda d: replace(steps, delta=d).epsilon(num_steps=num_steps))
     miss = (1 - confidence) / (len(chosen) * len(designs) * len(_METHODS) * len(_DIRECTIONS))
     candidates: dict[float, list[Bound]] = {delta: [] for delta in chosen}
-    claims = {delta: claim(delta) for delta in chosen}
+    claims = {delta: float(claim(delta)) for delta in chosen}
+    for delta, epsilon in claims.items():
+        check(epsilon >= 0, f"claimed at delta {delta:g}", "0 or more", epsilon, error=InputError)
     total = len(designs) * 2 * (trials + pilot_trials(trials)) * num_steps  # on two graphs
     report = None if progress is None else lambda done: progress(done, total)
     for design in designs:

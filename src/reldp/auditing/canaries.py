@@ -19,12 +19,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from reldp._validate import check_integer
 from reldp.errors import InputError
 from reldp.graph import EntityGraph
 from reldp.graph.columns import vectors
 
 __all__ = ["Canaries", "insert_canaries"]
 
+MAX_CANARIES = 10_000  # each is compared with the partners of all
 _CONSONANTS, _VOWELS = "bdfgklmnprstvz", "aeiou"
 
 
@@ -60,10 +62,9 @@ def insert_canaries(graph: EntityGraph, *, num_canaries: int, degree: int, seed:
         degree: Relations of each canary; at most the plan's max_degree.
         seed: Seed of the random draws and names. Audits are tests: nothing here protects anyone.
     """
-    if num_canaries < 1 or degree < 1:
-        raise InputError(
-            f"`num_canaries` and the degree must be at least 1, got {num_canaries} and {degree}."
-        )
+    check_integer("num_canaries", num_canaries, low=1, high=MAX_CANARIES, error=InputError)
+    check_integer("degree", degree, low=1, error=InputError)
+    check_integer("seed", seed, low=0, error=InputError)
     rng = np.random.default_rng(seed)
     included = rng.integers(0, 2, num_canaries).astype(np.bool_)
     count = num_canaries * (1 + degree)

@@ -177,6 +177,12 @@ def margins(canaries: Canaries, embed: Embed) -> Array:
     """Return the mean similarity of each canary to its partners, less that to all other partners.  (c,)."""
     count, degree = canaries.num_canaries, canaries.degree
     embeddings = np.asarray(embed(canaries.scoring), dtype=np.float64)
+    wanted = canaries.scoring.num_entities
+    if embeddings.ndim != 2 or len(embeddings) != wanted or not np.isfinite(embeddings).all():
+        raise InputError(
+            f"`train` and `reference` must embed {wanted:,} entities in finite vectors, got shape {embeddings.shape} "
+            "or values that are not finite. Nothing follows from the canaries then."
+        )
     embeddings = embeddings / np.maximum(np.linalg.norm(embeddings, axis=1, keepdims=True), 1e-12)
     similar = embeddings[:count] @ embeddings[count:].T  # (c, c * degree)
     blocks = similar.reshape(count, count, degree).mean(axis=2)  # (c, c)

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from reldp._progress import tick
 from reldp._torch_state import plain_torch
-from reldp._validate import check_integer
+from reldp._validate import check_integer, refuse
 from reldp.encoders.soundness import refuse_non_finite, refuse_non_finite_rows
 from reldp.encoders.token_rows import TokenRows
 from reldp.encoders.tokens import checked_indices
@@ -217,9 +217,16 @@ class Encoder(ABC):
 
 def entities_of(graph: "EntityGraph | CappedGraph") -> "EntityGraph":
     """Return the graph that holds the entities' texts and features, behind a degree bound or not."""
-    from reldp.graph import CappedGraph
+    from reldp.graph import CappedGraph, EntityGraph
 
-    return graph.graph if isinstance(graph, CappedGraph) else graph
+    given: object = graph
+    if isinstance(given, CappedGraph):
+        return given.graph
+    if not isinstance(given, EntityGraph):
+        fix = "A pool may also be a list of texts, or a NumPy matrix of features."
+        rule = "an EntityGraph or a CappedGraph"
+        refuse("graph", rule, given, error=EncoderError, fix=fix)
+    return given
 
 
 def refuse_batch_mixing(module: nn.Module) -> None:

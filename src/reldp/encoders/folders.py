@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import secrets
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import Any
 from torch import Tensor
 from torch import uint8 as torch_uint8
 
+from reldp._remove_tree import remove_tree
 from reldp._validate import unique_names
 from reldp.errors import EncoderError
 
@@ -51,7 +51,7 @@ def new_folder(folder: str | Path, *, overwrite: bool = False) -> Iterator[Path]
         yield partial
         _replace(partial, target)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        remove_tree(partial)
 
 
 def write_json(path: Path, values: Any) -> None:
@@ -128,4 +128,4 @@ def _replace(partial: Path, target: Path) -> None:
     except OSError:
         os.replace(old, target)
         raise
-    shutil.rmtree(old, ignore_errors=True)
+    remove_tree(old)

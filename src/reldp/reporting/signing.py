@@ -3,8 +3,8 @@
 Keys are in PEM format (PKCS8, as ``openssl genpkey -algorithm ed25519`` writes) or in OpenSSH format. The private
 key is read when a bundle is signed, and stored nowhere. `reldp.reporting.signature` says what is signed.
 
-The file of an encrypted key states how much work it is to check a password. The key may come from somebody else, so
-that work is bounded before it begins.
+The file of an encrypted key states how much work it is to check a password, and whether the numbers of an RSA key are
+prime is checked before its kind is known. The key may come from somebody else, so both are bounded before they begin.
 
 Public inside the package: `sign`, `make_key`.
 
@@ -47,6 +47,7 @@ _BLOCK = re.compile(
 )
 # PBKDF2 with 600,000 iterations for 32 bytes has 2^24.2, scrypt with N = 2^20 and r = 8 has 2^23.
 _MAX_WORK = 2**25
+_LARGEST = 2**11  # bytes; an encrypted key has 300, one in OpenSSH format 400
 _INTEGER, _SEQUENCE, _CONSTRUCTED = 0x02, 0x30, 0x20  # tags of DER
 _MAX_DEPTH = 8
 _REFUSALS = (
@@ -124,6 +125,11 @@ def sign(folder: str | Path, key: str | Path, *, password: bytes | None = None) 
 
 def _private_key(place: Path, password: bytes | None) -> Ed25519PrivateKey:
     data = read_plain(real_path(place), limit=KEY_LIMIT)
+    if len(data) > _LARGEST:
+        raise ConfigError(
+            f"`key` must be an Ed25519 private key, which has a few hundred bytes, got {len(data):,} in "
+            f"{place.name!r}. reldp sign --make-key FILE makes one."
+        )
     load = _loader(data, place.name)
     key: Any = None
     try:
@@ -131,8 +137,8 @@ def _private_key(place: Path, password: bytes | None) -> Ed25519PrivateKey:
     except _REFUSALS as error:
         if "bcrypt" in str(error):
             raise ConfigError(
-                "`key` must be in PEM format if it has a password, got OpenSSH format, which needs the "
-                "package bcrypt."
+                "`key` must be in PEM format if it has a password, got OpenSSH format. Convert it with "
+                "ssh-keygen, or leave out --password if it has none."
             ) from None
         encrypted = _ENCRYPTED in data or b"Proc-Type: 4,ENCRYPTED" in data
         if isinstance(error, TypeError) and password is not None and not encrypted:
@@ -161,7 +167,7 @@ def _loader(data: bytes, name: str) -> Callable[[bytes | None], Any]:
         ConfigError: It would take too long.
     """
     if b"OPENSSH PRIVATE KEY" in data:
-        return partial(serialization.load_ssh_private_key, data)
+        return partial(_load_openssh, data)
     if _ENCRYPTED not in data:
         return partial(serialization.load_pem_private_key, data)
     try:
@@ -176,6 +182,13 @@ def _loader(data: bytes, name: str) -> Callable[[bytes | None], Any]:
             f"multiply to {work:,}, above {_MAX_WORK:,}. Encrypt it with fewer."
         )
     return partial(serialization.load_der_private_key, der)  # the bytes that were checked
+
+
+def _load_openssh(data: bytes, password: bytes | None) -> Any:
+    """Return a key in OpenSSH format; one with a password states any number of rounds, and is left to the user."""
+    if password is not None:
+        raise UnsupportedAlgorithm("bcrypt")
+    return serialization.load_ssh_private_key(data, None)
 
 
 def _work(der: bytes) -> int:

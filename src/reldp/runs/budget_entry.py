@@ -118,11 +118,11 @@ def enter_past_run(folder: str | Path, budget: Budget) -> bool:
     run.require_run(may_hold_links=True)
     record, plan = read_ledger(run.ledger, half_line_allowed=True), read_plan(run)
     search, end = record.start.get("search"), completion_hash(record)
+    if end is not None and budget.has_head(end):  # entered when it ran, or by another copy
+        return False
     if end is None or (run.path / BUDGET_TOKEN).exists():
         token = run_token(run, budget.id, lost=budget.lost_ids)
     else:
-        if budget.has_head(end):  # it was entered when it ran
-            return False
         token = hashlib.sha256(f"run {end}".encode()).hexdigest()[:32]
         if run.sensitive.exists():  # a published bundle stays as it is
             _write_token(run, token, budget.id)
@@ -131,8 +131,14 @@ def enter_past_run(folder: str | Path, budget: Budget) -> bool:
         release = release_of(budget, plan, SensitiveRecord.read(run.sensitive).fingerprint)
     if search is not None:  # the best of a search has spent what the search has
         size = SearchSize.from_dict({n: v for n, v in search.items() if n not in _NOT_OF_SIZE})
-        return budget.enter_search(token, plan, size, release=release, is_spent=True)
-    return budget.enter_run(token, plan, purpose=ENTERED_LATER, release=release, is_spent=True)
+        is_new = budget.enter_search(token, plan, size, release=release, is_spent=True)
+    else:
+        is_new = budget.enter_run(
+            token, plan, purpose=ENTERED_LATER, release=release, is_spent=True
+        )
+    if is_new and end is not None:  # so that its published copies are recognized
+        budget.note_session(token, [end], end)
+    return is_new
 
 
 def run_token(

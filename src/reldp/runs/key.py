@@ -26,6 +26,7 @@ from reldp.runs.plain_files import read_plain
 __all__ = ["bound_key", "destroy_key", "make_key", "read_key", "refuse_linked_key"]
 
 _OWNER_ONLY = 0o600
+_ZEROS = bytes(8)
 _PERSON = b"reldp run key 2"
 
 
@@ -37,15 +38,23 @@ def make_key(path: Path) -> bytes:
 
 
 def read_key(path: Path) -> bytes:
-    """Return the key of a run that is resumed."""
+    """Return the key of a run that is resumed.
+
+    A key is overwritten with zeros before it is removed, and a disk may lose a block in a crash. Noise from such a key
+    could be computed by everybody, so eight zeros in a row are refused; less than one key in 10^17 has them.
+
+    Raises:
+        ResumeError: There is none, or not a whole one.
+    """
     try:
         key = read_plain(path, limit=KEY_BYTES)
     except RunError:
         key = b""
-    if len(key) != KEY_BYTES:
+    if len(key) != KEY_BYTES or _ZEROS in key:
         raise ResumeError(
-            "The run's key must be in its folder, got none or a damaged one. Without it the steps "
-            "since the checkpoint cannot be executed again; start a new run in another folder."
+            "The run's key must be in its folder, got none, a damaged one, or what is left of one that was being "
+            "destroyed. Without it no step can be executed; reldp finish releases the model of the steps so far, "
+            "reldp abandon gives the run up. Or start a new run in another folder."
         )
     return key
 

@@ -29,6 +29,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from reldp._remove_tree import remove_tree
 from reldp.errors import ConfigError, ResumeError, RunError
 from reldp.noise import Streams
 from reldp.plan import PrivacyPlan
@@ -332,7 +333,7 @@ def complete_run(
     note_end(run, ledger, is_required=True)
     with disk_errors(run.model):
         for half_written in run.path.glob(".model.*"):
-            shutil.rmtree(half_written)
+            remove_tree(half_written)
         save_model(run.model)
         for place in (run.model, *run.model.rglob("*")):  # libraries write by the umask
             if place.is_symlink():

@@ -14,6 +14,7 @@ True
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from reldp._validate import shown
 from reldp.errors import ConfigError, ResumeError
 from reldp.evaluation import EvaluationResult, evaluate
 from reldp.evaluation.lines import BEFORE, evaluation_lines
@@ -47,6 +48,13 @@ def check_holdout(
     """
     if holdout is None:
         return
+    from reldp.graph.holdout import Holdout
+
+    if not isinstance(holdout, Holdout):
+        raise ConfigError(
+            f"`holdout` must be a Holdout, got {shown(holdout)}. Use Holdout.split(graph, 0.2), and train on its part "
+            "`train`."
+        )
     holdout.check()
     if capped.graph is not holdout.train and capped.graph.fingerprint != holdout.train.fingerprint:
         raise ConfigError(

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from reldp._validate import check_choice, shown
+from reldp._validate import check_choice
 from reldp.errors import ConfigError, ResumeError
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 # LBFGS needs a closure and SparseAdam sparse gradients; a noisy sum has neither.
+_LONGEST = 80
 _UNFIT = ("LBFGS", "SparseAdam", "Optimizer")
 
 
@@ -51,11 +52,8 @@ def make_optimizer(
     kind = optimizer_class(name)
     try:
         made: torch.optim.Optimizer = kind(list(parameters), lr=rate, **options)
-    except (TypeError, ValueError, RuntimeError) as error:
-        reason = str(error).rstrip(".")
-        raise ConfigError(
-            f"`optimizer_options` must fit {name}, got {shown(dict(options))}: {reason}."
-        ) from None
+    except Exception as error:  # whatever torch makes of a wrong type or length
+        raise _misfit(name, options, error) from None
     return made
 
 
@@ -67,10 +65,16 @@ def check_optimizer(name: str, options: Mapping[str, Any]) -> None:
     try:
         optimizer.step()
     except Exception as error:  # whatever torch makes of a wrong type
-        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise ConfigError(
-            f"`optimizer_options` must fit {name}, got {shown(dict(options))}: {reason}."
-        ) from None
+        raise _misfit(name, options, error) from None
+
+
+def _misfit(name: str, options: Mapping[str, Any], error: Exception) -> ConfigError:
+    """Return the error for options that torch refuses."""
+    reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+    given = ", ".join(f"{option}={value!r}" for option, value in options.items())
+    return ConfigError(
+        f"`optimizer_options` must fit {name}, got {given[:_LONGEST] or 'none'}: {reason}."
+    )
 
 
 def learning_rate(schedule: str, rate: float, step: int, num_steps: int, warmup: int) -> float:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from reldp._progress import reporting
-from reldp._validate import check_integer
+from reldp._validate import check_integer, refuse
 from reldp.errors import ConfigError, InputError
 from reldp.evaluation import evaluate
 from reldp.training.public_graphs import refuse_private_graph, share_ids
@@ -85,6 +85,15 @@ class Selection:
         holdout: "Holdout | None" = None,
     ) -> None:
         """Check the graph, before anything is computed."""
+        from reldp.graph import CappedGraph, EntityGraph
+
+        for name, given, kind in (
+            ("eval_graph", graph, EntityGraph),
+            ("capped", capped, CappedGraph),
+        ):
+            if not isinstance(given, kind):
+                words = f"{'an' if kind is EntityGraph else 'a'} {kind.__name__}"
+                refuse(name, words, given, error=ConfigError)
         self._interval = check_integer("eval_every", interval, low=1, error=ConfigError)
         self._graph, self._shares_ids = graph, shares_ids
         self.refuse_private(capped, holdout)

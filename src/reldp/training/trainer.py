@@ -33,6 +33,7 @@ from typing import Any
 import torch
 
 from reldp._torch_state import plain_torch
+from reldp._validate import refuse
 from reldp.encoders import Encoder
 from reldp.encoders.folders import state_hash
 from reldp.errors import ConfigError
@@ -145,6 +146,10 @@ class Trainer:
         refuse_selection(self.config.performance, selection)
         check_holdout(holdout, capped, self.config.performance)
         if selection is not None:
+            chosen: object = selection
+            if not isinstance(chosen, Selection):
+                fix = "Use Selection(public_graph, eval_every, capped)."
+                refuse("selection", "a Selection", chosen, error=ConfigError, fix=fix)
             selection.refuse_private(capped, holdout)  # it may have been made with other graphs
         if (pool is None) == (plan.negatives == "public"):
             raise ConfigError(

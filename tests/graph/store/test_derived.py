@@ -2,6 +2,9 @@
 
 import errno
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,3 +111,21 @@ def test_the_folder_of_a_store_may_be_a_link(tmp_path):
     (tmp_path / "link").symlink_to("store")
     derived(tmp_path / "link", "kind", ON, make)
     assert is_derived(tmp_path / "store", "kind", ON)
+
+
+@pytest.mark.parametrize("place", ["kind/{}", "kind/.{}.partial"])
+@pytest.mark.parametrize("what", [os.mkfifo, Path.touch])
+def test_a_pipe_in_the_place_of_a_folder_blocks_nothing(tmp_path, place, what):
+    """Opening a named pipe waits for a writer; removing it does not open it."""
+    store, control = tmp_path / "store", tmp_path / "control"
+    for folder in (store, control):
+        folder.mkdir()
+    path = store / place.format(derived(control, "kind", ON, make).folder.name)
+    path.parent.mkdir()
+    what(path)
+    code = (
+        "from tests.graph.store.test_derived import *; "
+        f"derived(Path({str(store)!r}), 'kind', ON, make)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    assert is_derived(store, "kind", ON)

@@ -1,5 +1,7 @@
 """The files of a table."""
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from reldp.errors import GraphError
@@ -36,6 +38,20 @@ def test_types_of_several_files_are_one(tmp_path):
     (tmp_path / "entities" / "2.parquet").write_bytes(parquet(id=["a"], year=[2.5]))
     with pytest.raises(GraphError, match="one type per column, got files that differ"):
         find_files(tmp_path, "entities")
+
+
+@pytest.mark.parametrize("column", ["id", "text", "features", "other"])
+def test_tensors_are_one_clear_line(tmp_path, column):
+    tensors = pa.FixedShapeTensorArray.from_numpy_ndarray(np.ones((2, 2, 2), np.float32))
+    table = pa.table({"id": ["a", "b"], "text": ["x", "y"]} | {column: tensors})
+    (tmp_path / "entities").mkdir()
+    for name in ("0", "1"):
+        with pa.ipc.new_file(tmp_path / "entities" / f"{name}.arrow", table.schema) as writer:
+            writer.write_table(table)
+        with pytest.raises(
+            GraphError, match=r"^0\.arrow must hold columns of text, numbers or vectors"
+        ):
+            find_files(tmp_path, "entities")
 
 
 @pytest.mark.parametrize(

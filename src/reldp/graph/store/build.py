@@ -24,13 +24,13 @@ True
 import dataclasses
 import hashlib
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 
 from reldp._real_path import real_path
+from reldp._remove_tree import remove_tree
 from reldp.errors import GraphError, RunError
 from reldp.graph.budget_link import BUDGET_FILES, carry_budget, kept_budget, refuse_two_budgets
 from reldp.graph.reading import read_record
@@ -212,12 +212,12 @@ def _partial(source: Path, target: Path, overwrite: bool) -> Iterator[Path]:
             settle(target)
             _check_target(target, overwrite)
             refuse_two_budgets(source, target)
-            shutil.rmtree(folder, ignore_errors=True)  # of a build that was interrupted
+            remove_tree(folder)  # of a build that was interrupted
             folder.mkdir(mode=0o700)
             try:
                 yield folder
             finally:
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_tree(folder)
     except BlockingIOError:
         raise GraphError(
             f"Another process must not build {target.name} at the same time, but one does. Wait for it."
@@ -232,12 +232,12 @@ def _scratch(folder: Path, settings: BuildSettings) -> Iterator[Path]:
         # One name per store, whose builder holds a lock: the next build removes what this one may leave.
         name = hashlib.sha256(os.fsencode(real_path(folder))).hexdigest()[:24]
         place = Path(settings.temp_dir) / f"reldp-build-{name}"
-        shutil.rmtree(place, ignore_errors=True)
+        remove_tree(place)
     place.mkdir(mode=0o700, parents=True)
     try:
         yield place
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        remove_tree(place)
 
 
 def _is_of_store(name: str) -> bool:
@@ -251,7 +251,7 @@ def _put(folder: Path, target: Path, source: Path) -> None:
 
     Without a budget of its own the store names that of its source.
     """
-    shutil.rmtree(folder / "scratch", ignore_errors=True)
+    remove_tree(folder / "scratch")
     with kept_releases(target, folder), kept_budget(target, folder):
         _check_target(target, overwrite=True)  # others may have come while it was built
         carry_budget(source, folder)

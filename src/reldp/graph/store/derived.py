@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from reldp._remove_tree import remove_tree
 from reldp.errors import GraphError, RunError
 from reldp.graph.store.blocks import BlockChecker, FileBlocks, hash_blocks
 from reldp.graph.store.manifest import is_fingerprint
@@ -178,7 +179,7 @@ def _made(place: Path, text: str, make: Callable[[Path], dict[str, Any]]) -> Der
         if existing is not None:
             return existing
         partial = _partial(place)
-        shutil.rmtree(partial, ignore_errors=True)
+        remove_tree(partial)
         try:
             for folder in (partial, partial / "scratch"):
                 folder.mkdir(mode=0o700)
@@ -193,10 +194,10 @@ def _made(place: Path, text: str, make: Callable[[Path], dict[str, Any]]) -> Der
             content = {"depends_on": text, "values": values, "files": files}
             data = json.dumps(content, sort_keys=True).encode()
             write_durably(partial / _MANIFEST, data, mode=0o600)
-            shutil.rmtree(place, ignore_errors=True)  # damaged
+            remove_tree(place)  # damaged
             put(partial, place)
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            remove_tree(partial)
     made = _open(place, text)
     assert made is not None
     return replace(made, is_new=True)

@@ -18,10 +18,11 @@ import ctypes
 import errno
 import fcntl
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from reldp._remove_tree import remove_tree
 
 __all__ = ["exclusive", "put", "settle"]
 
@@ -64,7 +65,7 @@ def put(folder: Path, target: Path) -> None:
         os.rename(folder, target)
     _sync(target.parent)
     for old in (folder, _aside(target)):
-        shutil.rmtree(old, ignore_errors=True)
+        remove_tree(old)
 
 
 def settle(target: Path) -> None:
@@ -72,7 +73,7 @@ def settle(target: Path) -> None:
     old = _aside(target)
     if old.exists() and not target.exists():
         os.rename(old, target)
-    shutil.rmtree(old, ignore_errors=True)
+    remove_tree(old)
 
 
 def _aside(target: Path) -> Path:

@@ -26,7 +26,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from reldp.errors import GraphError
-from reldp.graph.disclosure import column_words
+from reldp.graph.disclosure import column_words, type_words
 from reldp.graph.formats import EXTENSIONS
 from reldp.graph.reading import find_file, header_of
 from reldp.graph.store.format_chunks import FileChunks, file_chunks
@@ -116,6 +116,9 @@ class SourceFiles:
             _key_fields(part.file.schema, [key for key, _ in part.keys]) for part in self._parts
         ]
         first = schemas[0]
+        for part, schema in zip(self._parts, schemas, strict=True):
+            for column in schema:
+                _refuse_unknown(part.file.path.name, column)
         for part, schema in zip(self._parts[1:], schemas[1:], strict=True):
             missing = sorted(set(first.names) ^ set(schema.names))
             if missing:
@@ -130,11 +133,22 @@ class SourceFiles:
             return first
         try:
             return pa.unify_schemas(schemas, promote_options="permissive")
-        except pa.ArrowException:
+        except (pa.ArrowException, NotImplementedError):
             raise GraphError(
                 f"{self.name} must have one type per column, got files that differ. Write all the "
                 "same way."
             ) from None
+
+
+def _refuse_unknown(name: str, column: Any) -> None:
+    """Refuse a column of a type of which Arrow can make no table, such as tensors."""
+    try:
+        pa.schema([column]).empty_table()
+    except (pa.ArrowException, NotImplementedError):
+        raise GraphError(
+            f"{name} must hold columns of text, numbers or vectors, got {type_words(column.type)}. Write them as lists "
+            "of numbers, or leave them out."
+        ) from None
 
 
 def find_files(
