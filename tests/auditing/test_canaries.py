@@ -62,7 +62,9 @@ def test_who_is_promised_something_stays_so():
 
 
 def test_no_canaries_are_refused():
-    with pytest.raises(InputError, match="`num_canaries` and the degree must be at least 1"):
+    with pytest.raises(
+        InputError, match="`num_canaries` must be an integer from 1 to 10000, got 0"
+    ):
         insert_canaries(text_graph(), num_canaries=0, degree=1, seed=0)
 
 

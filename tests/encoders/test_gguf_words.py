@@ -156,6 +156,17 @@ def test_tensors_that_share_their_bytes_are_refused(tmp_path, endianess, count):
     if count == 3:  # 12 bytes of each number
         check(tmp_path, data)
         return
-    words = r"must hold the bytes of each of its tensors, got tensors with more numbers than m\.gguf can hold"
+    words = r"got tensors with more numbers, or more dimensions, than m\.gguf can hold"
     with pytest.raises(EncoderError, match=words):
         check(tmp_path, data)
+
+
+def test_a_tensor_of_many_dimensions_is_refused_at_once(tmp_path):
+    """Their product has a million digits."""
+    begin = struct.pack("<4sIQQ", b"GGUF", 3, 1, 0)
+    sides = struct.pack("<Q", 2**64 - 1) * 200_000
+    data = begin + struct.pack("<Q3sI", 3, b"big", 200_000) + sides + struct.pack("<IQ", 0, 0)
+    started = time.process_time()
+    with pytest.raises(EncoderError, match="or more dimensions, than"):
+        check(tmp_path, data)
+    assert time.process_time() - started < 2

@@ -176,7 +176,7 @@ def test_a_layer_that_does_not_fit_is_refused_before_its_weights_are_read(copy, 
     monkeypatch.setattr(
         sentence_modules,
         "check_weights_file",
-        lambda path: checked.append(path.parent.name) or {"weight": (6, 32)},
+        lambda path, **kind: checked.append(path.parent.name) or {"weight": (6, 32)},
     )
     with pytest.raises(EncoderError, match=r"got 32 in_features .* after vectors of length 6"):
         load_pretrained(folder)

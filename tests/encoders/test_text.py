@@ -197,7 +197,7 @@ def test_the_longest_text_that_a_model_takes_is_respected(folders):
         encoder = TextEncoder.load(folders[kind], train="none")
         assert encoder.tokenize([text]).lengths.tolist() == [limit]
         assert np.isfinite(encoder.encode([text])).all()
-        with pytest.raises(EncoderError, match=f"from 1 to {limit}"):
+        with pytest.raises(EncoderError, match=rf"from [23] to {limit}"):
             TextEncoder.load(folders[kind], max_length=limit + 1)
 
 

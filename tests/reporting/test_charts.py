@@ -101,3 +101,12 @@ def test_rows_of_a_range_chart_show_value_interval_and_limit():
     lines = {line.attrib["class"]: line.attrib for line in tree.iter(f"{space}line")}
     assert (lines["interval main"]["x1"], lines["interval main"]["x2"]) == ("178.0", "258.0")
     assert lines["limit"]["x1"] == "318.0"
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0.0, 2.5e-323), (0.0, 0.0), (-1e-310, 1e-310), (1e-300, 1e-300)]
+)
+def test_ticks_of_ranges_without_a_width_end(low, high):
+    made = ticks(low, high, 5)
+    assert 2 <= len(made) <= 20
+    assert all(map(math.isfinite, made))

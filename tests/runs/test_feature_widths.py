@@ -53,3 +53,12 @@ def test_a_damaged_ledger_makes_no_wide_encoder(tmp_path, monkeypatch):
         named_encoder(place, "any")
     with pytest.raises(LedgerError, match=words):
         audit_canaries(run, small_graph())
+
+
+def test_a_head_is_counted_too():
+    """Its widths are in the description of a text encoder, and it is made before it is compared."""
+    head = {"train": "head", "hidden": [WIDE, WIDE], "dim": 4, "seed": 0}
+    described = {"kind": "text", "hidden_size": 32, "adaptation": head}
+    assert num_feature_weights(described) == (WIDE + 1) * WIDE + (WIDE + 1) * 4
+    for adaptation in ({"train": "lora"}, None, 3, {**head, "hidden": "x"}, {**head, "dim": None}):
+        assert num_feature_weights({**described, "adaptation": adaptation}) is None

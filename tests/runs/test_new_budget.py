@@ -1,5 +1,7 @@
 """A budget is made with its limit, and not for a copy of a graph that has one."""
 
+import shutil
+
 import pyarrow.csv
 import pytest
 
@@ -177,3 +179,35 @@ def test_a_limit_out_of_range_leaves_no_budget(tmp_path):
         with pytest.raises(PlanError):
             new_budget(tmp_path, limit=limit, delta=delta)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["init", "share"])
+def test_a_kill_before_the_graph_is_noted_lets_no_copy_through(tmp_path, monkeypatch, command):
+    """Both write a file and note the graph: a process may end in between."""
+    graph, home = tmp_path / "graph", tmp_path / "home"
+    text_graph().write(graph)
+    shutil.copytree(graph, tmp_path / "copy")
+    home.mkdir()
+    new_budget(home, unit="entity").close()
+
+    def run():
+        share_budget(graph, home) if command == "share" else new_budget(graph).close()
+
+    def killed(*given, **more):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        if command == "share":
+            patch.setattr("reldp.runs.budget_place.write_durably", killed)
+        else:
+            patch.setattr(new_budget_module, "note_graph", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run()
+    if command == "share":
+        run()
+    else:
+        with pytest.raises(ConfigError, match="The budget must be new"):
+            run()
+    assert refuse(graph) == (home if command == "share" else graph)
+    with pytest.raises(ConfigError, match="the same graph has one in"):
+        refuse(tmp_path / "copy")

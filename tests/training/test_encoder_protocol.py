@@ -152,3 +152,32 @@ def test_a_duty_that_is_not_documented_would_be_noticed(tmp_path, monkeypatch):
     Trainer(*parts(Minimal, num_steps=1)).fit(tmp_path / "run")
     assert "max_length" in ASKED[Minimal]
     assert "pad_id" in ASKED[Table]
+
+
+def broken(**members):
+    return type("Broken", (OfArrays,), {"__module__": __name__, **members})
+
+
+BROKEN = {
+    "embed gives nothing": {"embed": lambda self, inputs: None},
+    "embed gives a tuple": {"embed": lambda self, inputs: (1, 2)},
+    "embed gives numpy": {"embed": lambda self, inputs: np.zeros((4, 4))},
+    "embed gives one dimension": {"embed": lambda self, inputs: Encoder.embed(self, inputs)[:, 0]},
+    "embed gives another length": {"dim": property(lambda self: 7)},
+    "rows of numpy": {"rows": lambda self, table, indices: {"input": table[indices]}},
+    "rows of texts": {"rows": lambda self, table, indices: {"input": ["x"] * len(indices)}},
+    "too few rows": {"rows": lambda self, t, i: {"input": torch.from_numpy(t[i][:-1])}},
+    "no dictionary": {"rows": lambda self, t, i: torch.from_numpy(t[i])},
+    "no table": {"table": lambda self, graph, *, pool=None: None},
+    "describe gives nothing": {"describe": lambda self: None},
+    "describe gives a tensor": {"describe": lambda self: {"kind": torch.ones(2)}},
+    "describe gives NaN": {"describe": lambda self: {"kind": float("nan")}},
+}
+
+
+@pytest.mark.parametrize("members", BROKEN.values(), ids=BROKEN)
+def test_what_an_encoder_class_breaks_is_named(tmp_path, members):
+    words = r"`(embed|rows|table|describe)` must "
+    with pytest.raises(reldp.errors.InputError, match=words):
+        Trainer(*parts(broken(**members))).fit(tmp_path / "run")
+    assert not (tmp_path / "run" / "ledger.jsonl").exists()

@@ -207,3 +207,26 @@ def test_a_module_beside_the_trained_one_keeps_nothing_either(tmp_path):
     ):
         Trainer(Remembering(), *others).fit(tmp_path / "run")
     assert not RunFolder(tmp_path / "run").certificate.exists()
+
+
+class OnALayer(WordEncoder):
+    """Keeps words where no class of a user's own is: on a layer of torch."""
+
+    def rows(self, table, indices):
+        self.module.out.seen = int(table[np.asarray(indices)].sum())
+        return super().rows(table, indices)
+
+
+def test_a_layer_of_torch_keeps_nothing_either(tmp_path):
+    _, *others = parts()
+    with pytest.raises(RunError, match="must keep nothing of what it is asked for"):
+        Trainer(OnALayer(), *others).fit(tmp_path / "run")
+    assert not RunFolder(tmp_path / "run").certificate.exists()
+
+
+def test_a_class_that_was_made_by_type_is_one_of_a_user_s_own(tmp_path):
+    _, *others = parts()
+    kind = type("Made", (OnALayer,), {})
+    kind.__module__ = "abc"  # as `type` says where a library calls it
+    with pytest.raises(RunError, match="must keep nothing of what it is asked for"):
+        Trainer(kind(), *others).fit(tmp_path / "run")

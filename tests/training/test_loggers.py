@@ -1,14 +1,18 @@
 """Other loggers get sensitive values, and the times of steps, only when they are asked for."""
 
+import json
 import sys
 from types import SimpleNamespace
 
 import pytest
 
+from reldp.cli.main import main
 from reldp.errors import MissingDependency
 from reldp.runs.run_folder import RunFolder
+from reldp.training import Trainer
 from reldp.training.config import TrainingConfig
 from reldp.training.loggers import make_loggers
+from tests.training.small import small_graph, small_parts
 from tests.training.test_metrics import REPORT, weights
 
 LINES = [
@@ -108,8 +112,25 @@ def test_tensorboard_events_carry_a_time_only_when_asked_for(tmp_path, monkeypat
     ],
 )
 def test_a_logger_that_is_not_installed_is_named_before_training(
-    tmp_path, monkeypatch, module, settings
+    tmp_path, monkeypatch, capsys, module, settings
 ):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingDependency, match="must be installed"):
         make_loggers(RunFolder(tmp_path), TrainingConfig.make(**settings))
+    with pytest.raises(MissingDependency, match="must be installed"):
+        Trainer(*small_parts(), **settings)
+    small_graph().write(tmp_path / "graph")
+    options = [f"--set=logging.{name}={json.dumps(value)}" for name, value in settings.items()]
+    command = [
+        "train",
+        str(tmp_path / "graph"),
+        "--target-epsilon",
+        "4",
+        "-o",
+        str(tmp_path / "run"),
+    ]
+    assert main([*command, *options]) == 2
+    said = capsys.readouterr()
+    assert "must be installed to log to it, got none. Use pip install" in said.err
+    assert "released" not in said.out + said.err
+    assert not (tmp_path / "run").exists()

@@ -1,9 +1,11 @@
 """The state of training survives its bytes, which name all of it and are never a pickle."""
 
 import hashlib
+import json
 
 import pytest
 import torch
+from safetensors.torch import save
 
 from reldp.errors import ResumeError
 from reldp.training.state import TrainingState
@@ -80,3 +82,26 @@ def test_a_pickle_in_the_place_of_a_state_is_never_run():
 
     with pytest.raises(ResumeError):
         TrainingState.from_bytes(pickle.dumps(Bomb()))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"step": "3"},
+        {"branch": None},
+        {"numbers": 3},
+        {"chosen": 5},
+        {"chosen": "abc"},
+        {"step": True},
+    ],
+)
+def test_facts_of_another_kind_are_damage(change):
+    facts = {"step": 3, "branch": 1, "numbers": {}, **change}
+    with pytest.raises(ResumeError, match="got damage"):
+        TrainingState.from_bytes(save({}, metadata={"reldp": json.dumps(facts)}))
+
+
+def test_nested_facts_are_damage():
+    data = save({}, metadata={"reldp": "[" * 200_000})
+    with pytest.raises(ResumeError, match="got damage"):
+        TrainingState.from_bytes(data)

@@ -248,8 +248,9 @@ def _spent_words(error: ReldpError) -> str:
 
 def _fail_by(error: BaseException) -> int:
     """Print the line of an error that did not come from click, and return its code."""
-    if isinstance(error, MissingDependency) and error.__cause__ is not None:
-        error = error.__cause__  # the command knows which extra it needs
+    cause = error.__cause__
+    if isinstance(error, MissingDependency) and cause and missing_text_package(cause) is not None:
+        error = cause  # the command knows which extra it needs
     if isinstance(error, VerificationError):
         return _fail(str(error), exit_codes.NOT_VERIFIED)
     if isinstance(error, ReldpError):

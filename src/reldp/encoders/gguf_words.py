@@ -36,6 +36,7 @@ FEWEST_BITS = 1.5  # of a number, whose smallest type has 1.56 on average
 _MAX_SQUARES = 10**9
 _MAX_ENTRIES = 10**7  # large vocabularies have two million: tokens, scores, types, merges
 _MAX_DEPTH = 4
+_MAX_DIMENSIONS = 8  # of a tensor; the format has 4
 _STRING, _ARRAY = 8, 9
 _SCALARS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # bytes by type
 
@@ -85,14 +86,15 @@ class _Header:
         """Go over names, shapes, types and places of tensors, whose bytes must not overlap by much."""
         numbers, max_numbers = 0, int(self._size * 8 / FEWEST_BITS)
         for _ in range(count):
+            self._count(1)
             self._skip(self._number(self._large))
             dimensions = self._number(self._small)
-            self._count(1 + dimensions)
-            numbers += math.prod(self._number(self._large) for _ in range(dimensions))
-            if numbers > max_numbers:
+            sides = [self._number(self._large) for _ in range(min(dimensions, _MAX_DIMENSIONS))]
+            numbers += math.prod(sides)
+            if numbers > max_numbers or dimensions > _MAX_DIMENSIONS:
                 raise EncoderError(
-                    f"`source` must hold the bytes of each of its tensors, got tensors with more numbers than "
-                    f"{self._name} can hold. Convert the original model again."
+                    f"`source` must hold the bytes of each of its tensors, got tensors with more numbers, or more "
+                    f"dimensions, than {self._name} can hold. Convert the original model again."
                 )
             self._skip(self._small.size + self._large.size)
 

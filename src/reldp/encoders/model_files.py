@@ -69,6 +69,7 @@ _COUNTED = re.compile(r"(?:^|_)(?:layers?|experts?|blocks|depth|dense_replace|(l
 _SMALLEST_ENTRY = 24
 _MAX_TEXT = 2**26  # bytes of a tokenizer's file
 _MAX_HEADER = 2**24  # bytes that name and describe the tensors of a model
+_MAX_SIDES = 32  # of a tensor
 _MAX_SMALL_HEADER = 2**16  # of a file with a few tensors
 _LONGEST_REASON = 200
 
@@ -235,7 +236,7 @@ def _described(header: bytes) -> tuple[dict[str, tuple[int, ...]], int]:
 
 def _shape(given: list[int]) -> tuple[int, ...]:
     """Return a shape of whole numbers that are not negative."""
-    if not all(is_integer(side) and side >= 0 for side in given):
+    if len(given) > _MAX_SIDES or not all(is_integer(side) and 0 <= side < 2**63 for side in given):
         raise ValueError
     return tuple(given)
 

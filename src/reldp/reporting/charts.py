@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 _MAX_POINTS = 600
+_LEAST = 1e-290  # width of a range: smaller ones have no power of ten below them
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58.0, 18.0, 30.0, 46.0
 _ROW = 42.0
 _HEAD = 6.0
@@ -299,8 +300,8 @@ def ticks(low: float, high: float, count: int) -> list[float]:
     [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
     """
     width = high - low
-    if width <= 0:
-        width = abs(high) or 1.0
+    if not width >= _LEAST:
+        width = max(abs(high), _LEAST) if high else 1.0
         low, high = low - width / 2, high + width / 2
     raw = width / count
     size = 10.0 ** math.floor(math.log10(raw))

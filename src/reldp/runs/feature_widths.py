@@ -1,4 +1,4 @@
-"""Number of weights of an encoder of features, from the widths in its description.
+"""Number of weights of an encoder of features, or of a head, from the widths in its description.
 
 A ledger of a few bytes can name any widths, and layers of 131,072 by 131,072 take 64 GiB. So the widths are compared
 with the weights that a run folder holds before an encoder is made from them.
@@ -23,15 +23,19 @@ _BYTES = 4  # of a weight
 
 
 def num_feature_weights(described: Mapping[str, Any]) -> int | None:
-    """Return how many weights the layers have; None if the description does not say it."""
-    hidden = described.get("hidden")
-    if described.get("kind") != "features" or not isinstance(hidden, list):
+    """Return how many weights the layers have, at least; None if the description does not say it."""
+    part: Any = described
+    first = [described.get("in_dim")]
+    if described.get("kind") == "text":  # a head on a frozen model; its first layer is left out
+        part, first = described.get("adaptation"), []
+    hidden = part.get("hidden") if isinstance(part, dict) else None
+    if described.get("kind") not in ("features", "text") or not isinstance(hidden, list):
         return None
-    stated = [described.get("in_dim"), *hidden, described.get("dim")]
+    stated = [*first, *hidden, part.get("dim")]
     widths = [width for width in stated if is_integer(width) and width > 0]
     if len(widths) < len(stated):
         return None
-    biases = bool(described.get("bias", True))
+    biases = bool(part.get("bias", True))
     return sum((before + biases) * after for before, after in pairwise(widths))
 
 

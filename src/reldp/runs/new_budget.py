@@ -13,15 +13,17 @@ Public inside the package: `new_budget`.
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from reldp._validate import UNITS, check_choice, check_number
-from reldp.errors import ConfigError, PlanError
+from reldp.errors import ConfigError, PlanError, ReldpError
 from reldp.graph import EntityGraph
 from reldp.graph.graph_names import graph_names
 from reldp.runs.budget import NAME, Budget
 from reldp.runs.budget_entries import limit_entry
 from reldp.runs.budget_file import holds_budget
+from reldp.runs.budget_place import id_of_budget
 from reldp.runs.budgeted_graphs import (
     graph_in,
     is_known_budget,
@@ -65,6 +67,8 @@ def new_budget(
     if unit is not None:
         check_choice("unit", unit, UNITS, error=ConfigError)
     is_new = not (place / NAME).exists()
+    if not is_new:
+        _note_again(place)
     graph, replaced = (graph_in(place), empty_budgets(place)) if is_new else (None, [])
     names = None if graph is None else graph_names(graph)
     unit = _unit_of(graph, unit)
@@ -91,6 +95,16 @@ def new_budget(
         budget.close()
         raise
     return budget
+
+
+def _note_again(place: Path) -> None:
+    """Note the graph of a budget that is there: it may be of a process that ended before it did."""
+    with suppress(ReldpError):
+        graph, budget = graph_in(place), id_of_budget(place)
+        if graph is not None:
+            names = graph_names(graph)
+            refuse_copied_graph(names, budget)
+            note_graph(budget, names)
 
 
 def _unit_of(graph: EntityGraph | None, unit: str | None) -> str:

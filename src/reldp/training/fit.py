@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reldp._plan_settings import MAX_STEPS, graph_fields
+from reldp._validate import refuse
 from reldp.clipping import RULES, is_builtin
 from reldp.errors import ConfigError, EncoderError, RunError
 from reldp.graph import CappedGraph
@@ -132,6 +133,8 @@ def make_table(
 
 def check_table(table: Sized, capped: CappedGraph, plan: PrivacyPlan) -> None:
     """Refuse a table without the public entities of the plan."""
+    if not isinstance(table, Sized):
+        refuse("table", "something with a length, made by the encoder", table, error=ConfigError)
     expected = capped.num_entities + (plan.pool_size if plan.negatives == "public" else 0)
     if len(table) != expected:
         raise ConfigError(

@@ -18,9 +18,9 @@ from reldp.runs.durable import disk_errors
 
 if TYPE_CHECKING:
     from reldp.runs.run_folder import RunFolder
-    from reldp.training.config import TrainingConfig
+    from reldp.training.config import LoggingSettings, TrainingConfig
 
-__all__ = ["SENSITIVE", "WARNING", "Logger", "make_loggers"]
+__all__ = ["SENSITIVE", "WARNING", "Logger", "check_loggers", "make_loggers"]
 
 SENSITIVE = "sensitive"
 WARNING = (
@@ -40,6 +40,18 @@ class Logger(Protocol):
         """Stop receiving lines."""
 
 
+def check_loggers(logging: "LoggingSettings") -> None:
+    """Refuse loggers whose package is missing, before anything is spent.
+
+    Raises:
+        MissingDependency: It is.
+    """
+    if logging.tensorboard:
+        _summary_writer()
+    if logging.wandb_project is not None:
+        _wandb()
+
+
 def make_loggers(run: "RunFolder", config: "TrainingConfig") -> list[Logger]:
     """Return the loggers that a configuration asks for."""
     loggers: list[Logger] = []
@@ -55,11 +67,7 @@ class _TensorBoard:
     """Write event files into the run folder."""
 
     def __init__(self, run: "RunFolder", sensitive: bool) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise MissingDependency("`tensorboard` must be installed to log to it.") from error
-        make: Any = SummaryWriter
+        make = _summary_writer()
         with disk_errors(run.tensorboard):
             # Only the owner may read it, even if others may read the run folder.
             run.tensorboard.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -109,11 +117,25 @@ class _WandbAtTheEnd:
         run.finish()
 
 
+def _summary_writer() -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise MissingDependency(
+            "The package tensorboard must be installed to log to it, got none. Use pip install tensorboard, or leave "
+            "the setting out."
+        ) from None
+    return SummaryWriter
+
+
 def _wandb() -> Any:
     try:
         import wandb
-    except ImportError as error:
-        raise MissingDependency("`wandb` must be installed to log to it.") from error
+    except ImportError:
+        raise MissingDependency(
+            "The package wandb must be installed to log to it, got none. Use pip install wandb, or leave the setting "
+            "out."
+        ) from None
     return wandb
 
 

@@ -70,17 +70,33 @@ def kept_state_sha256(module: nn.Module) -> str:
 
 def kept_by_encoder_sha256(encoder: Any) -> str | None:
     """Return the hash of what an encoder of a user's own class keeps beside its modules; None for included ones."""
-    if not _is_own(type(encoder).__module__):
+    home = type(encoder).__module__
+    # A class that `type` made names the library that asked for it.
+    if not _is_own(home) and home.partition(".")[0] not in sys.stdlib_module_names:
         return None
     held = {n: v for n, v in vars(encoder).items() if not isinstance(v, nn.Module)}
     walk = _Walk()
     modules = [v for v in vars(encoder).values() if isinstance(v, nn.Module)]
     parts = [
         list(map(kept_state_sha256, modules)),
+        list(map(_kept_by_torch, modules)),
         walk.describe(type(encoder), _DEPTH),
         {n: walk.describe(held[n], _DEPTH) for n in sorted(held)},
     ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _kept_by_torch(module: nn.Module) -> list[Any]:
+    """Return the attributes of layers of torch: names, and values that are plain. Others may hold weights."""
+    return [
+        [
+            name,
+            {n: plain(v) if isinstance(v, _PLAIN) else name_of(type(v)) for n, v in held.items()},
+        ]
+        for name, layer in module.named_modules()
+        if type(layer).__module__.startswith("torch.nn.")
+        and (held := {n: v for n, v in sorted(vars(layer).items()) if n not in _OF_TORCH})
+    ]
 
 
 class _Walk:

@@ -32,6 +32,7 @@ from reldp.accounting.calibration import SMALLEST_TARGET
 from reldp.errors import ConfigError, PlanError, RunError
 from reldp.runs.plain_files import read_plain
 from reldp.training.config import SETTINGS, TrainingConfig, refuse_old_names
+from reldp.training.loggers import check_loggers
 from reldp.training.negative_defaults import (
     entities_note,
     settle_negatives,
@@ -167,6 +168,7 @@ class Recipe:
         if (num_steps := self.values["privacy"]["num_steps"]) is not None:
             check_integer("num_steps", num_steps, low=1, error=ConfigError)
         config = TrainingConfig.make(**settings)
+        check_loggers(config.logging)
         refuse_unused_learning(self.values["learning"])
         capped, holdout = self._parts(show_ids)
         encoder, pool = self.encoder(capped), self.pool(show_ids)

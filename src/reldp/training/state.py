@@ -84,7 +84,7 @@ class TrainingState:
 
         try:
             return cls._parse(data, load(data))
-        except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise ResumeError("The checkpoint must be whole, got damage.") from error
 
     @classmethod
@@ -92,6 +92,9 @@ class TrainingState:
         # The format: the header's length in eight bytes, the header as JSON, the tensors.
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         facts = json.loads(header["__metadata__"]["reldp"])
+        kinds = {"step": int, "branch": int, "numbers": dict, "chosen": dict}
+        if any(type(facts.get(name, kind())) is not kind for name, kind in kinds.items()):
+            raise ValueError("facts of another kind")
         parts: dict[str, dict[str, Tensor]] = {part: {} for part in _PARTS}
         for place, value in tensors.items():
             part, _, name = place.partition(":")

@@ -59,6 +59,7 @@ from reldp.training.distributed import check_end, processes_for_bits
 from reldp.training.facts import TrainingFacts
 from reldp.training.fit import check_device, check_fit, check_parts, make_table
 from reldp.training.holdout import HeldOut, check_holdout
+from reldp.training.loggers import check_loggers
 from reldp.training.loop import TrainingLoop
 from reldp.training.loss_check import check_loss
 from reldp.training.memory import fit_memory, refuse_selection
@@ -129,6 +130,7 @@ class Trainer:
         self.config = replace(config, learning=with_defaults(config.learning, plan.negatives))
         self._callbacks = CallbackList(callbacks, log_sensitive=self.config.logging.log_sensitive)
         check_fit(capped, plan, clip=self.config.learning.clip)
+        check_loggers(self.config.logging)
         check_optimizer(self.config.learning.optimizer, self.config.learning.optimizer_options)
         if self._is_named:
             self._loss = relation_loss(

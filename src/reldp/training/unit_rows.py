@@ -81,12 +81,25 @@ class UnitRows:
         """
         if self.is_known:
             return self.encoder.rows(self.table, entities.reshape(-1))
-        units = [self.encoder.rows(self.table, unit) for unit in entities]
+        units = [self._rows(unit) for unit in entities]
         self._refuse_changed(entities, units)
         return {
             name: _joined(name, [rows[name] for rows in units], self.tokens.padding.get(name))
             for name in units[0]
         }
+
+    def _rows(self, unit: npt.NDArray[np.int64]) -> dict[str, Tensor]:
+        """Return the rows of one unit's entities, as an encoder must give them."""
+        rows: Any = self.encoder.rows(self.table, unit)
+        if not isinstance(rows, dict) or not all(
+            isinstance(value, Tensor) and value.dim() and len(value) == len(unit)
+            for value in rows.values()
+        ):
+            raise InputError(
+                f"`rows` must give a dictionary of tensors with one row per entity, got something else from "
+                f"{type(self.encoder).__name__} for {len(unit)} entities."
+            )
+        return rows
 
     def check(self) -> None:
         """Make rows of the first entities, and refuse ones that are others when they are made again.
@@ -99,7 +112,7 @@ class UnitRows:
     def _refuse_changed(self, entities: _Entities, units: list[dict[str, Tensor]]) -> None:
         """Refuse rows of units that are others when they are made again, the last ones first."""
         for unit, before in list(zip(entities, units, strict=True))[: -_FEW - 1 : -1]:
-            again = self.encoder.rows(self.table, unit)
+            again = self._rows(unit)
             if set(again) != set(before) or any(
                 bits_of([again[name]]) != bits_of([before[name]]) for name in before
             ):

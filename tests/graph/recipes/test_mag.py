@@ -104,3 +104,9 @@ def test_a_paper_with_more_references_than_any_has_is_left_out_and_counted(tmp_p
         "records_with_too_many_references": 1,
         "relations_to_absent_ids": 1,
     }
+
+
+def test_one_long_word_at_many_places_takes_no_memory():
+    """A line of 200 kB asked for gigabytes."""
+    text = abstract_text({"InvertedIndex": {"w" * 100_000: list(range(20_000)), "end": [20_001]}})
+    assert len(text) < 2**22 + 200_000

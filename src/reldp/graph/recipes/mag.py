@@ -24,6 +24,7 @@ from reldp._validate import check_choice, check_integer
 from reldp.errors import GraphError, InputError
 from reldp.graph.recipes.countries import country_words, paper_countries
 from reldp.graph.recipes.gathering import Gathering, shortened
+from reldp.graph.recipes.literals import MAX_LINE
 from reldp.graph.recipes.prepared import PreparedGraph
 from reldp.graph.recipes.record_lines import (
     RecordLines,
@@ -100,7 +101,13 @@ def abstract_text(value: object) -> object:
         for place in (entry if isinstance(entry, list) else ())
         if isinstance(place, int) and not isinstance(place, bool)
     }
-    return " ".join(str(places[place]) for place in sorted(places)[:_MAX_INDEXED])
+    words, length = [], 0
+    for place in sorted(places)[:_MAX_INDEXED]:
+        words.append(str(places[place]))
+        length += len(words[-1]) + 1
+        if length > MAX_LINE:  # one long word at many places
+            break
+    return " ".join(words)
 
 
 def _is_paper(row: dict[str, Any]) -> bool:

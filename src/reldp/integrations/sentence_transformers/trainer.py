@@ -233,6 +233,9 @@ class PrivateSentenceTransformerTrainer:
     def save_model(self, output_dir: str | Path, *, overwrite: bool = False) -> None:
         """Write the trained model with its certificate in the model card.
 
+        With ``keep_adapters`` the base model is not in the folder, which names it: by its name on the hub, or by the
+        name of its folder without the path, which SentenceTransformer looks for in the working directory.
+
         Args:
             output_dir: A new folder, which SentenceTransformer can load; not the run folder.
             overwrite: Whether a folder that has files may be replaced.
