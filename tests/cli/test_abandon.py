@@ -55,5 +55,27 @@ def test_a_key_that_was_overwritten_and_not_removed_is_none(tmp_path, monkeypatc
     assert main(["verify", str(run)]) == (0 if command == "finish" else 3)
 
 
+@pytest.mark.parametrize("left", ["zeros", "none"])
+def test_a_run_that_was_killed_while_it_completed_is_completed_by_the_same_command(
+    tmp_path, monkeypatch, left
+):
+    small_graph().write(tmp_path / "graph")
+    run = tmp_path / "run"
+    flags = ["--max-degree", "4", "--num-negatives", "2", "--num-steps", "4", "--delta", "1e-4"]
+    flags += ["--expected-batch-size", "8", "--sizes", "public", "--noise-multiplier", "3"]
+    train = ["train", str(tmp_path / "graph"), "-o", str(run), *flags]
+    with monkeypatch.context() as patch:
+        where = (
+            "reldp.runs.key.remove_durably" if left == "zeros" else "reldp.runs.session.file_hashes"
+        )
+        patch.setattr(where, killed)
+        assert main(train) == 130
+    assert (run / "key").exists() == (left == "zeros")
+    assert main(["verify", str(run)]) == 3
+    assert main(train) == 0
+    assert not (run / "key").exists()
+    assert main(["verify", str(run)]) == 0
+
+
 def killed(path):
     raise KeyboardInterrupt

@@ -198,16 +198,14 @@ class Session:
             return session
         reason = why_new_branch(facts, ledger.record)
         stop = ledger.record.branches[-1].stop
-        no_step_left = session.next_step == stop and ledger.num_left == 0
-        if no_step_left and not run.key.exists():
-            return session
+        if session.next_step == stop and ledger.num_left == 0:
+            return session  # nothing is drawn any more, and the key may be on its way out
         session.streams = Streams(bound_key(read_key(run.key), facts.identity))
-        if not no_step_left:
-            refuse_cut(ledger.record, reason)
-            enter(run, facts.plan, facts.budget)
-            note_session(run, ledger, facts.budget)  # refuses a copy before it changes anything
-            session._resume_in_ledger(reason)
-            session._notes = note_session(run, ledger, facts.budget)
+        refuse_cut(ledger.record, reason)
+        enter(run, facts.plan, facts.budget)
+        note_session(run, ledger, facts.budget)  # refuses a copy before it changes anything
+        session._resume_in_ledger(reason)
+        session._notes = note_session(run, ledger, facts.budget)
         return session
 
     @property
