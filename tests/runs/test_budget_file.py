@@ -8,6 +8,7 @@ import pytest
 
 from reldp.errors import ConfigError, LedgerError, RunError
 from reldp.runs import budget_file
+from reldp.runs.budget import Budget
 from reldp.runs.budget_file import NAME, BudgetFile, holds_budget
 
 FIRST = {"kind": "budget", "format": 1, "id": "0" * 32, "unit": "entity", "date": "2026-01-01"}
@@ -187,3 +188,11 @@ def test_what_is_no_regular_file_is_named(tmp_path, kind):
         place.mkdir()
     with pytest.raises(ConfigError, match="must be a regular file"):
         BudgetFile.open(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b'{"a":1}', b"\0" * 40])
+def test_a_file_of_another_kind_is_refused_and_left_alone(tmp_path, content):
+    (tmp_path / NAME).write_bytes(content)
+    with pytest.raises(LedgerError):
+        Budget.open(tmp_path).close()
+    assert (tmp_path / NAME).read_bytes() == content

@@ -144,6 +144,14 @@ def test_a_torn_last_line_is_cut_off_on_opening_and_refused_on_reading(path):
     assert read_ledger(path).num_counted == 6
 
 
+@pytest.mark.parametrize("content", [b'{"kind":"sta', bytes(100)])
+def test_a_file_without_a_whole_line_is_refused_and_left_alone(path, content):
+    path.write_bytes(content)
+    with pytest.raises(LedgerError, match="must have a start"), Ledger.open(path) as ledger:
+        assert ledger.record
+    assert path.read_bytes() == content
+
+
 def test_a_full_disk_leaves_the_ledger_as_it_was(path, monkeypatch):
     with Ledger.create(path, {"num_steps": 10}) as ledger:
         before = path.read_bytes()

@@ -264,7 +264,7 @@ def _whole(data: bytes, descriptor: int, read_only: bool) -> tuple[list[_Entry],
                     os.fsync(descriptor)
             return entries, head
     entries, head, size = _parse(data, half_line_allowed=True)
-    if not read_only and size != len(data):
+    if not read_only and entries and size != len(data):
         os.ftruncate(descriptor, size)
     return entries, head
 

@@ -116,7 +116,8 @@ class Ledger:
             entries, head, size = _parse(
                 read_plain(place, limit=LEDGER_LIMIT), half_line_allowed=True
             )
-            os.ftruncate(descriptor, size)
+            if entries:  # what has no whole line is no ledger of a run, and stays as it is
+                os.ftruncate(descriptor, size)
             return cls(place, descriptor, entries, head)
         except BaseException:
             os.close(descriptor)
