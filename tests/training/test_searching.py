@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import sys
+from types import ModuleType
 
 import pytest
 import torch
@@ -264,7 +266,9 @@ def test_a_winner_that_is_entered_later_costs_what_its_search_cost(home, monkeyp
 
 
 @pytest.mark.parametrize("setting", [{"wandb_project": "p"}, {"log_sensitive": True}])
-def test_a_search_shows_its_runs_to_nobody(home, setting):
+def test_a_search_shows_its_runs_to_nobody(home, monkeypatch, setting):
+    monkeypatch.setitem(sys.modules, "wandb", ModuleType("wandb"))  # as if it were installed
+
     def shown(settings):
         encoder, capped, plan = small_parts()
         chosen = Selection(public_graph(), 100, capped)
