@@ -167,6 +167,7 @@ BROKEN = {
     "rows of numpy": {"rows": lambda self, table, indices: {"input": table[indices]}},
     "rows of texts": {"rows": lambda self, table, indices: {"input": ["x"] * len(indices)}},
     "too few rows": {"rows": lambda self, t, i: {"input": torch.from_numpy(t[i][:-1])}},
+    "no inputs": {"rows": lambda self, table, indices: {}},
     "no dictionary": {"rows": lambda self, t, i: torch.from_numpy(t[i])},
     "no table": {"table": lambda self, graph, *, pool=None: None},
     "describe gives nothing": {"describe": lambda self: None},

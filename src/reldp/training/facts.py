@@ -10,20 +10,19 @@ True
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reldp.encoders.folders import state_hash
-from reldp.errors import ConfigError
 from reldp.graph.graph_names import graph_names
 from reldp.plan import PrivacyPlan
 from reldp.runs.budget_entry import BudgetUse
 from reldp.runs.budget_place import budget_of_graph
 from reldp.runs.sensitive_file import SensitiveRecord
 from reldp.training.config import PerformanceSettings
+from reldp.training.encoder_contract import checked_description
 from reldp.training.identity import (
     attention_of,
     encoder_sha256,
@@ -187,7 +186,7 @@ class TrainingFacts:
             "graph": self.capped.fingerprint,
             "table": self._table_sha256 if self.encoder.table_is_exact else None,
             "pool": self._pool_sha256,
-            "encoder": [self._described(), self._encoder_sha256],
+            "encoder": [checked_description(self.encoder), self._encoder_sha256],
             "training": {**self.training, **generator},
         }
         if "loss" not in self.training:  # otherwise the settings say all about it
@@ -264,25 +263,9 @@ class TrainingFacts:
             return {}
         return {"search": {name: value for name, value in self.search.items() if name != "token"}}
 
-    def _described(self) -> dict[str, Any]:
-        """Return what the encoder says of itself, as plain values.
-
-        Raises:
-            ConfigError: It says nothing, or what JSON cannot hold.
-        """
-        given: Any = self.encoder.describe()
-        with suppress(TypeError, ValueError):
-            described = json.loads(json.dumps(given, allow_nan=False))
-            if isinstance(described, dict):
-                return described
-        raise ConfigError(
-            "`describe` must return a dictionary of plain values, which JSON can hold, got something else from "
-            f"{type(self.encoder).__name__}."
-        )
-
     def _encoder(self) -> dict[str, Any]:
         """Return what the encoder is, before training; the class of one that is not part of reldp."""
-        described = self._described()
+        described = checked_description(self.encoder)
         described["start_sha256"] = state_hash(self.encoder.trainable())
         name = name_of(type(self.encoder))
         return described if name.startswith("reldp.") else {**described, "class": name}

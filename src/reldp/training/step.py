@@ -58,6 +58,7 @@ from reldp.noise import GaussianNoise, Streams, add_noise
 from reldp.training.chosen_loss import resolve_loss
 from reldp.training.config import PerformanceSettings
 from reldp.training.distributed import BatchShares
+from reldp.training.encoder_contract import checked_embeddings
 from reldp.training.fit import check_batch, check_fit, check_table, make_table
 from reldp.training.guard import LocalityGuard
 from reldp.training.loss_check import check_loss
@@ -371,22 +372,12 @@ class PrivateStep:
         """Return the loss of each unit of a microbatch, (units,), from one forward pass."""
         device = self._encoder.device
         with autocast(device, self._performance), repeatable_attention(device):
-            embeddings = self._checked(self._encoder.embed(dict(microbatch.rows)), microbatch)
+            embeddings = self._encoder.embed(dict(microbatch.rows))
+        num_rows = len(next(iter(microbatch.rows.values())))
+        embeddings = checked_embeddings(embeddings, num_rows, self._encoder)
         given = microbatch.endpoints, microbatch.mask, microbatch.types
         units = embeddings.view(len(given[0]), -1, embeddings.shape[-1])  # (units, rows, dim)
         return self._objective.values(units, *given, by_unit=self._engine is not None)
-
-    def _checked(self, embeddings: object, microbatch: Microbatch) -> Tensor:
-        """Return what `embed` gave, if it is one vector of the encoder's length for each row."""
-        num_rows = len(next(iter(microbatch.rows.values())))
-        if isinstance(embeddings, Tensor) and embeddings.shape == (num_rows, self._encoder.dim):
-            return embeddings
-        shape = tuple(embeddings.shape) if isinstance(embeddings, Tensor) else ""
-        raise ConfigError(
-            f"`embed` must return a tensor of shape (rows, dim), ({num_rows}, {self._encoder.dim}) here, got "
-            f"{type(embeddings).__name__} {shape}".rstrip()
-            + f" from {type(self._encoder).__name__}."
-        )
 
     def _add_noise(self, total: Tensor, num_tuples: int, step: int, branch: int) -> Tensor:
         """Return the sum, which is in multiples of the grid, with the noise of a step added."""

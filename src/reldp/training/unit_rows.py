@@ -27,6 +27,7 @@ from reldp.encoders import Encoder
 from reldp.errors import InputError
 from reldp.gradients.microbatches import fixed_shape
 from reldp.training.bits import bits_of
+from reldp.training.encoder_contract import checked_rows
 
 __all__ = ["UnitRows"]
 
@@ -90,16 +91,7 @@ class UnitRows:
 
     def _rows(self, unit: npt.NDArray[np.int64]) -> dict[str, Tensor]:
         """Return the rows of one unit's entities, as an encoder must give them."""
-        rows: Any = self.encoder.rows(self.table, unit)
-        if not isinstance(rows, dict) or not all(
-            isinstance(value, Tensor) and value.dim() and len(value) == len(unit)
-            for value in rows.values()
-        ):
-            raise InputError(
-                f"`rows` must give a dictionary of tensors with one row per entity, got something else from "
-                f"{type(self.encoder).__name__} for {len(unit)} entities."
-            )
-        return rows
+        return checked_rows(self.encoder.rows(self.table, unit), len(unit), self.encoder)
 
     def check(self) -> None:
         """Make rows of the first entities, and refuse ones that are others when they are made again.

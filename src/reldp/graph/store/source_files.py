@@ -142,7 +142,7 @@ class SourceFiles:
 
 def _refuse_unknown(name: str, column: Any) -> None:
     """Refuse a column of a type of which Arrow can make no table, such as tensors."""
-    try:
+    try:  # pyarrow raises NotImplementedError where it cannot build a column
         pa.schema([column]).empty_table()
     except (pa.ArrowException, NotImplementedError):
         raise GraphError(
