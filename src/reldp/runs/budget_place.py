@@ -133,9 +133,8 @@ def share_budget(graph: str | Path, budget: str | Path, *, is_written: bool = Fa
         if names is not None:
             enter_noted_releases(names.exact, folder, opened)
         text = json.dumps({"folder": str(real_path(place)), "id": opened.id}) + "\n"
-    if (
-        names is not None
-    ):  # first: a graph with a link whose copies nobody knows would not be noted again
+    # First: a graph with a link, whose copies nobody knows, would not be noted again.
+    if names is not None:
         note_graph(opened.id, names)
     write_durably(folder / LINK, text.encode(), mode=0o600)
 
