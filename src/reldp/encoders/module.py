@@ -97,6 +97,12 @@ class ModuleEncoder(Encoder):
         """Length of an embedding."""
         return self._dim
 
+    @property
+    def num_values(self) -> dict[str, int]:
+        """How many whole numbers an input may hold, from 0, by the names of such inputs."""
+        given = self._inputs.by_name.items()
+        return {name: i.num_values for name, i in given if i.num_values is not None}
+
     def table(self, graph: "EntityGraph | CappedGraph", *, pool: Any = None) -> ModuleTable:
         """Return the inputs of the graph's entities, then of a public pool, which is another graph."""
         table = self._rows_of(graph)

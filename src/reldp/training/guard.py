@@ -17,12 +17,13 @@ Private to the package: `LocalityGuard`.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
 
+from reldp.encoders import ModuleEncoder
 from reldp.encoders.control_flow import depends_on_values
 from reldp.encoders.sharding import is_sharded
 from reldp.errors import RunError
@@ -39,6 +40,7 @@ from reldp.training.locality import (
 )
 from reldp.training.messages import refuse_messages
 from reldp.training.objective import Objective
+from reldp.training.padding_check import refuse_mixing_of_padding
 from reldp.training.step_state import numerics
 from reldp.training.unit_rows import UnitRows
 
@@ -99,6 +101,7 @@ class LocalityGuard:
                 units = self._make(shape.units, shape.length, 0)
                 self._run(shape, units, weights=torch.ones_like(units.endpoints[:, 0]).double())
                 refuse_mixing_of_extremes(shape, self._run, units)
+            self._refuse_mixing_of_padding(checked)
             self._objective.check_encoder_unchanged()
             self.frozen.check()
         self._checked_with = self._numerics()
@@ -181,6 +184,15 @@ class LocalityGuard:
         """Let the next preparation make the full check again."""
         self._checked_with = None
 
+    def _refuse_mixing_of_padding(self, shapes: MicrobatchShapes) -> None:
+        """Pad rows of the shortest length that can be padded; a longer one would show the same."""
+        lengths = shapes.lengths()
+        shape = shapes.shape_of(next((length for length in lengths if length > 1), lengths[0]))
+        units = self._make(shape.units, shape.length, 0, sizes=_SIZES[:1])
+        encoder = self._encoder
+        known = encoder.num_values if isinstance(encoder, ModuleEncoder) else {}
+        refuse_mixing_of_padding(shape, self._run, units, known)
+
     def _decides_by_values(self, shapes: MicrobatchShapes) -> bool:
         """Return whether control flow or shapes depend on values: units must then be alone."""
         return self._loss_decides_by_values() or any(
@@ -208,15 +220,17 @@ class LocalityGuard:
         """Return settings on which the bits of a product depend and that other code may change."""
         return *numerics(self._encoder.device), self._encoder.device
 
-    def _make(self, units: int, length: int, seed: int) -> SyntheticUnits:
+    def _make(
+        self, units: int, length: int, seed: int, sizes: Sequence[float] = _SIZES
+    ) -> SyntheticUnits:
         """Return public random units; all but the first include rows of zeros, tiny and huge ones."""
         generator = torch.Generator().manual_seed(seed)
         rows = self._encoder.synthetic_rows(
             self._rows.table, units * self._rows_per_unit, length=length, generator=generator
         )
-        drawn = torch.randint(len(_SIZES), (units * self._rows_per_unit,), generator=generator)
+        drawn = torch.randint(len(sizes), (units * self._rows_per_unit,), generator=generator)
         drawn[: self._rows_per_unit] = 0  # the unit that is compared stays as it is
-        rows = {name: _scaled(value, torch.tensor(_SIZES)[drawn]) for name, value in rows.items()}
+        rows = {name: _scaled(value, torch.tensor(sizes)[drawn]) for name, value in rows.items()}
         shape = units, self._rows_per_unit - 2
         mask = torch.rand(shape, generator=generator) < 0.1
         mask[0, 0] = False  # a unit without negatives has no gradient; the others may be such units

@@ -21,7 +21,8 @@ A check on random rows is not a proof. It finds, with overwhelming probability, 
 additions depends on a unit's position, on the number of units or on other units, because the order does
 not depend on the values. It cannot find a module that was made to deceive it.
 
-Public inside the package: `SyntheticUnits`, `find_layouts`, `is_still_local`, `refuse_mixing_of_extremes`.
+Public inside the package: `SyntheticUnits`, `find_layouts`, `is_still_local`, `refuse_mixing_of_extremes`, and for
+`reldp.training.padding_check` `MIXED`, `Run`, `run_counted` and `difference`.
 
 >>> SyntheticUnits.__name__
 'SyntheticUnits'
@@ -39,14 +40,23 @@ from reldp.errors import InputError
 from reldp.gradients import ClippedSum
 from reldp.gradients.microbatches import LAYOUTS, MicrobatchShape, MicrobatchShapes
 
-__all__ = ["SyntheticUnits", "find_layouts", "is_still_local", "refuse_mixing_of_extremes"]
+__all__ = [
+    "MIXED",
+    "Run",
+    "SyntheticUnits",
+    "difference",
+    "find_layouts",
+    "is_still_local",
+    "refuse_mixing_of_extremes",
+    "run_counted",
+]
 
 # Relative difference above which rounding, also of bfloat16, cannot be the cause; unless the gradient
 # is so short that it may be nothing but rounding.
 _ROUNDING, _SHORT = 0.05, 1e-4
 # Numbers in the rows of other units that a module may look for.
 _EXTREMES = (math.nan, math.inf, 1e30)
-_MIXED = (
+MIXED = (
     "`encoder` and `loss` must keep units apart, got a unit whose gradient depends on "
     "other rows of its microbatch. Let nothing look across rows: no statistics of a "
     "batch, also no detached ones, and no in-batch negatives."
@@ -150,17 +160,17 @@ def refuse_mixing_of_extremes(shape: MicrobatchShape, run: Run, units: Synthetic
     order = [*range(shape.units)]
     if shape.units == 1 or not names:
         return
-    ordinary = _run(shape, run, units, order, counted=0)
+    ordinary = run_counted(shape, run, units, order, counted=0)
     for extreme in _EXTREMES:
         rows = {name: value.clone() for name, value in units.rows.items()}
         for name in names:
             rows[name][len(rows[name]) // shape.units :] = extreme
         try:
-            among = _run(shape, run, replace(units, rows=rows), order, counted=0)
+            among = run_counted(shape, run, replace(units, rows=rows), order, counted=0)
         except Exception:  # a module may stop a run that has such numbers
             continue
-        if _difference(ordinary, 0, among, 0, of_sums=True) > 0:
-            raise InputError(_MIXED)
+        if difference(ordinary, 0, among, 0, of_sums=True) > 0:
+            raise InputError(MIXED)
 
 
 def is_still_local(
@@ -179,7 +189,7 @@ def _is_local(shape: MicrobatchShape, run: Run, make: Make) -> bool:
         if difference is None:
             continue
         if difference > _ROUNDING:
-            raise InputError(_MIXED)
+            raise InputError(MIXED)
         if difference > 0 or not (shown or _same_when_moved(shape, run, make, seed)):
             return False
         shown += 1
@@ -195,7 +205,7 @@ def _largest_difference(shape: MicrobatchShape, run: Run, make: Make, seed: int)
     None if the unit has no gradient: then nothing is shown.
     """
     units = make(shape.units + 1, shape.length, seed)  # unit 0 is the one that is compared
-    everywhere = _run(shape, run, units, [0] * shape.capacity, counted=0)
+    everywhere = run_counted(shape, run, units, [0] * shape.capacity, counted=0)
     if not bool(torch.isfinite(everywhere.norms).all() & torch.isfinite(everywhere.losses).all()):
         raise InputError(
             "`encoder` must give finite losses and gradients, got some that are not on public "
@@ -203,19 +213,21 @@ def _largest_difference(shape: MicrobatchShape, run: Run, make: Make, seed: int)
         )
     if not bool(everywhere.total.any()):
         # A unit among its like may have no gradient just because it is compared with them.
-        among = _run(shape, run, units, [*range(shape.units)], counted=0)
+        among = run_counted(shape, run, units, [*range(shape.units)], counted=0)
         return math.inf if bool(among.total.any()) else None
-    differences = [_difference(everywhere, 0, everywhere, at) for at in range(shape.capacity)]
+    differences = [difference(everywhere, 0, everywhere, at) for at in range(shape.capacity)]
     if shape.units == 1:
-        _run(shape, run, units, [1], counted=0)
-        differences.append(_difference(everywhere, 0, _run(shape, run, units, [0], counted=0), 0))
+        run_counted(shape, run, units, [1], counted=0)
+        differences.append(
+            difference(everywhere, 0, run_counted(shape, run, units, [0], counted=0), 0)
+        )
         return max(differences)
     middle, last = shape.capacity // 2, shape.capacity - 1
     for at in (middle,) if shape.length > 1 else {0, middle, last}:  # rows of numbers are cheap
         order = [*range(1, shape.units)]
         order.insert(at, 0)
-        among = _run(shape, run, units, order, counted=at)
-        differences.append(_difference(everywhere, 0, among, at, of_sums=True))
+        among = run_counted(shape, run, units, order, counted=at)
+        differences.append(difference(everywhere, 0, among, at, of_sums=True))
     return max(differences)
 
 
@@ -230,8 +242,8 @@ def _same_when_moved(shape: MicrobatchShape, run: Run, make: Make, seed: int) ->
     units = make(shape.capacity, shape.length, seed)
     order = [*range(shape.capacity)]
     step = shape.capacity // 2
-    before = _run(shape, run, units, order, counted=0)
-    after = _run(shape, run, units, order[step:] + order[:step], counted=0)
+    before = run_counted(shape, run, units, order, counted=0)
+    after = run_counted(shape, run, units, order[step:] + order[:step], counted=0)
     for name in ("witness", "losses", "norms"):
         one, other = getattr(before, name), getattr(after, name).roll(step, 0)
         if not torch.equal(torch.nan_to_num(one), torch.nan_to_num(other)):
@@ -239,7 +251,7 @@ def _same_when_moved(shape: MicrobatchShape, run: Run, make: Make, seed: int) ->
     return True
 
 
-def _run(
+def run_counted(
     shape: MicrobatchShape, run: Run, units: SyntheticUnits, order: list[int], *, counted: int
 ) -> ClippedSum:
     """Run some units, of which one has a weight."""
@@ -248,7 +260,7 @@ def _run(
     return run(shape, units.take(order), weights=weights)
 
 
-def _difference(
+def difference(
     one: ClippedSum, at_one: int, other: ClippedSum, at_other: int, *, of_sums: bool = False
 ) -> float:
     """Return the relative difference of a unit and itself at another position; 0 only if all bits agree."""
