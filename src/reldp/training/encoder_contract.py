@@ -5,6 +5,8 @@ docs/extending.md lists the methods.
 
 Private to the package: `checked_rows`, `checked_embeddings`, `checked_description`.
 
+>>> import torch
+>>> from reldp.encoders import FeatureEncoder
 >>> checked_embeddings(torch.ones(3, 2), 3, FeatureEncoder(4, dim=2)).shape
 torch.Size([3, 2])
 """
