@@ -6,8 +6,9 @@ import stat
 
 import pytest
 
-from reldp.errors import LedgerError, RunError
+from reldp.errors import ConfigError, LedgerError, RunError
 from reldp.runs import known_budgets
+from reldp.runs.budget_file import NAME, BudgetFile
 from reldp.runs.known_budgets import (
     FILE_NAME,
     StateFolderWarning,
@@ -91,3 +92,23 @@ def test_a_lock_that_is_no_file_is_neither_followed_nor_waited_for(state, tmp_pa
     make(state / "budgets.private.lock")
     note(ID, tmp_path, 1, HEAD)
     assert not (state / "budgets.private.lock.elsewhere").exists()
+
+
+def test_a_budget_in_a_folder_whose_name_is_no_text_is_refused_before_anything_is_written(
+    state, tmp_path
+):
+    """Its path would make the file unreadable, and with it what is known of all other budgets."""
+    entries = {"kind": "budget", "id": ID}, {"kind": "limit"}
+    BudgetFile.create(tmp_path / "good", *entries)
+    for name in (b"k\xffx", b"\xe9/inner"):
+        folder = tmp_path / os.fsdecode(name)
+        with pytest.raises(ConfigError, match="must be valid UTF-8"):
+            BudgetFile.create(folder, *entries)
+        assert not folder.exists()
+        folder.mkdir(parents=True)
+        (folder / NAME).write_bytes((tmp_path / "good" / NAME).read_bytes())
+        with pytest.raises(ConfigError, match="must be valid UTF-8"):
+            BudgetFile.open(folder)
+    assert known_head(ID) is not None
+    BudgetFile.create(tmp_path / "fünf", {"kind": "budget", "id": "2" * 32})
+    assert known_head("2" * 32) is not None

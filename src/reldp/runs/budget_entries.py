@@ -8,6 +8,7 @@ Public inside the package: `TOKEN`, `charge_of`, `check_entry`, `limit_entry`, `
 0.1
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,7 +24,10 @@ __all__ = ["TOKEN", "charge_of", "check_entry", "limit_entry", "release_entry"]
 
 _Entry = Mapping[str, Any]
 
-TOKEN = schema.Rule("32 hexadecimal digits", lambda v: type(v) is str and len(v) == 32)
+TOKEN = schema.Rule(
+    "32 hexadecimal digits",
+    lambda v: type(v) is str and re.fullmatch(r"[0-9a-f]{32}", v) is not None,
+)
 _LOST = {"id": TOKEN, "folder?": schema.TEXT, "entries?": schema.SIZE}
 _SCHEMAS: dict[str, Any] = {
     "budget": {"kind": schema.TEXT, "format": schema.SIZE, "id": TOKEN, "unit": schema.TEXT}

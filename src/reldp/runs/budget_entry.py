@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reldp._real_path import real_path
+from reldp._real_path import path_text
 from reldp.accounting.search import SearchSize
 from reldp.errors import ConfigError, LedgerError
 from reldp.graph.graph_names import GraphNames
@@ -180,7 +180,7 @@ def _write_token(
     """Write by which token which budget knows a run; return what is written."""
     place = run.path / BUDGET_TOKEN
     values = {"token": token, "budget": budget}
-    values |= {} if folder is None else {"folder": str(real_path(folder))}
+    values |= {} if folder is None else {"folder": path_text(folder)}
     with disk_errors(place):
         run.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_durably(place, (json.dumps(values) + "\n").encode(), mode=0o600)

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reldp._real_path import real_path
+from reldp._real_path import path_text, real_path
 from reldp.errors import ConfigError, LedgerError, RunError
 from reldp.runs.durable import disk_errors, write_whole
 from reldp.runs.known_budgets import known_folder, known_head, note, note_place
@@ -63,6 +63,7 @@ class BudgetFile:
             ConfigError: There is one.
         """
         place = folder / NAME
+        path_text(folder)  # is noted in the end; refused before there is a file
         with disk_errors(place):
             folder.mkdir(parents=True, exist_ok=True)
             # Written aside and linked: it appears whole, and never in place of another one.
@@ -115,6 +116,7 @@ class BudgetFile:
             raise ConfigError(
                 f"The budget must exist, got no {NAME} in {str(folder)!r}. Make one with reldp budget init."
             )
+        path_text(folder)
         descriptor = _opened(place, read_only, patience)
         try:
             if os.fstat(descriptor).st_size > LEDGER_LIMIT:

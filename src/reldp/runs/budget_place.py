@@ -14,7 +14,7 @@ import json
 import os
 from pathlib import Path
 
-from reldp._real_path import real_path
+from reldp._real_path import path_text
 from reldp.errors import ConfigError
 from reldp.graph.graph_names import GraphNames
 from reldp.runs.budget import Budget
@@ -132,7 +132,7 @@ def share_budget(graph: str | Path, budget: str | Path, *, is_written: bool = Fa
         enter_releases_of(folder, opened, place)
         if names is not None:
             enter_noted_releases(names.exact, folder, opened)
-        text = json.dumps({"folder": str(real_path(place)), "id": opened.id}) + "\n"
+        text = json.dumps({"folder": path_text(place), "id": opened.id}) + "\n"
     # First: a graph with a link, whose copies nobody knows, would not be noted again.
     if names is not None:
         note_graph(opened.id, names)

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from reldp._real_path import real_path
+from reldp._real_path import path_text, real_path
 from reldp.errors import LedgerError, RunError
 from reldp.graph.size_store import state_folder
 from reldp.runs import schema
@@ -81,7 +81,7 @@ def note(
         if entry is not None and before is not None and entry["head"] not in before:
             different.append(str(entry["head"]))
             return None
-        return {"folder": str(real_path(folder)), "lines": lines, "head": head}
+        return {"folder": path_text(folder), "lines": lines, "head": head}
 
     _update(budget, changed)
     return not different
@@ -89,7 +89,7 @@ def note(
 
 def note_place(budget: str, folder: Path) -> None:
     """Remember the new place of a budget that was moved; one that this machine does not know stays unknown."""
-    _update(budget, lambda entry: entry and entry | {"folder": str(real_path(folder))})
+    _update(budget, lambda entry: entry and entry | {"folder": path_text(folder)})
 
 
 def known_head(budget: str) -> str | None:
