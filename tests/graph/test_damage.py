@@ -120,7 +120,10 @@ DAMAGE: dict[str, tuple[dict[str, str | bytes], str]] = {
         {"entities_csv": ENTITIES.encode() + b"d,caf\xe9\n"},
         r"must be UTF-8 text, got other bytes on 1 lines \(line 5\)\. Convert it, .*iconv",
     ),
-    "Latin-1 in the header": ({"entities_csv": b"id,text,r\xe9gion\na,x,y\n"}, "must be UTF-8"),
+    "Latin-1 in the header": (
+        {"entities_csv": b"id,text,r\xe9gion\na,x,y\n"},
+        "must be UTF-8 text, but its first line is not. Convert it, .* -f windows-1252",
+    ),
     "UTF-16 with a mark": ({"entities_csv": ENTITIES.encode("utf-16")}, "may be UTF-16"),
     "UTF-16 without a mark": ({"entities_csv": ENTITIES.encode("utf-16-le")}, "may be UTF-16"),
     "bytes that are no UTF-8 in Parquet": (

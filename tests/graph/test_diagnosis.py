@@ -105,6 +105,34 @@ def test_what_the_grammar_allows_and_the_reader_refuses_is_named_with_its_line(
 
 
 @pytest.mark.parametrize(
+    ("line", "column"),
+    [
+        ('{"id": "a", "text": NaN}', "text"),
+        ('{"id": "a", "text": null, "owner": -Infinity}', "owner"),
+        ('{"id": NaN, "text": "x"}', "id"),
+    ],
+)
+def test_nan_where_a_text_belongs_is_to_be_null_or_left_out(tmp_path, line, column):
+    sound = '{"id": "z", "text": "x", "owner": "y", "size": 1}'
+    path = write(tmp_path / "a.jsonl", f"{sound}\n{line}\n".encode())
+    with pytest.raises(
+        GraphError,
+        match=rf"must hold JSON, which has no NaN or Infinity, got one in column '{column}' on line 2\. "
+        r"Write null, or leave the value out\.$",
+    ):
+        read_table(path)
+
+
+def test_nan_among_numbers_is_not_blamed_for_something_else(tmp_path):
+    path = write(
+        tmp_path / "a.jsonl",
+        b'{"id": "a", "size": NaN}\n{"id": "b", "size": 1}\n{"id": 3, "size": 2}\n',
+    )
+    with pytest.raises(GraphError, match="in column 'id', got text on line 1 and an integer on"):
+        read_table(path)
+
+
+@pytest.mark.parametrize(
     "lines",
     [
         ['{"id": "a", "x": [1, {"b": 1}]}'],

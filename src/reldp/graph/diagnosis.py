@@ -42,6 +42,8 @@ __all__ = [
 _MARK = b"\xef\xbb\xbf"  # of UTF-8, at the beginning of a file
 _AFTER_QUOTE = (b"", b",", b"\r", b"\n", b'"')
 _EXAMPLES = 5
+_NUMBERS = {"an integer", "a fraction"}
+_NO_NUMBER = "NaN or Infinity"
 _MAX_COUNTED = 100_000  # damaged lines: the rest of the file is not looked at
 
 
@@ -248,7 +250,8 @@ def _unreadable(record: bytes) -> set[str]:
                     lacks.add("text without half of a surrogate pair")
         return values
 
-    json.loads(record, object_pairs_hook=object_of)
+    # NaN and Infinity are no JSON, but the fast reader takes them for numbers: see `_mixed`.
+    json.loads(record, object_pairs_hook=object_of, parse_constant=lambda word: None)
     return lacks
 
 
@@ -261,12 +264,19 @@ def _mixed(kinds: dict[str, dict[str, int]], id_columns: Sequence[str], show_ids
     """Return an error about columns that hold values of several types; empty if there are none."""
     for column in sorted(kinds, key=lambda name: name not in id_columns):
         lines = {kind: line for kind, line in kinds[column].items() if kind != "null"}
+        no_number = lines.pop(_NO_NUMBER, 0)
+        if no_number and (column in ("text", *id_columns) or set(lines) - _NUMBERS):
+            label = column_words(column, list(kinds), show_ids=show_ids)
+            return (
+                f"must hold JSON, which has no NaN or Infinity, got one in {label} on line {no_number}. Write null, "
+                "or leave the value out."
+            )
         if column == "text" and len(lines) == 1 and "text" not in lines:
             kind, line = next(iter(lines.items()))
             return (
                 f"must hold strings in column 'text', got {kind} on line {line}. Put it in quotes."
             )
-        numbers = set(lines) == {"an integer", "a fraction"} and column not in id_columns
+        numbers = set(lines) == _NUMBERS and column not in id_columns
         if len(lines) > 1 and not numbers:
             where = " and ".join(f"{kind} on line {line}" for kind, line in lines.items())
             label = column_words(column, list(kinds), show_ids=show_ids)
@@ -281,6 +291,8 @@ def _json_kind(value: object) -> str:
         return "true or false"
     if isinstance(value, int):
         return "an integer"
+    if isinstance(value, float) and not math.isfinite(value):
+        return _NO_NUMBER
     names = {str: "text", float: "a fraction", list: "a list", dict: "an object"}
     return names[type(value)]
 

@@ -44,6 +44,7 @@ from reldp.graph.diagnosis import (
     well_formed,
 )
 from reldp.graph.disclosure import reason_words
+from reldp.graph.file_signatures import LONGEST, refuse_other_content
 from reldp.graph.parquet_size import refuse_parquet_flood
 from reldp.graph.sources import SourceTable
 from reldp.graph.text_lines import num_line_ends
@@ -109,7 +110,8 @@ def file_kind(path: Path) -> str:
     """Return the extension of a file that is there and has content.
 
     Raises:
-        GraphError: It is not there, is empty or consists almost of holes, or is of no known format.
+        GraphError: It is not there, is empty or consists almost of holes, is of no known format, or its first bytes
+            are those of another one.
     """
     kind = next((end for end in EXTENSIONS if path.name.endswith(end)), None)
     if kind is None:
@@ -122,8 +124,11 @@ def file_kind(path: Path) -> str:
     try:
         with path.open("rb") as file:
             refuse_holes(path, file, error=GraphError)
+            first = file.read(LONGEST)
     except OSError as error:
         raise GraphError(f"{path.name} cannot be read: {error.strerror or error}.") from None
+    if kind not in (".parquet", ".arrow"):  # whose readers say that they are others
+        refuse_other_content(path, first)
     return kind
 
 
@@ -235,15 +240,7 @@ def _header(path: Path, delimiter: str) -> tuple[list[str], int]:
             f"{path.name} must start with the names of its columns, of at most {_LONGEST_HEADER:,} bytes, got "
             f"{len(first):,} bytes. Add a first line that names them."
         )
-    try:
-        text = first.decode("utf-8")
-    except UnicodeDecodeError:
-        text = "\x00"
-    if "\x00" in text:
-        raise GraphError(
-            f"{path.name} must be UTF-8 text, but its first line is not. It may be UTF-16: "
-            "convert it, for example with iconv -f utf-16 -t utf-8."
-        )
+    text = _decoded(first, path.name)
     if not text.strip():
         raise GraphError(f"{path.name} must not be empty, got blank lines only. Write it again.")
     if delimiter == "\t":
@@ -267,6 +264,26 @@ def _header(path: Path, delimiter: str) -> tuple[list[str], int]:
             f"{path.name} must have commas between its columns, got one column with {kind} in its name. {fix}."
         )
     return [name.strip() for name in names], line + num_line_ends(first)
+
+
+def _decoded(first: bytes, name: str) -> str:
+    """Return the text of a first line.
+
+    Raises:
+        GraphError: It is not UTF-8, or holds NUL characters.
+    """
+    is_wide = b"\x00" in first or first.startswith((b"\xff\xfe", b"\xfe\xff"))
+    try:
+        if not is_wide:
+            return first.decode("utf-8")
+    except UnicodeDecodeError:
+        pass
+    fix = (
+        "It may be UTF-16: convert it, for example with iconv -f utf-16 -t utf-8"
+        if is_wide
+        else "Convert it, for example with iconv -f windows-1252 -t utf-8"
+    )
+    raise GraphError(f"{name} must be UTF-8 text, but its first line is not. {fix}.")
 
 
 def _jsonl(path: Path, show_ids: bool) -> SourceTable:
