@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from reldp.graph.columns import vectors
 from reldp.graph.disclosure import guarded
-from reldp.graph.list_values import checked_pairs
+from reldp.graph.list_values import checked_pairs, refuse_incomplete
 from reldp.graph.pairs import pair_columns, pair_files
 from reldp.graph.sources import drop_kinds
 
@@ -67,7 +67,18 @@ class Conversions:
             record: Where the data comes from.
             show_ids: Whether errors may show ids; by default they give counts and places only.
         """
-        pairs = checked_pairs(ids, relations, text=text, features=features, protected=protected)
+        kinds = drop_kinds(drop)
+        pairs = checked_pairs(
+            ids,
+            relations,
+            types=types,
+            text=text,
+            features=features,
+            protected=protected,
+            owner=owner,
+        )
+        has_content = text is not None or features is not None
+        refuse_incomplete(ids, pairs, kinds, has_content=has_content)
         with guarded("entities", show_ids=show_ids):
             columns: dict[str, Any] = {"id": pa.array(ids)}
             if text is not None:
@@ -86,7 +97,7 @@ class Conversions:
                 columns["type"] = pa.array(types)
             endpoints = pa.table(columns)
         graph: EntityGraph = cls.from_arrow(
-            table, endpoints, drop=drop, record=record, show_ids=show_ids
+            table, endpoints, drop=kinds, record=record, show_ids=show_ids
         )
         return graph
 

@@ -2,32 +2,39 @@
 
 Errors give places and kinds, never ids.
 
-Private to the package: `checked_pairs`.
+Private to the package: `checked_pairs`, `refuse_incomplete`.
 
 >>> checked_pairs(["1", "2"], [(1, 2)])
 Traceback (most recent call last):
 reldp.errors.GraphError: `relations` must hold ids of the same type as `ids`, strings, got integers in pair 1. ...
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from numbers import Integral
 from typing import Any
 
 from reldp.errors import GraphError
+from reldp.graph.sources import problem_words
 
-__all__ = ["checked_pairs"]
+__all__ = ["checked_pairs", "refuse_incomplete"]
 
 _LARGEST = 2**63
+_EXAMPLES = 5
 
 
 def checked_pairs(
-    ids: Iterable[Any], relations: Iterable[Any], **columns: Sequence[Any] | None
+    ids: Iterable[Any],
+    relations: Iterable[Any],
+    *,
+    types: Sequence[Any] | None = None,
+    **columns: Sequence[Any] | None,
 ) -> list[tuple[Any, Any]]:
     """Return relations as pairs, if they are pairs of ids of one type and columns have as many values as there are ids.
 
     Args:
         ids: Ids of the entities.
         relations: Pairs of ids.
+        types: One value for each relation, or None.
         **columns: Further values of the entities by name, one for each id; None where there are none.
 
     Raises:
@@ -42,14 +49,80 @@ def checked_pairs(
                 "Write each as str(id)."
             )
     for name, values in columns.items():
-        if values is not None and hasattr(values, "__len__") and len(values) != len(kinds):
-            raise GraphError(
-                f"`{name}` must have one value for each of the {len(kinds):,} ids, got {len(values):,}."
-            )
+        _check_length(name, values, len(kinds), "ids")
     pairs = list(relations)
+    _check_length("types", types, len(pairs), "relations")
     for place, pair in enumerate(pairs, 1):
         _check_pair(place, pair, known)
     return [(one, other) for one, other in pairs]
+
+
+def refuse_incomplete(
+    ids: Iterable[Any],
+    pairs: Iterable[tuple[Any, Any]],
+    drop: Collection[str],
+    *,
+    has_content: bool,
+) -> None:
+    """Refuse lists without content of the entities, or with several problems of ids; say all of them.
+
+    A single problem of ids is left to the checks of the tables.
+
+    Args:
+        ids: Ids of the entities.
+        pairs: Relations, checked by `checked_pairs`.
+        drop: Kinds of damage that are dropped.
+        has_content: Whether entities have texts or features.
+
+    Raises:
+        GraphError: One sentence for each problem: what is missing, then ids that repeat, then unknown ones.
+    """
+    known, repeated, count = set[Any](), list[int](), 0
+    for count, value in enumerate(ids, 1):
+        if not _kind(value):  # described by the checks of the tables
+            continue
+        if value in known:
+            repeated.append(count)
+        known.add(value)
+    unknown = [
+        place
+        for place, pair in enumerate(pairs, 1)
+        if any(_kind(value) and value not in known for value in pair)
+    ]
+    problems = []
+    if not has_content:
+        problems.append(
+            f"`text` or `features` must be given, with one value for each of the {count:,} ids, got neither. Pass "
+            "text=[...], or features= an (n, d) matrix."
+        )
+    kinds = (
+        ("duplicate_ids", "`ids`", repeated, "must not repeat an id", "repeated ids", "place"),
+        (
+            "unknown_ids",
+            "`relations`",
+            unknown,
+            "must hold ids that are in `ids`",
+            "pairs with others",
+            "pair",
+        ),
+    )
+    for kind, name, places, rule, offenders, word in kinds:
+        if places and kind not in drop:
+            where = [f"{word} {place}" for place in places[:_EXAMPLES]]
+            fix = f"Correct them, or drop them with drop={{{kind!r}}}"
+            more = len(places) > _EXAMPLES
+            problems.append(
+                problem_words(name, rule, len(places), offenders, where, fix, more=more)
+            )
+    if not has_content or len(problems) > 1:
+        raise GraphError(" Also: ".join(problems))
+
+
+def _check_length(name: str, values: Any, size: int, what: str) -> None:
+    if values is not None and hasattr(values, "__len__") and len(values) != size:
+        raise GraphError(
+            f"`{name}` must have one value for each of the {size:,} {what}, got {len(values):,}."
+        )
 
 
 def _check_pair(place: int, pair: Any, known: str) -> None:
