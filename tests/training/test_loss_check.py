@@ -178,6 +178,15 @@ def test_random_numbers_and_state_between_calls_are_refused(loss):
         checked(loss)
 
 
+@pytest.mark.parametrize("loss", [random_numbers, dropped_out, RunningMean(), counted_elsewhere])
+def test_what_changes_from_call_to_call_is_not_blamed_on_other_tuples(loss):
+    with pytest.raises(
+        ConfigError,
+        match=r"`loss` must give the same .*, which does not\. Draw no random numbers, and keep no state",
+    ):
+        checked(loss)
+
+
 def test_a_state_in_attributes_is_named():
     with pytest.raises(ConfigError, match=r"keep no state between calls, got .*Counting"):
         checked(Counting())

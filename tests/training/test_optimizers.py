@@ -59,6 +59,8 @@ def test_unknown_names_and_options_are_refused():
         make_optimizer("sgd", parameters(), 0.1, {"momentun": 0.9})
     with pytest.raises(ConfigError, match="`optimizer_options` must fit adam"):
         make_optimizer("adam", parameters(), 0.1, {"betas": (2.0, 0.9)})
+    with pytest.raises(ConfigError, match="`optimizer_options` must fit adafactor"):
+        check_optimizer("adafactor", {"eps": [None, "a"]})  # not all of its defaults are numbers
     for options in (
         {"betas": [0.9]},
         {"betas": []},
@@ -67,6 +69,28 @@ def test_unknown_names_and_options_are_refused():
     ):
         with pytest.raises(ConfigError, match=r"`optimizer_options` must fit adam, got \w+="):
             check_optimizer("adam", options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("adam", {"eps": "a"}, "eps='a': eps must be a number"),
+        ("adam", {"weight_decay": 0.1, "eps": True}, "eps=True: eps must be a number"),
+        ("sgd", {"momentum": [0.9]}, r"momentum=\[0\.9\]: momentum must be a number"),
+        ("adamw", {"betas": ["a", 0.9]}, r"betas=\['a', 0\.9\]: betas must be a list of 2 numbers"),
+        ("adamw", {"betas": 0.9}, r"betas=0\.9: betas must be a list of 2 numbers"),
+    ],
+)
+def test_an_option_that_must_be_a_number_is_named(name, options, words):
+    with pytest.raises(ConfigError, match=rf"`optimizer_options` must fit {name}, got {words}\.$"):
+        check_optimizer(name, options)
+
+
+def test_numbers_and_lists_of_numbers_are_taken():
+    check_optimizer(
+        "adamw", {"betas": [0.8, 0.99], "eps": 1e-6, "weight_decay": 1, "foreach": None}
+    )
+    check_optimizer("adafactor", {"eps": (None, 1e-3)})
 
 
 @pytest.mark.parametrize(

@@ -67,16 +67,12 @@ def check_loss(objective: Objective) -> None:
         embeddings, batch = public_tuples(objective, seed)
         together = _run(objective, embeddings, batch)
         has_gradient = has_gradient or bool(together.gradients.any())
+        _check_repeats(
+            objective, embeddings, batch, together
+        )  # first: it explains other differences
         _check_alone(objective, embeddings, batch, together)
         _check_among_extremes(objective, embeddings, batch, together)
-        again = _run(objective, embeddings, batch)
-        if not all(map(torch.equal, together, again)):
-            _refuse(
-                objective,
-                "give the same values for the same tuples",
-                "which does not",
-                "Draw no random numbers, and keep no state between calls",
-            )
+        _check_repeats(objective, embeddings, batch, together)
     try:
         objective.check_loss_unchanged()
     except RunError:
@@ -123,6 +119,19 @@ def _check_signature(objective: Objective) -> None:
         raise ConfigError(
             f"`loss` must take two arguments, loss(embeddings, batch), got {objective.name}{signature}."
         ) from None
+
+
+def _check_repeats(
+    objective: Objective, embeddings: Tensor, batch: LossBatch, before: _Run
+) -> None:
+    """Refuse a loss that gives other values for the same batch."""
+    if not all(map(torch.equal, before, _run(objective, embeddings, batch))):
+        _refuse(
+            objective,
+            "give the same values for the same tuples",
+            "which does not",
+            "Draw no random numbers, and keep no state between calls",
+        )
 
 
 def _check_alone(

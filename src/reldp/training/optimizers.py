@@ -11,8 +11,10 @@ Inside the package: `make_optimizer`, `optimizer_class`, `learning_rate`, `Weigh
 [0.5, 1.0, 1.0, 0.12]
 """
 
+import inspect
 import math
 from collections.abc import Iterable, Mapping
+from numbers import Real
 from typing import Any
 
 import torch
@@ -50,6 +52,7 @@ def make_optimizer(
 ) -> torch.optim.Optimizer:
     """Return the optimizer of that name with its options."""
     kind = optimizer_class(name)
+    _check_numbers(kind, name, options)
     try:
         made: torch.optim.Optimizer = kind(list(parameters), lr=rate, **options)
     except Exception as error:  # whatever torch makes of a wrong type or length
@@ -66,6 +69,32 @@ def check_optimizer(name: str, options: Mapping[str, Any]) -> None:
         optimizer.step()
     except Exception as error:  # whatever torch makes of a wrong type
         raise _misfit(name, options, error) from None
+
+
+def _check_numbers(kind: Any, name: str, options: Mapping[str, Any]) -> None:
+    """Refuse options that are no numbers where the optimizer's defaults are numbers: torch would compare them."""
+    parameters = inspect.signature(kind).parameters
+    for option, value in options.items():
+        default = parameters[option].default if option in parameters else None
+        if _is_number(default):
+            is_fit, rule = _is_number(value), "a number"
+        elif isinstance(default, tuple) and all(map(_is_number, default)):
+            is_fit = _is_list_of_numbers(value, len(default))
+            rule = f"a list of {len(default)} numbers"
+        else:
+            continue
+        if not is_fit:
+            raise ConfigError(
+                f"`optimizer_options` must fit {name}, got {option}={value!r:.{_LONGEST}}: {option} must be {rule}."
+            )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_list_of_numbers(value: object, length: int) -> bool:
+    return isinstance(value, list | tuple) and len(value) == length and all(map(_is_number, value))
 
 
 def _misfit(name: str, options: Mapping[str, Any], error: Exception) -> ConfigError:
