@@ -61,7 +61,8 @@ def test_a_run_that_was_stopped_says_what_to_do(tmp_path):
     with pytest.raises(TrainingStopped):
         Trainer(*small_parts(), callbacks=[Stop()]).fit(tmp_path / "run")
     with pytest.raises(
-        VerificationError, match=r"is not finished, .* reldp finish or reldp abandon"
+        VerificationError,
+        match=r"is not finished, .* same program, or end it with reldp finish or reldp abandon",
     ):
         verify(tmp_path / "run")
     (tmp_path / "run" / "key").unlink()  # the control: without its key it cannot be resumed

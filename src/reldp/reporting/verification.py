@@ -193,8 +193,9 @@ def _refuse_unfinished(run: RunFolder) -> None:
         return  # the checks report the error
     if record.completion is None and not record.is_abandoned:
         raise VerificationError(
-            f"The run in {run.path.name!r} is not finished, so it has no certificate to verify. Resume it with the "
-            "same reldp train command, or end it with reldp finish or reldp abandon."
+            f"The run in {run.path.name!r} is not finished, so it has no certificate to verify. Resume it as it was "
+            "started, with the same reldp train command or the same program, or end it with reldp finish or reldp "
+            "abandon."
         )
 
 
