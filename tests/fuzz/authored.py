@@ -22,9 +22,9 @@ from reldp.plan import PrivacyPlan
 from reldp.sampling.sampler import TupleSampler
 from tests.encoders.tiny import TEXTS
 from tests.fuzz import templates
-from tests.fuzz.commands import Refused, call
-from tests.fuzz.damage import damage_file, damaged
-from tests.fuzz.trees import edit_json_file, edited_tree
+from tests.fuzz.calls import Refused, call
+from tests.fuzz.damage import damage_file, damaged, is_undamaged
+from tests.fuzz.trees import edit_json_file, edited_tree, rewrite_json
 from tests.graph.store import rewriting
 
 MODELS = ("bert", "mpnet", "llama", "sentence")
@@ -47,13 +47,18 @@ def model_folder(random, home: Path) -> None:
         else:
             damage_file(random, path)
     encoder = TextEncoder.load(
-        folder, pooling=random.choice(_POOLINGS), train=random.choice(_TRAINED), lora_rank=2
+        folder,
+        pooling=None if is_undamaged(random) else random.choice(_POOLINGS),
+        train="lora" if is_undamaged(random) else random.choice(_TRAINED),
+        lora_rank=2,
     )
     encoder.encode(random.sample(TEXTS, 3))
 
 
 def edit_header(random, path: Path) -> None:
     """Edit the JSON header of a safetensors file, and state its length."""
+    if is_undamaged(random):
+        return
     data = path.read_bytes()
     length = int.from_bytes(data[:8], "little")
     header = edited_tree(random, json.loads(data[8 : 8 + length]))
@@ -72,13 +77,14 @@ def gguf_file(random, home: Path) -> None:
     encoder.encode(random.sample(TEXTS, 3))
 
 
-_READERS = ("verify", "verify", "report", "publish", "finish", "abandon", "evaluate", "encode")
+_READERS = ("verify", "verify", "report", "publish", "evaluate", "encode", "finish", "abandon")
+_OF_COMPLETE_RUNS = _READERS[:-2]
 
 
 def authored_run(random, home: Path) -> None:
     """A run or a bundle that somebody wrote: values changed, and all hashes computed again."""
     run = home / "run"
-    shutil.copytree(templates.PLACE / random.choice(("run", "run", "run bundle", "half")), run)
+    templates.copy_run(_template(random), run)
     edited = random.choice(
         ("plan.json", "ledger.jsonl", "ledger.jsonl", "certificate.json", "model")
     )
@@ -97,7 +103,7 @@ def authored_run(random, home: Path) -> None:
         edit_json_file(random, run / edited, most=2)
     _rehash(run, entries)
     graph = templates.PLACE / "graph"
-    words = random.choice(_READERS)
+    words = random.choice(_OF_COMPLETE_RUNS if is_undamaged(random) else _READERS)
     more = {
         "publish": ["-o", home / "new"],
         "evaluate": ["--graph", graph, "--candidates", "8"],
@@ -106,6 +112,10 @@ def authored_run(random, home: Path) -> None:
     well, _ = call(words, run, *more.get(words, ()), codes=(0, 2, 3))
     if not well:
         raise Refused
+
+
+def _template(random):
+    return "run" if is_undamaged(random) else random.choice(("run", "run", "run bundle", "half"))
 
 
 def _entries(run):
@@ -154,7 +164,7 @@ def _state_in_certificate(path, head, digest, files):
             stated["plan_hash"] = digest
         if isinstance(stated.get("model"), dict) and isinstance(files, dict):
             stated["model"]["files"] = files
-    path.write_text(json.dumps(stated))
+    rewrite_json(path, stated)
 
 
 def authored_store(random, home: Path) -> None:
@@ -224,6 +234,8 @@ _ODD_NUMBERS = (-1, -3, 0, 1, 7, 10**6, 2**31 - 1, 2**40, 2**62, -(2**62), -(2**
 
 def _edited_array(random, array):
     """An array with another value, row, order, length, type or shape."""
+    if is_undamaged(random):
+        return array
     edit, array = random.randrange(9), array.copy()
     if not array.size or edit == 0:
         return array.astype(random.choice(("i1", "i4", "i8", ">i8", "f4", "f8", "u8", "?")))
@@ -248,6 +260,8 @@ def _edited_array(random, array):
 def _edited_columns(random, store: Path):
     """The columns of entities with another value, type, name, order or number of rows."""
     table = rewriting.read_columns(store)
+    if is_undamaged(random):
+        return table
     place, edit = random.randrange(table.num_columns), random.randrange(6)
     name, column = table.column_names[place], table.column(place)
     values = column.to_pylist()

@@ -1,7 +1,23 @@
-"""Inputs that are nearly right: numbers, words and bytes that mean something somewhere, and edits of files."""
+"""Inputs that are nearly right: numbers, words and bytes that mean something somewhere, and edits of files.
 
+A case that is given `Undamaged` as its random generator damages nothing: this is the case that must be accepted.
+"""
+
+import bz2
+import gzip
 import json
 import os
+from random import Random
+
+import pyarrow as pa
+
+COMPRESSIONS = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".zst": lambda data: pa.Codec("zstd").compress(data, asbytes=True),
+}
+"""What compresses, by the end of a file's name."""
 
 NUMBERS = (
     "0", "-0", "-1", "1", "2", "1.5", "1e6", "1e-6", "1e308", "1e309", "-1e309", "1e-308", "1e-400", "nan", "inf",
@@ -19,8 +35,25 @@ BYTES = (
 )  # fmt: skip
 
 
+class Undamaged(Random):
+    """A generator with which nothing is damaged, and only words that are right are chosen."""
+
+
+def is_undamaged(random) -> bool:
+    """Whether a case is to damage nothing."""
+    return isinstance(random, Undamaged)
+
+
+def gentler(random, share: float):
+    """Return a generator with which, in a share of the cases, a part of the input stays undamaged."""
+    is_spared = is_undamaged(random) or random.random() < share
+    return Undamaged(random.random()) if is_spared else random
+
+
 def damaged(random, data: bytes) -> bytes:
     """Some bytes with up to four edits: cuts, doublings, bits, and bytes that mean something."""
+    if is_undamaged(random):
+        return data
     for _ in range(random.randint(0, 4)):
         place = random.randrange(len(data) + 1)
         end = min(len(data), place + random.choice((1, 2, 8, 64, 1024)))
@@ -41,6 +74,8 @@ def damaged(random, data: bytes) -> bytes:
 
 def damaged_value(random, values: dict) -> dict:
     """An object of JSON with one value replaced by another that JSON can hold, a name changed, or one left out."""
+    if is_undamaged(random):
+        return dict(values)
     name, values = random.choice(list(values)), dict(values)
     edit = random.randrange(4)
     if edit == 0:
@@ -57,6 +92,8 @@ def damaged_value(random, values: dict) -> dict:
 
 def damage_file(random, path) -> None:
     """Edit a file, or replace it by something that is no file."""
+    if is_undamaged(random):
+        return
     data, edit = path.read_bytes(), random.randrange(12)
     path.unlink()
     if edit == 0:

@@ -26,11 +26,13 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from random import Random
 
 from reldp.errors import ReldpError
-from tests.fuzz import authored, commands, targets, templates
+from tests.fuzz import authored, calls, commands, targets, templates
+from tests.fuzz.damage import Undamaged
 
 PATIENCE = 10.0  # seconds of CPU time
 STUCK = 20.0  # seconds of the wall clock in which it does nothing
@@ -48,6 +50,8 @@ TARGETS = {
 }  # fmt: skip
 """What is fuzzed, and how often compared with the others."""
 
+_kept: list = []  # folders of templates, until this process ends
+
 
 def run_case(target, random, home):
     """How a case ended, and why."""
@@ -61,7 +65,7 @@ def run_case(target, random, home):
             warnings.simplefilter("ignore")
             target(random, home)
         return "accepted", ""
-    except commands.Refused:
+    except calls.Refused:
         return "refused", ""
     except ReldpError as error:
         words = str(error)
@@ -72,18 +76,22 @@ def run_case(target, random, home):
         return "traceback", traceback.format_exc(limit=-6)
 
 
-def _choose(seed, number, chosen):
+def _choose(seed, number, chosen, undamaged=False):
     random = Random(f"{seed} {number}")
+    if undamaged:
+        return Undamaged(f"{seed} {number}"), list(chosen)[number % len(chosen)]
     return random, random.choices(list(chosen), list(chosen.values()))[0]
 
 
-def _work(writer, numbers, seed, chosen, place):
+def _work(writer, numbers, choose, place):
     """Run cases, and write a line when each begins and when it ends."""
-    home = place / f"case {os.getpid()}"
     for number in numbers:
-        random, target = _choose(seed, number, chosen)
+        random, target = choose(number)
+        home, state = place / f"case {number}", place / f"state {number}"
         os.write(writer, f"{number}\n".encode())
         home.mkdir()
+        shutil.copytree(templates.PLACE / "state", state)  # what one case notes, no other knows
+        os.environ["RELDP_STATE_DIR"] = str(state)
         os.chdir(home)  # commands are given names of files that are relative
         size, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
         end, why = run_case(target, random, home)
@@ -94,14 +102,15 @@ def _work(writer, numbers, seed, chosen, place):
         elif grown > LARGEST:
             end, why = "memory", f"{grown >> 10} MiB; {why}"
         os.chdir(place)
-        shutil.rmtree(home, ignore_errors=True)
+        for folder in (home, state):
+            shutil.rmtree(folder, ignore_errors=True)
         os.write(writer, (json.dumps([number, end, why[-3000:], used]) + "\n").encode())
 
 
 class _Worker:
     """A process that runs cases, seen from outside."""
 
-    def __init__(self, numbers, seed, chosen, place):
+    def __init__(self, numbers, choose, place):
         reader, writer = os.pipe()
         self._stacks = place / "stacks"
         self._stacks.write_text("")
@@ -110,7 +119,7 @@ class _Worker:
             try:
                 os.close(reader)
                 faulthandler.register(signal.SIGUSR1, file=self._stacks.open("w"))
-                _work(writer, numbers, seed, chosen, place)
+                _work(writer, numbers, choose, place)
             finally:
                 os._exit(0)
         os.close(writer)
@@ -168,21 +177,23 @@ class _Worker:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def fuzz(*, cases=None, seconds=None, seed=0, targets=None, first=0, report=None):
-    """Run a number of cases, or for some time.
+def fuzz(*, cases=None, seconds=None, seed=0, targets=None, first=0, report=None, undamaged=False):
+    """Run a number of cases, or for some time; all targets by turns on what nothing was damaged in, if asked for.
 
     Returns:
         Counts of ends by target, and the failures with the number that repeats each of them.
     """
     chosen = TARGETS if targets is None else targets
+    choose = partial(_choose, seed, chosen=chosen, undamaged=undamaged)
     counts, failures, began, number = Counter(), [], time.monotonic(), first
     slowest = [0.0, None, ""]
     last = None if cases is None else first + cases
     quick = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    if not templates.PLACE.is_dir():
+        made = tempfile.TemporaryDirectory(dir=quick)
+        _kept.append(made)
+        templates.make(Path(made.name))
     with tempfile.TemporaryDirectory(dir=quick) as place:
-        if templates.PLACE.name == "nowhere":
-            (Path(place) / "templates").mkdir()
-            templates.make(Path(place) / "templates")
         while (last is None or number < last) and (
             seconds is None or time.monotonic() - began < seconds
         ):
@@ -191,9 +202,9 @@ def fuzz(*, cases=None, seconds=None, seed=0, targets=None, first=0, report=None
                 if last is None
                 else min(last, number + CASES_PER_PROCESS)
             )
-            worker = _Worker(range(number, stop), seed, chosen, Path(place))
+            worker = _Worker(range(number, stop), choose, Path(place))
             for case, end, why, used in worker.results():
-                name = _choose(seed, case, chosen)[1].__name__
+                name = choose(case)[1].__name__
                 counts[f"{name}: {end}"] += 1
                 slowest = max(slowest, [round(used, 2), case, name], key=lambda item: item[0])
                 number = case + 1

@@ -6,6 +6,10 @@ process works in the same folder; the folder is moved, also while a process work
 are given again, until the run is published. All runs share one key, so all must end with the same
 bits; the ledger must count every step once, the budget every run once, and the bundle must verify.
 
+A command that nothing disturbs (no signal before its end, no second process, no full disk, a folder that stays in its
+place) must succeed at once; one that was given a signal must succeed or end by it. A refusal of either is a failure.
+Only a full disk, a second process and a folder that is moved away at work may be answered with a refusal.
+
 A *kill* is a process that was alive, in the phase that is named, and ended by the signal (by the signal itself or
 with the exit code of it) or by the full disk (exit code 2). Signals that came too late are counted apart.
 """
@@ -51,6 +55,11 @@ OPERATIONS = {
 }  # fmt: skip
 
 
+def _codes(number):
+    """With which codes a process ends by a signal."""
+    return (-number, CODES.get(number, -number))
+
+
 class Soak:
     """Runs that are disturbed, and counts of what was done to them."""
 
@@ -60,7 +69,7 @@ class Soak:
         self.failures, self.durations, self.done = [], {}, []
         prepare(home)
         self._new("whole")
-        self._end(*start(home, "whole"), learn=True)
+        self._end("whole", *start(home, "whole"), learn=True)
         self.whole = self._outcome("whole")
 
     def _new(self, name):
@@ -75,19 +84,26 @@ class Soak:
             name = self._disturb(name)
             if (self.home / f"{name} bundle").exists():
                 break
-        for _ in range(3):
-            if self._end(*start(self.home, name)) == 0:
-                break
+        self.finish(name)
+        for place in (*self.home.glob(f"{self.stem}*"), *self.home.glob(f".{self.stem}*")):
+            shutil.rmtree(place) if place.is_dir() else place.unlink()
+
+    def finish(self, name):
+        """Let a run end undisturbed, which must succeed at once, and compare it with the undisturbed one."""
+        self._end(name, *start(self.home, name))
         try:
             found = self._outcome(name)
         except Exception as error:
             found = {"error": f"{type(error).__name__}: {error}"}
         if found != self.whole:
-            errors = (self.home / f"{name} errors").read_text(errors="replace")[-2000:]
             differs = {k: v for k, v in found.items() if v != self.whole.get(k)}
-            self._fail({"run": number, "differs": differs, "done": self.done, "errors": errors})
-        for place in (*self.home.glob(f"{self.stem}*"), *self.home.glob(f".{self.stem}*")):
-            shutil.rmtree(place) if place.is_dir() else place.unlink()
+            self._fail(
+                {"run": name, "differs": differs, "done": self.done, "said": self._said(name)}
+            )
+
+    def _said(self, name):
+        errors = self.home / f"{name} errors"
+        return errors.read_text(errors="replace")[-2000:] if errors.exists() else ""
 
     def _disturb(self, name):
         """Disturb a run once; return its name, which a move changes."""
@@ -106,7 +122,11 @@ class Soak:
             full = kind == "full disk"
             last = self.random.choice((0, -1)) if full else number
             self._count(
-                self._end(*start(self.home, name, disturbance=(phase, place, last))),
+                self._end(
+                    name,
+                    *start(self.home, name, disturbance=(phase, place, last)),
+                    allowed=(2,) if full else _codes(number),
+                ),
                 "full disk" if full else number.name,
                 phase,
             )
@@ -114,7 +134,7 @@ class Soak:
         process, pipe = start(self.home, name)
         if not self._await(pipe, phase):
             self.late += 1
-            self._end(process, pipe)
+            self._end(name, process, pipe)
             return name
         length = self.durations.get(phase, 0.1)
         time.sleep(self.random.uniform(0.0, 0.9) * length * (1 if kind == "time" else 0.5))
@@ -122,7 +142,8 @@ class Soak:
             if (self.home / name / "ledger.jsonl").exists():
                 name = self._moved(name)
                 self.others["moved at work"] += 1
-            self._end(process, pipe, also=3)  # it cannot verify what is not there
+            # It cannot write what is not there, nor verify it.
+            self._end(name, process, pipe, allowed=(2, 3))
             self._collect(name.removesuffix("+"), name)
             return name
         second = None
@@ -132,9 +153,11 @@ class Soak:
             time.sleep(self.random.uniform(0.0, 0.5) * length)
         alive = os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
         os.kill(process, number)
-        self._count(self._end(process, pipe), number.name if alive else "late", phase)
+        also = () if second is None else (2,)  # the folder is in use
+        code = self._end(name, process, pipe, allowed=(*_codes(number), *also))
+        self._count(code, number.name if alive else "late", phase)
         if second is not None:
-            self._end(*second)
+            self._end(name, *second, allowed=also)
         return name
 
     def _collect(self, old, new):
@@ -186,8 +209,11 @@ class Soak:
         else:
             self.late += 1
 
-    def _end(self, process, pipe, learn=False, also=0):
-        """Wait for a process, for a minute at most; return its exit code, or minus its signal."""
+    def _end(self, name, process, pipe, learn=False, allowed=()):
+        """Wait for a process of a run, for a minute at most; return its exit code, or minus its signal.
+
+        Any code but 0 and those that are allowed is a failure.
+        """
         until, marks = time.monotonic() + PATIENCE, []
         with os.fdopen(pipe, "rb", buffering=0) as reader:
             while time.monotonic() < until:
@@ -204,9 +230,10 @@ class Soak:
             self.durations = {p: end - at for (p, at), end in zip(marks, ends, strict=True)}
         _, status = os.waitpid(process, 0)
         code = os.waitstatus_to_exitcode(status)
-        allowed = (0, 2, also, 129, 130, 143, *(-number for number in SIGNALS))
-        if code not in allowed:
-            self._fail({"exit code": code})
+        if code not in (0, *allowed):
+            self._fail(
+                {"run": name, "exit code": code, "done": self.done, "said": self._said(name)}
+            )
         return code
 
     def _hang(self, process):

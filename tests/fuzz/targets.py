@@ -4,8 +4,6 @@ What is not refused by a `ReldpError` of one line, and is no result either, is a
 the targets that go by way of the command line.
 """
 
-import bz2
-import gzip
 import json
 import shutil
 from pathlib import Path
@@ -22,7 +20,16 @@ from reldp.runs.run_folder import RunFolder
 from reldp.runs.sensitive_file import SensitiveRecord
 from reldp.training.recipe import Recipe
 from tests.fuzz import templates
-from tests.fuzz.damage import NUMBERS, WORDS, damage_file, damaged, damaged_value
+from tests.fuzz.damage import (
+    COMPRESSIONS,
+    NUMBERS,
+    WORDS,
+    damage_file,
+    damaged,
+    damaged_value,
+    gentler,
+    is_undamaged,
+)
 
 PLAN = PrivacyPlan(
     num_entities=5000, num_relations=8000, max_degree=5, num_negatives=4, expected_batch_size=32.0,
@@ -32,11 +39,10 @@ PLAN = PrivacyPlan(
 
 def write_graph(random, home: Path) -> None:
     """A graph folder in any format of text, damaged."""
-    kind, end = random.choice(("csv", "tsv", "jsonl")), random.choice(("", "", ".gz", ".bz2"))
-    ids = [random.choice((str(i), random.choice(WORDS))) for i in range(random.randint(1, 5))]
-    entities = [{"id": i, "text": random.choice(WORDS)} for i in ids]
-    relations = [{"source": random.choice(ids), "target": random.choice(ids)} for _ in ids]
+    kind, end = random.choice(("csv", "tsv", "jsonl")), random.choice(("", *COMPRESSIONS))
+    entities, relations = _rows(gentler(random, 0.5))
     for name, rows in (("entities", entities), ("relations", relations)):
+        random = gentler(random, 0.2)
         if kind == "jsonl":
             rows = [damaged_value(random, row) if random.random() < 0.1 else row for row in rows]
             data = "".join(json.dumps(row) + "\n" for row in rows).encode()
@@ -45,12 +51,25 @@ def write_graph(random, home: Path) -> None:
             lines = [mark.join(rows[0]), *(mark.join(row.values()) for row in rows)]
             data = ("\n".join(lines) + "\n").encode(errors="replace")
         data = damaged(random, data) if random.random() < 0.7 else data
-        data = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}[end](data)
+        data = COMPRESSIONS[end](data)
         if random.random() < 0.2:
             data = damaged(random, data)
         (home / f"{name}.{kind}{end}").write_bytes(data)
     if random.random() < 0.2:
         (home / "record.json").write_bytes(damaged(random, b'{"source": "x", "version": "1"}'))
+
+
+def _rows(random):
+    """Entities and relations with odd words, or a ring."""
+    count = random.randint(3, 6)
+    if is_undamaged(random):
+        entities = [{"id": f"e{i}", "text": f"text {i}"} for i in range(count)]
+        return entities, [
+            {"source": f"e{i}", "target": f"e{(i + 1) % count}"} for i in range(count)
+        ]
+    ids = [random.choice((str(i), random.choice(WORDS))) for i in range(count)]
+    entities = [{"id": i, "text": random.choice(WORDS)} for i in ids]
+    return entities, [{"source": random.choice(ids), "target": random.choice(ids)} for _ in ids]
 
 
 def _drop(random) -> list[str]:
@@ -106,7 +125,9 @@ def lists(random, home: Path) -> None:
         tuple(random.choice(values) for _ in range(random.choice((2, 2, 2, 2, 1, 3))))
         for _ in range(random.randint(0, 4))
     ]
-    rows = random.choice((len(ids), len(ids) + 1))
+    if is_undamaged(gentler(random, 0.4)):
+        ids, pairs = ["a", "b", "c"], [("a", "b"), ("b", "c")]
+    rows = random.choice((len(ids), len(ids), len(ids) + 1))
     settings = {
         "text": [random.choice((*WORDS, None, 3)) for _ in range(rows)],
         "features": np.ones((rows, 2)) * random.choice((1, float("nan"), 1e300)),
@@ -115,6 +136,11 @@ def lists(random, home: Path) -> None:
         "owner": [random.choice(("a", "b", 0, None)) for _ in range(rows)],
     }
     chosen = random.sample(sorted(settings), random.randint(0, 3))
+    if is_undamaged(gentler(random, 0.6)):
+        settings |= {"text": ["x"] * len(ids)}
+        chosen = ["text", *(name for name in chosen if name != "text" and random.random() < 0.3)]
+    if is_undamaged(random):
+        chosen = ["text"]
     EntityGraph.from_lists(ids, pairs, **{name: settings[name] for name in chosen})
 
 
@@ -129,33 +155,37 @@ def plan(random, home: Path) -> None:
 
 def recipe(random, home: Path) -> None:
     """A recipe's TOML, from a file."""
-    lines = [line for line in Recipe.template().splitlines() if random.random() < 0.5]
+    share = 1.0 if is_undamaged(gentler(random, 0.4)) else 0.5
+    lines = [line for line in Recipe.template().splitlines() if random.random() < share]
+    if is_undamaged(random):
+        (home / "recipe.toml").write_text("\n".join(lines))
+        Recipe.read(home / "recipe.toml", {})
+        return
     text = "\n".join(lines).replace("= 5", f"= {random.choice(NUMBERS)}", random.randint(0, 1))
     text = text.replace("# ", "", random.randint(0, 9)) if random.random() < 0.5 else text
     (home / "recipe.toml").write_bytes(damaged(random, text.encode(errors="replace")))
     Recipe.read(home / "recipe.toml", {})
 
 
-TOKEN = b'{"token": "' + b"0" * 32 + b'", "budget": "' + b"0" * 32 + b'"}'
-LINK = b'{"folder": ".", "id": "' + b"0" * 32 + b'"}'
-
-
 def budget(random, home: Path) -> None:
     """A budget, its link, and a run's token."""
-    with Budget.create(home) as made:
+    shared, graph, run = home / "shared", home / "graph", RunFolder(home / "run")
+    with Budget.create(shared) as made:
         made.set_limit(9.0, 1e-6)
         entry = {"kind": "run", "token": "0" * 32, "purpose": "train", "plan": PLAN.to_dict()}
-        made._file.append(entry | {"date": "2026-01-01"})
-    (home / NAME).write_bytes(damaged(random, (home / NAME).read_bytes()))
-    if random.random() < 0.3:
-        (home / "budget-folder.json").write_bytes(damaged(random, LINK))
-        (home / NAME).rename(home / "elsewhere")
-        find_budget(home)
-    else:
-        Budget.open(home).close()
-    (home / "run").mkdir()
-    (home / "run" / "budget.json").write_bytes(damaged(random, TOKEN))
-    run_token(RunFolder(home / "run"), "0" * 32)
+        entry |= {"date": "2026-01-01"}
+        made._file.append(damaged_value(gentler(random, 0.7), entry))
+    link = json.dumps({"folder": "../shared", "id": made.id}).encode()
+    token = json.dumps({"token": "0" * 32, "budget": made.id}).encode()
+    for path, data in (
+        (shared / NAME, (shared / NAME).read_bytes()),
+        (graph / "budget-folder.json", link),
+        (run.path / "budget.json", token),
+    ):
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(damaged(gentler(random, 0.5), data))
+    Budget.open(find_budget(graph)).close()
+    run_token(run, made.id)
 
 
 def run_files(random, home: Path) -> None:
@@ -163,7 +193,7 @@ def run_files(random, home: Path) -> None:
     run = RunFolder(home)
     record = SensitiveRecord(salt="0" * 64, fingerprint="0" * 64, statistics={"num_entities": 3})
     record.write(run.sensitive)
-    run.sensitive.write_bytes(damaged(random, run.sensitive.read_bytes()))
+    run.sensitive.write_bytes(damaged(gentler(random, 0.3), run.sensitive.read_bytes()))
     lines = b'{"step": 0, "branch": 0, "learning_rate": 0.1, "weights": ""}\n' * 3
     run.metrics.write_bytes(damaged(random, lines))
     run.read_lines(run.metrics)

@@ -2,11 +2,15 @@
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
 import torch
 
+from reldp.auditing import step_audit, suite
+from reldp.auditing.cases import step_cases
+from reldp.auditing.step_audit import audit_step
 from tests.encoders.tiny import write_gguf, write_model
 from tests.fuzz.soak_child import make_budget, prepare, start
 from tests.training.small import small_graph
@@ -20,6 +24,7 @@ def make(place: Path) -> None:
     global PLACE
     PLACE = place
     os.environ["RELDP_STATE_DIR"] = str(place / "state")
+    _shorten_audits()
     process = os.fork()
     if not process:
         code = 1
@@ -38,6 +43,25 @@ def make(place: Path) -> None:
         process, pipe = start(place, name, disturbance=disturbance)
         _expect(process, code)
         os.close(pipe)
+
+
+def copy_run(name: str, run: Path) -> None:
+    """Copy a run or its bundle; a run that was stopped comes with its budget, which its end is noted in."""
+    shutil.copytree(PLACE / name, run)
+    if name == "half":
+        shutil.copytree(PLACE / "half budget", run.parent / "half budget")
+        token = run / "budget.json"
+        token.write_text(token.read_text().replace(str(PLACE), str(run.parent)))
+
+
+def _shorten_audits() -> None:
+    """Leave the cases and trials out of an audit that take seconds; its numbers are read and checked as ever."""
+
+    def short(plan, **settings):
+        return audit_step(plan, cases=("plan",), addresses=20, **settings)
+
+    step_audit.step_cases = lambda *settings: step_cases(*settings)[:1]
+    suite.audit_step, suite._MECHANISM_TRIALS, suite._EVALUATIONS = short, 1, 20
 
 
 def _write(place: Path) -> None:

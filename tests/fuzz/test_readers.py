@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from pathlib import Path
 
 import click
 from hypothesis import given, settings
@@ -14,7 +15,7 @@ from reldp.plan import PrivacyPlan
 from reldp.runs.ledger import parse_ledger
 from reldp.training.recipe import Recipe
 from reldp.training.recipe_settings import SECTIONS
-from tests.fuzz.damage import NUMBERS
+from tests.fuzz.damage import COMPRESSIONS, NUMBERS
 from tests.fuzz.targets import PLAN
 
 some = settings(max_examples=40, deadline=None)
@@ -78,11 +79,15 @@ def test_recipes(text):
 @some
 @given(
     st.binary(max_size=200),
-    st.sampled_from(["csv", "tsv", "jsonl", "parquet", "arrow", "csv.gz", "tsv.bz2"]),
+    st.sampled_from(
+        ["csv", "tsv", "jsonl", "parquet", "arrow", "csv.gz", "tsv.bz2", "csv.zst", "jsonl.zst"]
+    ),
+    st.booleans(),
 )
-def test_graphs(tmp_path_factory, data, kind):
+def test_graphs(tmp_path_factory, data, kind, is_packed):
     folder = tmp_path_factory.mktemp("graph")
-    (folder / f"entities.{kind}").write_bytes(data)
+    pack = COMPRESSIONS.get(Path(kind).suffix, bytes) if is_packed else bytes
+    (folder / f"entities.{kind}").write_bytes(pack(data))
     (folder / "relations.csv").write_text("source,target\na,b\n")
     with one_line_at_most():
         EntityGraph.read(folder)

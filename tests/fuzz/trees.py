@@ -1,7 +1,12 @@
 """Edits of JSON values at any depth: what a reader meets after the text has parsed."""
 
+import contextlib
 import copy
+import itertools
 import json
+from functools import partial
+
+from tests.fuzz.damage import is_undamaged
 
 ODD = (
     None, True, False, "", "a", "\ud800", "a" * 5000, "../..", "[UNK]", -1, 0, 1, 2, 3, 7, 255, 2**16, 2**31, 2**40,
@@ -27,6 +32,8 @@ def places(value, path=()):
 def edited_tree(random, value, *, most=3):
     """Return a copy of a JSON object or list with one to `most` edits at any depth."""
     value = copy.deepcopy(value)
+    if is_undamaged(random):
+        return value
     for _ in range(random.randint(1, most)):
         found = list(places(value))
         if not found:
@@ -67,5 +74,26 @@ def inside(value, path):
 
 def edit_json_file(random, path, *, most=3):
     """Edit the JSON value in a file."""
-    value = edited_tree(random, json.loads(path.read_text(encoding="utf-8")), most=most)
+    if is_undamaged(random):
+        return
+    rewrite_json(path, edited_tree(random, json.loads(path.read_text("utf-8")), most=most))
+
+
+_STYLES = (
+    json.dumps,
+    partial(json.dumps, indent=2),
+    partial(json.dumps, indent=2, sort_keys=True),
+    partial(json.dumps, indent=2, sort_keys=True, ensure_ascii=False),
+    partial(json.dumps, indent=2, ensure_ascii=False),
+)
+
+
+def rewrite_json(path, value):
+    """Write another value into a JSON file, in the style of the one before: readers compare bytes."""
+    text = path.read_text("utf-8")
+    for style, end in itertools.product(_STYLES, ("", "\n")):
+        if style(json.loads(text)) + end == text:
+            with contextlib.suppress(TypeError):  # names of several types cannot be sorted
+                path.write_text(style(value) + end, encoding="utf-8", errors="surrogatepass")
+                return
     path.write_text(json.dumps(value), encoding="utf-8")
