@@ -48,6 +48,18 @@ def test_features_take_what_their_encoder_has(name):
         refuse_unused_encoder(encoder(**changes), of_features=True)
 
 
+@pytest.mark.parametrize(("train", "name"), [("full", "lora_rank"), ("lora", "activation")])
+def test_a_default_is_refused_where_it_was_given_and_not_where_a_file_has_it(train, name):
+    refuse_unused_encoder(encoder(train=train), of_features=False)
+    refuse_unused_encoder(encoder(train=train), {"train"}, of_features=False)
+    with pytest.raises(ConfigError, match=f"`{name}` must be left out with train = {train}"):
+        refuse_unused_encoder(encoder(train=train), {"train", name}, of_features=False)
+    assert Recipe.from_values(
+        {"encoder": {name: "relu"}} if name == "activation" else {}
+    ).given == ({name} if name == "activation" else frozenset())
+    assert Recipe.from_toml(Recipe.template()).given == frozenset()
+
+
 def test_training_nothing_is_refused():
     with pytest.raises(ConfigError, match="must name weights to train, got 'none'"):
         refuse_unused_encoder(encoder(train="none"), of_features=False)

@@ -70,14 +70,18 @@ class Recipe:
     Attributes:
         values: Settings by section and name; None where the default depends on the data or the model.
         has_default_negatives: Whether neither degree bound nor negatives were given.
+        given: Settings of [encoder] that were given outside of a file, where defaults are written out, too.
     """
 
     values: Mapping[str, Mapping[str, Any]]
     has_default_negatives: bool = False
+    given: frozenset[str] = frozenset()
 
     @classmethod
-    def from_values(cls, given: Mapping[str, Mapping[str, Any]]) -> "Recipe":
-        """Return the recipe with some settings by section and name, and defaults for the others."""
+    def from_values(
+        cls, given: Mapping[str, Mapping[str, Any]], *, outside_file: Any = None
+    ) -> "Recipe":
+        """Return the recipe with some settings by section and name, defaults for others; all given outside a file."""
         _refuse_old_section(given)
         values = {
             section: {name: deepcopy(setting.default) for name, setting in settings.items()}
@@ -94,12 +98,13 @@ class Recipe:
                 check_name(name, SECTIONS[section], f"a setting of [{section}]", error=ConfigError)
                 SECTIONS[section][name].check(name, value)
                 values[section][name] = value
-        return cls(values, has_default_negatives=settle_negatives(values))
+        named = frozenset((given if outside_file is None else outside_file).get("encoder", ()))
+        return cls(values, has_default_negatives=settle_negatives(values), given=named)
 
     @classmethod
     def from_toml(cls, text: str) -> "Recipe":
         """Return the recipe that a TOML text describes."""
-        return cls.from_values(parse_recipe(text))
+        return cls.from_values(parse_recipe(text), outside_file={})
 
     @classmethod
     def read(cls, path: str | Path, changes: Mapping[str, Mapping[str, Any]]) -> "Recipe":
@@ -116,7 +121,7 @@ class Recipe:
             written = given.get(section, {})
             if isinstance(written, Mapping):  # anything else is refused with its value
                 given[section] = {**written, **settings}
-        return cls.from_values(given)
+        return cls.from_values(given, outside_file=changes)
 
     @staticmethod
     def template() -> str:
@@ -149,7 +154,7 @@ class Recipe:
         from reldp.training.trainer import Trainer
 
         if isinstance(resumed, Path) and self.has_default_negatives:
-            started = Recipe(with_negatives_of(resumed, self.values))
+            started = Recipe(with_negatives_of(resumed, self.values), given=self.given)
             return started.trainer(show_ids=show_ids, resumed=resumed, budget=budget)
         settings = {
             name: value
@@ -381,7 +386,7 @@ class Recipe:
 
         settings = self.values["encoder"]
         of_features = settings["model"] is None and capped.graph.features is not None
-        refuse_unused_encoder(settings, of_features=of_features)
+        refuse_unused_encoder(settings, self.given, of_features=of_features)
         if of_features:
             named = {n: settings[n] for n in _FEATURE_SETTINGS if settings[n] is not None}
             return FeatureEncoder.for_graph(capped, **named)

@@ -8,7 +8,7 @@ reldp.errors.ConfigError: `margin` must be left out for the loss infonce, got 3.
 cosine and the hinge objective.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NoReturn
 
 from reldp.errors import ConfigError
@@ -22,17 +22,21 @@ _OF_ADAPTERS = ("lora_rank", "lora_alpha", "lora_targets", "lora_layers")
 _WITH_MARGIN = ("hinge", "triplet", "cosine")
 
 
-def refuse_unused_encoder(settings: Mapping[str, Any], *, of_features: bool) -> None:
-    """Refuse settings of [encoder] that its encoder does not have, unless they have their default.
+def refuse_unused_encoder(
+    settings: Mapping[str, Any], given: Collection[str] = (), *, of_features: bool
+) -> None:
+    """Refuse settings of [encoder] that its encoder does not have, unless a file has their default.
 
     Args:
         settings: The settings by name.
+        given: Names of those that were given outside of a file: they are refused whatever their value is.
         of_features: Whether an encoder of the graph's features is trained, and no text model.
 
     Raises:
         ConfigError: There is one, or nothing would be trained.
     """
-    changed = [n for n, s in SECTIONS["encoder"].items() if settings[n] != s.default]
+    defaults = {name: setting.default for name, setting in SECTIONS["encoder"].items()}
+    changed = [n for n, default in defaults.items() if n in given or settings[n] != default]
     train = settings["train"]
     if not of_features and train == "none":
         raise ConfigError(
