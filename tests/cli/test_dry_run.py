@@ -2,10 +2,14 @@
 
 import json
 
+import pytest
 import torch
 
 from reldp.cli.main import main
+from reldp.graph import EntityGraph
 from tests.cli.test_budget import FLAGS
+from tests.cli.train_flags import EXACT, PRIVACY
+from tests.encoders.tiny import TEXTS, write_model
 from tests.training.small import small_graph
 
 torch.set_num_threads(1)
@@ -24,8 +28,53 @@ def test_plan_time_and_memory_are_shown_and_nothing_is_written(tmp_path, capsys)
     assert shown["seconds_per_step"] > 0
     assert shown["peak_bytes"] > 2**20
     assert shown["epsilon"] > 0
+    assert shown["measured_on"] == "public random rows"
     assert main(words) == 0
-    assert "Nothing was trained or spent." in capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.split())
+    assert (
+        "estimated from a few microbatches of public random rows of the greatest length" in printed
+    )
+    assert "Not counted: reading the graph and the model. Nothing was trained or spent." in printed
+    assert "Warning:" not in printed
+    assert content(tmp_path) == before
+
+
+def test_a_poor_plan_is_warned_about(tmp_path, capsys):
+    small_graph().write(tmp_path / "graph")
+    flags = [*FLAGS, "--noise-multiplier", "0.5", "--delta", "0.01"]
+    words = ["train", str(tmp_path / "graph"), *flags, "--dry-run"]
+    assert main(words) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Warning: delta should be below 1/n" in printed
+    assert "Warning: epsilon should be at most 10" in printed
+    assert main([*words, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["warnings"]) == printed.count("Warning: ")
+
+
+@pytest.mark.parametrize(
+    ("train", "rows"), [("lora", "public random texts"), ("pooling", "public random rows")]
+)
+def test_a_text_model_is_measured_on_public_texts_and_tokenizing_is_not_counted(
+    tmp_path, capsys, train, rows
+):
+    texts = [f"{TEXTS[i % 6]} {TEXTS[(i * 7) % 6]}" for i in range(60)]
+    ring = [(i, (i + 1) % 60) for i in range(60)]
+    EntityGraph.from_lists(list(range(60)), ring, text=texts).write(tmp_path / "graph")
+    model = str(write_model("bert", tmp_path / "model"))
+    before = content(tmp_path)
+    flags = ["--max-degree", "2", "--num-negatives", "1", "--num-steps", "5", *EXACT, *PRIVACY]
+    flags += ["--expected-batch-size", "2", "--max-length", "8", "--train", train]
+    words = ["train", str(tmp_path / "graph"), "--model", model, *flags, "--dry-run"]
+    assert main([*words, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["measured_on"] == rows
+    assert shown["seconds"] == pytest.approx(5 * shown["seconds_per_step"])
+    assert main(words) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert (
+        f"a few microbatches of {rows} of the greatest length (shorter ones take less)" in printed
+    )
+    assert "Not counted: reading the graph and the model, and tokenizing the texts." in printed
     assert content(tmp_path) == before
 
 
@@ -57,7 +106,7 @@ def test_quiet_prints_the_result_only_and_verbose_more(tmp_path, capsys):
         said[flag] = capsys.readouterr()
         assert "differential privacy" in said[flag].out
     assert said["--quiet"].err == ""
-    assert "6 steps are planned" in said["--verbose"].err
+    assert "reldp: 6 steps are planned; checking the encoder.\n" in said["--verbose"].err
 
 
 def test_a_dry_run_asks_the_budget(tmp_path, capsys):

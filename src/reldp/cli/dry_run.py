@@ -17,6 +17,7 @@ from reldp.errors import ConfigError
 from reldp.training.recipe_settings import SECTIONS
 
 if TYPE_CHECKING:
+    from reldp.encoders import Encoder
     from reldp.graph import CappedGraph
     from reldp.training.recipe import Recipe
 
@@ -98,24 +99,35 @@ def show_dry_run(
         estimate = estimate_step(trainer._prepared())
     lines = advice(plan, cost.epsilon)
     is_gpu = str(performance.device).startswith("cuda")
+    is_text = trainer.encoder.describe()["kind"] == "text"
+    rows = f"public random {_rows(trainer.encoder)}"
     if as_json:
         fields: dict[str, Any] = cost_fields(plan, cost)
         fields |= {"seconds_per_step": estimate.seconds, "peak_bytes": estimate.peak_bytes}
         fields |= {"seconds": estimate.seconds * plan.num_steps, "warnings": lines}
-        print_json(fields | {"device": performance.device})
+        print_json(fields | {"measured_on": rows, "device": performance.device})
         return
     print_cost(plan, cost)
     click.echo(
-        f"\nAt most {estimate.seconds:.3g} s per step and {_hours(estimate.seconds * plan.num_steps)} for all steps on "
-        f"{performance.device}, measured on public random rows of the greatest length, with "
-        f"{estimate.peak_bytes / 2**30:.2g} GiB of memory{'' if is_gpu else ', the graph included'}. Before its first "
-        "step a run reads the graph and the model and encodes texts, as this command just did. Nothing was trained or "
-        "spent."
+        f"\nAbout {estimate.seconds:.3g} s per step and {_hours(estimate.seconds * plan.num_steps)} for all steps on "
+        f"{performance.device}, estimated from a few microbatches of {rows} of the greatest length"
+        f"{' (shorter ones take less)' * is_text}, with {estimate.peak_bytes / 2**30:.2g} GiB of memory"
+        f"{'' if is_gpu else ', the graph included'}. Not counted: reading the graph and the model"
+        f"{', and tokenizing the texts' * is_text}. Nothing was trained or spent."
     )
     if recipe.negatives_note:
         say(f"\nNote: {recipe.negatives_note}")
     for line in lines:
         say(f"\nWarning: {line}")
+
+
+def _rows(encoder: "Encoder") -> str:
+    """Return what rows of an encoder are: texts, unless it keeps what a frozen model makes of them."""
+    from reldp.encoders import TextEncoder
+    from reldp.encoders.frozen import FrozenTextEncoder
+
+    is_text = isinstance(encoder, TextEncoder) and not isinstance(encoder, FrozenTextEncoder)
+    return "texts" if is_text else "rows"
 
 
 def _hours(seconds: float) -> str:

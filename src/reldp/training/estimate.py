@@ -2,8 +2,10 @@
 
 The time that real steps take depends on the data and is sensitive (theory.md 6). Checkpoints appear in the
 public ledger, so their interval must not follow from it. Here the code that trains runs on public random rows of
-the longest length, and noise is drawn under a key that is thrown away. The result follows from public settings
-and the machine alone. Texts are often shorter than the longest, so a real step often takes less.
+the longest length (texts of random tokens, for a text model), and noise is drawn under a key that is thrown away.
+Both are measured a few times, and the median counts: one moment in which the machine is busy does not decide. The
+result follows from public settings and the machine alone. It leaves out what happens once before the first step, such
+as tokenizing. Texts are often shorter than the longest, so a real step often takes less.
 
 Public inside the package: `StepEstimate`, `estimate_step`.
 
@@ -12,7 +14,9 @@ Public inside the package: `StepEstimate`, `estimate_step`.
 """
 
 import math
+import statistics
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,15 +31,18 @@ if TYPE_CHECKING:
 
 __all__ = ["StepEstimate", "estimate_step"]
 
+_REPETITIONS = 3
+_ENOUGH = 20.0  # seconds after which what is slow is not measured again
+
 
 @dataclass(frozen=True, kw_only=True)
 class StepEstimate:
     """What a step takes, as measured on public rows.
 
     Attributes:
-        microbatch_seconds: Time of one microbatch of the longest rows.
+        microbatch_seconds: Median time of one microbatch of the longest rows.
         num_microbatches: Expected number of microbatches of a step that one process computes.
-        noise_seconds: Time of drawing the noise.
+        noise_seconds: Median time of drawing the noise.
         peak_bytes: Largest memory of this process (CPU) or of the device (GPU) so far.
     """
 
@@ -51,23 +58,31 @@ class StepEstimate:
 
 
 def estimate_step(step: "PrivateStep") -> StepEstimate:
-    """Measure a microbatch and the noise of a step on public random rows; the weights do not change."""
+    """Measure microbatches and the noise of a step on public random rows; the weights do not change."""
     step.prepare()
     shapes, plan = step._shapes, step._plan
     shape = shapes.shape_of(shapes.lengths()[-1])
     expected_units = plan.expected_batch_size * plan.clipping.units_per_tuple(plan.num_negatives)
     units_at_once = shape.capacity * step._shares.processes.size
+    # Processes that share weights must make the same number of calls.
+    enough = _ENOUGH if step._shares.processes.is_alone else math.inf
     _run_public(step, shape)  # the first call allocates and compiles
-    began = time.perf_counter()
-    _run_public(step, shape)
-    ran = time.perf_counter()
-    _draw_noise(step)
     return StepEstimate(
-        microbatch_seconds=ran - began,
+        microbatch_seconds=_median_seconds(lambda: _run_public(step, shape), enough),
         num_microbatches=max(1, math.ceil(expected_units / units_at_once)),
-        noise_seconds=time.perf_counter() - ran,
+        noise_seconds=_median_seconds(lambda: _draw_noise(step), enough),
         peak_bytes=_peak_bytes(step._encoder.device),
     )
+
+
+def _median_seconds(call: Callable[[], None], enough: float) -> float:
+    """Return the median time of a few calls, or of fewer if these take enough seconds."""
+    seconds: list[float] = []
+    while len(seconds) < _REPETITIONS and sum(seconds) < enough:
+        began = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - began)
+    return statistics.median(seconds)
 
 
 def _run_public(step: "PrivateStep", shape: "MicrobatchShape") -> None:
