@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import shutil
+import signal
 from pathlib import Path
 
 import click
@@ -14,7 +15,9 @@ import pytest
 
 from reldp.cli.main import COMMANDS, main
 from reldp.graph import EntityGraph
+from tests.cli import test_exit_codes, train_flags
 from tests.encoders.tiny import write_model
+from tests.training.small import small_graph
 
 REPOSITORY = Path(__file__).parents[1]
 PAGES = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md")])
@@ -223,8 +226,8 @@ def test_options_that_stand_alone_exist_in_some_command(page):
     assert named - known == set()
 
 
-FOREIGN = {"--help", "--max-restarts", "--rdzv-endpoint", "--standalone"}
-"""Options of torchrun."""
+FOREIGN = {"--help", "--max-restarts", "--rdzv-endpoint", "--requeue", "--standalone"}
+"""Options of torchrun and Slurm."""
 PROGRAMS = [
     *(REPOSITORY / "benchmarks").rglob("*.py"),
     *(REPOSITORY / "tests" / "fuzz").glob("*.py"),
@@ -273,3 +276,39 @@ def test_control_a_name_that_does_not_exist_does_not_resolve():
     assert resolves("reldp.PrivacyPlan.num_entities")
     assert not resolves("reldp.graph.bundled.lod")
     assert not resolves("reldp.grahp")
+
+
+def section(page, heading):
+    """The text below a heading, until the next one of the same level."""
+    text = (REPOSITORY / "docs" / page).read_text(encoding="utf-8")
+    return text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def test_the_page_about_slurm_asks_for_a_signal_that_ends_a_run_after_a_checkpoint():
+    """What the signal does is shown by `tests/cli/test_exit_codes.py`, to which these promises are compared."""
+    text = section("operations.md", "Preemptible machines")
+    (block,) = [m["text"] for m in FENCE.finditer(text) if m["language"] == "sh"]
+    options, *commands = block.splitlines()
+    name, seconds = re.fullmatch(r"#SBATCH --signal=(\w+)@(\d+) --requeue", options).groups()
+    number = signal.Signals[f"SIG{name}"]
+    tested = {int(number): code for number, code in test_exit_codes.SIGNALS}
+    assert (tested[number], int(seconds) >= 60) == (143, True)
+    assert commands[0].startswith("srun reldp train ")
+    assert " -o " in commands[0], "the same folder again"
+    assert f"[ $? -eq {tested[number]} ]" in commands[1]
+    assert 'scontrol requeue "$SLURM_JOB_ID"' in commands[1]
+    promised = "SIGTERM, SIGHUP and Ctrl-C finish the step, save a checkpoint, print one line how to resume, and exit"
+    codes = [tested[n] for n in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)]
+    words = " ".join(text.split())
+    assert f"{promised} with {codes[0]}, {codes[1]} or {codes[2]}." in words
+    checked = test_exit_codes.test_a_training_saves_a_checkpoint_before_it_stops
+    assert checked.pytestmark[0].args[1] is test_exit_codes.SIGNALS
+
+
+def test_the_log_on_the_page_is_what_a_run_prints(tmp_path, capsys):
+    text = section("operations.md", "Logs")
+    (block,) = [m["text"] for m in FENCE.finditer(text) if m["language"] == "text"]
+    small_graph().write(tmp_path / "graph")
+    command = ["train", str(tmp_path / "graph"), "-o", str(tmp_path / "run"), *train_flags.FLAGS]
+    assert main(command) == 0
+    assert block.replace(" 1,000 ", " 4 ") == capsys.readouterr().err

@@ -2,7 +2,7 @@
 
 It goes to the error stream, and nowhere if that is closed: not to standard output, which may be a result.
 
-Private to the package: `followed`, `is_on_terminal`, `reporting`, `show_line`, `tick`.
+Private to the package: `begin`, `followed`, `is_on_terminal`, `reporting`, `show_line`, `tick`.
 
 >>> seen = []
 >>> with reporting(lambda phase, done, total: seen.append((phase, done, total))):
@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-__all__ = ["followed", "is_on_terminal", "reporting", "show_line", "tick"]
+__all__ = ["begin", "followed", "is_on_terminal", "reporting", "show_line", "tick"]
 
 Report = Callable[[str, int, int], None]
 Batch = TypeVar("Batch", bound=Sequence[Any])
@@ -41,6 +41,11 @@ def tick(phase: str, done: int, total: int) -> None:
     report = _REPORT.get()
     if report is not None:
         report(phase, done, total)
+
+
+def begin(phase: str) -> None:
+    """Report that a phase begins whose progress is shown in another way: none of it is done, and its total is 0."""
+    tick(phase, 0, 0)
 
 
 def followed(phase: str, batches: Iterable[Batch], total: int) -> Iterator[Batch]:

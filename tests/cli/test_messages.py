@@ -4,6 +4,7 @@ import pytest
 
 from reldp.cli.main import main
 from reldp.cli.messages import as_shell_message
+from tests.cli.train_flags import lines
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_bad_input_is_one_line_and_code_2(arguments, words, capsys, tmp_path, mo
     assert main([*arguments, *given]) == 2
     said = capsys.readouterr().err
     assert words in said
-    assert said.count("\n") == 1
+    assert len(lines(said)) == 1
     assert list(tmp_path.iterdir()) == []
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import time
 
 import numpy as np
@@ -11,6 +12,8 @@ import torch
 from reldp.cli import progress
 from reldp.cli.main import main
 from reldp.graph import EntityGraph
+from reldp.runs.run_folder import RunFolder
+from reldp.training.loop import TrainingLoop
 from reldp.training.recipe import Recipe
 from tests.cli.train_flags import EXACT, FLAGS, PRIVACY, SIZES, errors, lines
 from tests.encoders.tiny import TEXTS, write_model
@@ -163,6 +166,54 @@ def test_bad_input_is_one_clear_line(tmp_path, graph, capsys, arguments, words):
     assert len(said) == 1
     assert words in said[0]
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [["--lora-rank", "8"], ["--lora-rank", "4"], ["--train", "lora"], ["--set", "encoder.dtype='float32'"]],
+)  # fmt: skip
+def test_settings_of_text_models_are_refused_for_features_also_with_their_defaults(
+    tmp_path, graph, capsys, given
+):
+    command = ["train", graph, *FLAGS, "-o", str(tmp_path / "run")]
+    recipe = tmp_path / "recipe.toml"
+    for file in ([], ["--config", str(recipe)]):
+        if file:
+            recipe.write_text(Recipe.template())  # all defaults are in it, and that is no choice
+            assert main([*command, *file, "--dry-run"]) == 0
+        assert main([*command, *file, *given]) == 2
+        assert "must be left out for a graph with features" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
+)
+@pytest.mark.parametrize(
+    "place", ["reldp.processes.join_processes", "reldp.training.recipe.Recipe.trainer"]
+)
+def test_a_stop_before_the_first_step_says_how_to_resume_a_run_that_is_there(
+    tmp_path, graph, capsys, monkeypatch, number, code, place
+):
+    run = tmp_path / "run"
+    command = ["train", graph, "-o", str(run), *FLAGS]
+
+    def stopped(*more):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, lambda *_, **__: signal.raise_signal(number))
+            assert main([*command, *more]) == code
+        return capsys.readouterr().err
+
+    assert "To resume" not in stopped(), "there is nothing to resume"
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainingLoop, "_take", lambda *_: 1 / 0)
+        assert main(command) == 70
+    assert RunFolder(run).has_run
+    capsys.readouterr()
+    last = stopped().splitlines()[-1]
+    assert last.startswith("reldp: stopped ")
+    assert last.endswith(f" To resume, run the same command with -o {run}.")
+    assert "To resume" not in stopped("--dry-run"), "a dry run resumes nothing"
 
 
 def test_a_target_of_zero_is_refused(tmp_path, graph, capsys):

@@ -11,6 +11,7 @@ from reldp.graph.holdout import Holdout
 from reldp.graph.sizes import has_release
 from reldp.graph.store import build_store
 from reldp.runs.budget import Budget
+from tests.cli.train_flags import errors
 from tests.training.small import small_graph
 
 torch.set_num_threads(1)
@@ -86,7 +87,7 @@ def test_the_run_and_the_release_are_entered_in_the_budget_of_the_whole_graph(
 def test_bad_values_are_one_line_and_leave_nothing(tmp_path, graph, capsys, flags, words):
     run = tmp_path / "run"
     assert main(["train", graph, "-o", str(run), *FLAGS[:-2], *PRIVACY, *flags]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = errors(capsys.readouterr().err)
     assert words in line
     assert not (run / "ledger.jsonl").exists()
 

@@ -28,7 +28,8 @@ def show_progress(
 
     Args:
         quiet: Whether to show nothing.
-        watch: Called with every report too, unless quiet.
+        watch: Called with every report too, unless quiet, and with a total of 0 when a phase begins that is shown in
+            another way.
         is_sensitive: Whether times depend on private data, so that lines are marked.
     """
     if quiet:
@@ -38,7 +39,8 @@ def show_progress(
     shown = _Bar() if is_on_terminal() else _Lines("(sensitive) " * is_sensitive)
 
     def report(phase: str, done: int, total: int) -> None:
-        shown.report(phase, done, total)
+        if total:
+            shown.report(phase, done, total)
         if watch is not None:
             watch(phase, done, total)
 
@@ -92,7 +94,7 @@ class _Lines:
         if time.monotonic() - self._printed < INTERVAL:
             return
         self._printed = time.monotonic()
-        share = 100 * done // max(1, total)  # exact numbers of entities are sensitive
+        share = 100 * done // total  # exact numbers of entities are sensitive
         show_line(f"reldp: {self._mark}{phase} {share} %")
 
     def close(self) -> None:

@@ -3,7 +3,8 @@
 The settings and everything they do are in `reldp.training.recipe`; this module turns flags into the same settings.
 """
 
-from collections.abc import Iterator
+import os.path
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import date
 from itertools import count
@@ -157,13 +158,14 @@ def _with_flags(function: Any) -> Any:
     "--dry-run",
     is_flag=True,
     group=_MAIN,
-    help="Show the plan, its warnings, and time and memory as measured on public random rows; train nothing, spend "
-    "nothing.",
+    help="Show the plan, its warnings, and time and memory as estimated from a few microbatches of public random rows; "
+    "train nothing, spend nothing.",
 )
 @option(
     "--verbose/--quiet",
     default=None,
-    help="Say more about what is done, or print errors and the result only (default: progress and notes).",
+    help="Print the phases of the run, too, or errors and the result only (default: progress and notes, and the phases "
+    "without a terminal).",
 )
 @option("--graph", "graph_option", hidden=True)
 @option(
@@ -177,7 +179,21 @@ def _with_flags(function: Any) -> Any:
 @drop_option
 @show_ids_option
 @json_option
-def command(
+def command(**options: Any) -> None:
+    """Train an encoder on the private relations of GRAPH, and certify the result.
+
+    GRAPH is a graph folder, or the name of a bundled graph: wordnet-nouns, wordnet-verbs, wordnet-adjectives. Give
+    --target-epsilon, --noise-multiplier or --no-privacy; every other setting has a default. Settings without a flag,
+    such as privacy.unit, privacy.analysis, privacy.sample_rate and data.cap_seed, are set with --set or in a recipe;
+    --print-config lists all of them. The run folder will hold the trained model, the certificate and the ledger of all
+    steps. Running the same command again with the same -o resumes a run that was stopped.
+    """
+    trains = not (options["dry_run"] or options["print_config"])
+    with _resumption(options["output"] if trains else None):
+        _train(**options)
+
+
+def _train(
     graph: str | None,
     graph_option: str | None,
     output: Path | None,
@@ -194,14 +210,7 @@ def command(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Train an encoder on the private relations of GRAPH, and certify the result.
-
-    GRAPH is a graph folder, or the name of a bundled graph: wordnet-nouns, wordnet-verbs, wordnet-adjectives. Give
-    --target-epsilon, --noise-multiplier or --no-privacy; every other setting has a default. Settings without a flag,
-    such as privacy.unit, privacy.analysis, privacy.sample_rate and data.cap_seed, are set with --set or in a recipe;
-    --print-config lists all of them. The run folder will hold the trained model, the certificate and the ledger of all
-    steps. Running the same command again with the same -o resumes a run that was stopped.
-    """
+    """Do what the options say."""
     from reldp.processes import join_processes
     from reldp.runs.budget_place import budget_for
     from reldp.runs.release_entry import named_budget
@@ -260,24 +269,36 @@ def command(
                 note(run_note(place, trainer.plan))
         detail(f"{trainer.plan.num_steps:,} steps are planned; checking the encoder.")
         was_complete = RunFolder(folder).certificate.exists()
-        with _resumption(folder), show_progress(quiet=is_quiet):
+        with _resumption(folder), show_progress(quiet=is_quiet, watch=_begins()):
             result = trainer.fit(folder)
         if was_complete:
             note(f"the run in {folder} was complete: nothing was left to do.")
-        detail("the model and the certificate are written.")
+        else:
+            detail("the model and the certificate are written.")
     if processes.is_first:
         _show(result, as_json, is_quiet)
 
 
-@contextmanager
-def _resumption(folder: Path) -> Iterator[None]:
-    """Add to a stop by a signal how the run is resumed."""
-    from reldp.runs.run_folder import RunFolder
+def _begins() -> Callable[[str, int, int], None]:
+    """Return what says once that training begins; the steps that were taken before are not named."""
+    said: list[str] = []
 
+    def watch(phase: str, done: int, total: int) -> None:
+        if phase == "training" and not said:
+            said.append(phase)
+            detail("the encoder is checked; the steps begin.")
+
+    return watch
+
+
+@contextmanager
+def _resumption(folder: Path | None) -> Iterator[None]:
+    """Add to a stop by a signal how the run is resumed, if the folder holds one."""
     try:
         yield
     except (KeyboardInterrupt, Terminated) as error:
-        if not RunFolder(folder).has_run:
+        # Nothing is imported here: the signal may have come while a module was.
+        if folder is None or not os.path.exists(folder / "ledger.jsonl"):
             raise
         hint = f" To resume, run the same command with -o {shell_word(folder)}."
         if isinstance(error, Terminated):

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from reldp._progress import is_on_terminal
 from reldp.cli.output import round_up, say
 
 if TYPE_CHECKING:
@@ -40,8 +41,9 @@ def note(sentence: str) -> None:
 
 
 def detail(sentence: str) -> None:
-    """Print a line that only --verbose shows."""
-    if _VERBOSE.get():
+    """Print a line about what is done, for logs and for --verbose: a terminal shows progress instead."""
+    is_verbose = _VERBOSE.get()
+    if is_verbose or (is_verbose is None and not is_on_terminal()):
         note(sentence)
 
 

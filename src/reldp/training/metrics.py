@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from reldp._progress import is_on_terminal, show_line
+from reldp._progress import begin, is_on_terminal, show_line
 from reldp.encoders.folders import state_hash
 from reldp.errors import RunError
 from reldp.runs.durable import disk_errors, write_durably
@@ -146,6 +146,7 @@ def progress_bar(
     if shown is False:
         yield lambda step: None
         return
+    begin("training")
     if shown is None and not is_on_terminal():
         with log_lines(first, stop, spent) as advance_line:
             yield advance_line
