@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 
+from reldp.cli import progress
 from reldp.cli.main import main
 from reldp.encoders import TextEncoder
 from reldp.evaluation import evaluate
@@ -41,6 +42,46 @@ def test_a_run_is_evaluated_and_remembers_it(tmp_path, graph, capsys):
     stored = (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()
     assert [json.loads(line)["mrr"] for line in stored][:2] == [printed["mrr"]] * 2
     assert main(["verify", str(tmp_path / "run")]) == 0
+
+
+def test_relations_outside_of_whole_groups_are_said_to_be_dropped(tmp_path, graph, capsys):
+    small_parts()[0].save(tmp_path / "model")
+    command = ["evaluate", str(tmp_path / "model"), "--graph", graph]  # 600 relations
+    groups = (
+        "reldp: 512 relations were used, and not 600: relations are ranked in groups of --candidates, and a smaller "
+        "last group is dropped."
+    )
+    for flag in ("--num-relations", "--max-relations"):  # the second is the name in 0.3
+        assert main([*command, flag, "600"]) == 0
+        said = capsys.readouterr()
+        assert groups in said.err.splitlines()
+        assert "512 relations, each predicted" in said.out
+    assert main([*command, "--num-relations", "512"]) == 0
+    assert "were used" not in capsys.readouterr().err
+    assert main([*command, "--num-relations", "600", "--candidates", "all"]) == 0
+    said = capsys.readouterr()
+    assert "were used" not in said.err
+    assert "600 relations, each predicted" in " ".join(said.out.split())
+    assert main([*command, "--num-relations", "700", "--candidates", "all"]) == 0
+    line = "reldp: 600 relations were used, and not 700: the graph has no more."
+    assert line in capsys.readouterr().err.splitlines()
+
+
+def test_a_log_shows_how_far_an_evaluation_is(tmp_path, capsys, monkeypatch):
+    ring = [(i, (i + 1) % 8) for i in range(8)]
+    EntityGraph.from_lists(list(range(8)), ring, text=TEXTS).write(tmp_path / "graph")
+    model = str(write_model("bert", tmp_path / "model"))
+    command = ["evaluate", model, "--graph", str(tmp_path / "graph"), "--candidates", "all"]
+    command += ["--batch-size", "2"]
+    capsys.readouterr()
+    assert main(command) == 0
+    assert "(sensitive)" not in capsys.readouterr().err, "it is short"
+    monkeypatch.setattr(progress, "INTERVAL", 0.0)
+    assert main(command) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert [line for line in said if "embedding" in line] == [
+        f"reldp: (sensitive) embedding {share} %" for share in (25, 50, 75, 100)
+    ]
 
 
 def test_all_candidates_and_a_bare_text_encoder(tmp_path, capsys):

@@ -1,14 +1,19 @@
 import json
+import os
 import re
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from reldp._plan_suggestion import OTHER_RELATIONS, suggest_settings
+from reldp._plan_suggestion import OTHER_RELATIONS, suggest, suggest_settings
+from reldp.cli import progress
 from reldp.cli.main import main
 from reldp.encoders import FeatureEncoder
-from reldp.graph import EntityGraph, bundled
+from reldp.graph import EntityGraph, bundled, inspection
 from reldp.plan import PrivacyPlan
 
 
@@ -285,3 +290,54 @@ def test_a_change_of_the_default_negatives_is_said(tmp_path, capsys):
     assert "`min_relations` must be at most the number of relations" in said(
         "--min-relations", "3000"
     )
+
+
+def test_a_log_says_that_reading_and_planning_go_on(tmp_path, capsys, monkeypatch):
+    def slow(call):
+        def wait(*words, **options):
+            time.sleep(0.2)
+            return call(*words, **options)
+
+        return wait
+
+    _ring(4000).write(tmp_path / "ring")
+    command = ["inspect", str(tmp_path / "ring"), "--target-epsilon", "8", "--sizes", "public"]
+    assert main([*command, "--no-plan"]) == 0
+    assert capsys.readouterr().err == "", "it is short"
+    monkeypatch.setattr(progress, "INTERVAL", 0.05)
+    monkeypatch.setattr(inspection, "inspect_graph", slow(inspection.inspect_graph))
+    monkeypatch.setattr("reldp.cli.inspect.suggest", slow(suggest))
+    assert main(command) == 0
+    said = capsys.readouterr().err.splitlines()
+    for phase in ("reading and counting", "calibrating the noise"):
+        assert any(line.startswith(f"reldp: (sensitive) {phase}, for ") for line in said)
+
+
+PLAIN = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+"""An environment in which Python writes ASCII."""
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "words"),
+    [("ü", 0, "gr\\xf6\\xdfer 2"), ("ñandú", 2, "reldp: relations.csv must name entities")],
+    ids=["types", "ids"],
+)
+def test_letters_beyond_ascii_end_in_no_traceback_where_nothing_else_can_be_written(
+    tmp_path, target, code, words
+):
+    graph = tmp_path / "größe"
+    graph.mkdir()
+    (graph / "entities.csv").write_text("id,text\nä,x\nö,y\nü,z\n", encoding="utf-8")
+    rows = f"source,target,type\nä,ö,größer\nö,{target},größer\n"
+    (graph / "relations.csv").write_text(rows, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "reldp", "inspect", str(graph), "--no-plan", "--show-ids"],
+        env=os.environ | PLAIN,
+        capture_output=True,
+        check=False,
+    )
+    printed = (done.stdout + done.stderr).decode("utf-8")
+    assert "Traceback" not in printed
+    assert "Internal error" not in printed
+    assert (done.returncode, words in printed) == (code, True), printed
+    assert done.stdout.isascii(), "the control: Python writes ASCII here"
