@@ -118,6 +118,7 @@ class _Worker:
         if not self.process:
             try:
                 os.close(reader)
+                os.dup2(2, 1)  # libraries in Rust print past Python; the output is the JSON alone
                 faulthandler.register(signal.SIGUSR1, file=self._stacks.open("w"))
                 _work(writer, numbers, choose, place)
             finally:
