@@ -1,6 +1,8 @@
 """Jobs run the training step as training runs it: the same batches, sums by hand, noise at real addresses."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -89,6 +91,33 @@ def test_jobs_cut_into_pieces_are_the_same_steps(monkeypatch):
     for one, other in zip(whole, cut, strict=True):
         assert np.array_equal(one.values, other.values)
         assert np.array_equal(one.sizes, other.sizes)
+
+
+class _Threads(ThreadPoolExecutor):
+    """A pool that takes the arguments of a pool of processes, and counts the parts that it was given."""
+
+    submitted: ClassVar[list[int]] = []
+
+    def __init__(self, workers, **more):
+        super().__init__(workers)
+
+    def submit(self, run, job):
+        self.submitted.append(job.first)
+        return super().submit(run, job)
+
+
+def test_a_long_audit_does_not_queue_all_of_its_parts_before_the_first_is_done(monkeypatch):
+    whole = run_jobs([job_of(count=15)])[0]
+    monkeypatch.setattr("reldp.auditing.real_step._PART_STEPS", 1)
+    monkeypatch.setattr("reldp.auditing.real_step._WAITING", 2)
+    monkeypatch.setattr("reldp.auditing.real_step.ProcessPoolExecutor", _Threads)
+    queued = []
+    cut = run_jobs(
+        [job_of(count=15)], workers=2, progress=lambda done: queued.append(len(_Threads.submitted))
+    )[0]
+    assert queued[0] == 2 * 2
+    assert queued[-1] == len(queued) == 15
+    assert np.array_equal(whole.values, cut.values)
 
 
 def test_the_settings_reach_the_step(monkeypatch):

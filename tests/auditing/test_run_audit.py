@@ -12,6 +12,7 @@ from reldp.auditing.run_audit import (
     audit_canaries,
     initial_encoder,
     on_this_machine,
+    prepare_canaries,
     step_settings,
 )
 from reldp.encoders import FeatureEncoder, TextEncoder
@@ -19,6 +20,7 @@ from reldp.errors import ConfigError, LedgerError
 from reldp.graph import EntityGraph
 from reldp.graph.holdout import Holdout
 from reldp.plan import PrivacyPlan
+from reldp.runs.budget import Budget
 from reldp.runs.run_folder import RunFolder
 from reldp.training import Trainer
 from tests.encoders.tiny import write_model
@@ -68,6 +70,33 @@ def test_canaries_train_a_copy_that_is_removed(tmp_path, monkeypatch):
     assert run.ledger.read_bytes() == ledger
 
 
+def test_what_prepares_a_copy_enters_nothing_and_its_training_does(tmp_path, monkeypatch):
+    monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "state"))
+    GRAPH.write(tmp_path / "graph")
+    run, graph = trained(tmp_path / "run"), EntityGraph.read(tmp_path / "graph")
+    with Budget.create(tmp_path / "graph") as budget:
+        budget.set_limit(100.0, 1e-3)
+    audit = prepare_canaries(run, graph, num_canaries=20, seed=3)
+
+    def purposes():
+        with Budget.open(tmp_path / "graph", read_only=True) as opened:
+            return [entry.get("purpose") for entry in opened.entries if entry["kind"] == "run"]
+
+    assert purposes() == []
+    assert audit().num_canaries == 20
+    assert purposes() == ["audit"]
+
+
+def test_a_graph_of_other_sizes_is_refused_where_the_folder_knows_them(tmp_path):
+    run = trained(tmp_path / "run")
+    more = EntityGraph.from_lists(list(range(300)), [*RING, (0, 2)], features=FEATURES)
+    with pytest.raises(ConfigError, match="another number of entities or relations") as error:
+        prepare_canaries(run, more)
+    assert "30" not in str(error.value)
+    run.sensitive.unlink()
+    prepare_canaries(run, more, num_canaries=2)
+
+
 def test_canaries_leave_held_out_entities_out(tmp_path, monkeypatch):
     monkeypatch.setenv("RELDP_STATE_DIR", str(tmp_path / "state"))
     graph, seen = small_graph(), []
@@ -76,8 +105,13 @@ def test_canaries_leave_held_out_entities_out(tmp_path, monkeypatch):
     encoder = FeatureEncoder.for_graph(capped, dim=3)
     plan = small_plan(capped, num_steps=2, expected_batch_size=8.0)
     Trainer(encoder, capped, plan, holdout=holdout).fit(tmp_path / "run")
-    monkeypatch.setattr(run_audit, "audit_training", lambda data, *given, **more: seen.append(data))
-    audit_canaries(RunFolder(tmp_path / "run"), graph, num_canaries=2)
+    original = run_audit.canary_copy
+    monkeypatch.setattr(
+        run_audit,
+        "canary_copy",
+        lambda data, *given, **more: seen.append(data) or original(data, *given, **more),
+    )
+    prepare_canaries(RunFolder(tmp_path / "run"), graph, num_canaries=2)
     assert seen[0].num_entities == holdout.train.num_entities < graph.num_entities
 
 

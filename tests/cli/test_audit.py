@@ -1,10 +1,12 @@
 import json
+import time
 
 import numpy as np
 import pytest
 
 from reldp.cli.main import main
 from reldp.encoders import FeatureEncoder
+from reldp.errors import EncoderError
 from reldp.graph import EntityGraph
 from reldp.plan import PrivacyPlan
 from reldp.reporting.verification import verify
@@ -52,15 +54,12 @@ def run(tmp_path_factory, graph):
     return folder
 
 
-def test_without_a_terminal_lines_say_how_far_an_audit_is(monkeypatch, capsys):
-    monkeypatch.setattr("reldp.cli.audit.INTERVAL", 0.0)
+def test_without_a_terminal_lines_come_in_phases_without_steps_too(monkeypatch, capsys):
+    """The search is the phase before the first step; it reports nothing."""
+    monkeypatch.setattr("reldp.cli.audit_progress.INTERVAL", 0.05)
+    monkeypatch.setattr("reldp.auditing.suite._search", lambda plan: time.sleep(0.3))
     assert main(["audit", *FLAGS, *QUICK]) == 0
-    lines = [line for line in capsys.readouterr().err.splitlines() if " of " in line]
-    stages = {line.partition(": ")[2].rpartition(": ")[0] for line in lines}
-    assert len(stages) > 1
-    for stage in stages:
-        done, _, total = [x for x in lines if stage in x][-1].rpartition(": ")[2].partition(" of ")
-        assert done == total
+    assert "reldp: preparing the audit\n" * 2 in capsys.readouterr().err
 
 
 def test_a_plan_by_flags_gets_a_table_and_a_verdict(capsys):
@@ -123,6 +122,53 @@ def test_canaries_train_a_copy_and_leave_nothing_of_it(run, graph, capsys, monke
     verify(run)
 
 
+@pytest.fixture
+def refused_early(monkeypatch, capsys):
+    """A command that must be refused before the training step is audited."""
+    monkeypatch.setattr("reldp.auditing.audit_plan", lambda *given, **more: pytest.fail("too late"))
+
+    def line(run, graph, *more):
+        assert main(["audit", str(run), *QUICK, "--canaries", "30", "--graph", graph, *more]) == 2
+        return capsys.readouterr().err.strip().splitlines()[-1]
+
+    return line
+
+
+def test_a_copy_that_its_budget_cannot_take_is_refused_before_the_audit_of_the_step(
+    run, graph, refused_early, tmp_path, capsys
+):
+    budgeted = tmp_path / "ring"
+    EntityGraph.read(graph).write(budgeted)
+    assert main(["budget", "init", str(budgeted), "--limit", "0.01", "--delta", "1e-3"]) == 0
+    before = (budgeted / "budget.jsonl").read_bytes()
+    said = refused_early(run, str(budgeted))
+    assert "limit" in said, said
+    assert "0.01" in said, said
+    assert (budgeted / "budget.jsonl").read_bytes() == before
+
+
+def test_another_graph_is_refused_before_the_audit_of_the_step(run, refused_early, tmp_path):
+    features = np.eye(290, 8, dtype=np.float32)
+    ring = [(i, (i + 1) % 290) for i in range(290)]
+    EntityGraph.from_lists(list(range(290)), ring, features=features).write(tmp_path / "other")
+    said = refused_early(run, str(tmp_path / "other"))
+    assert "--graph must be the training graph of the run, got one with another number" in said
+    assert "290" not in said
+    assert "300" not in said
+    assert "nowhere" in refused_early(run, str(tmp_path / "nowhere"))
+
+
+def test_another_model_is_refused_before_the_audit_of_the_step(
+    run, graph, refused_early, monkeypatch
+):
+    def refuse(description, model):
+        raise EncoderError(f"`model` must be that of the run, got {model!r}.")
+
+    monkeypatch.setattr("reldp.auditing.run_audit.initial_encoder", refuse)
+    said = refused_early(run, str(graph), "--model", "another")
+    assert said == "reldp: --model must be that of the run, got 'another'."
+
+
 def test_what_canaries_showed_reaches_no_public_file(run, graph, capsys):
     """The copy is a second run on the private graph: its AUC cost epsilon that no certificate counted."""
     arguments = ["audit", str(run), *QUICK, "--at-delta", "0.05", "--canaries", "30"]
@@ -157,7 +203,8 @@ def test_a_refuted_claim_has_exit_code_three(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([*FLAGS, "--trials", "5"], "--trials must be an integer from 100 to 100000000, got 5"),
+        ([*FLAGS, "--trials", "5"], "--trials must be an integer from 100 to 5000000, got 5"),
+        ([*FLAGS, "--trials", "100000000"], "--trials must be an integer from 100 to 5000000"),
         ([*FLAGS, "--canaries", "5"], "--canaries needs a run and its training graph"),
         ([*FLAGS, "--graph", "g"], "--graph must be given with canaries only"),
         ([*FLAGS, *QUICK, "--plot", "audit.txt"], "--plot must end in .png"),

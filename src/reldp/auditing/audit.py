@@ -20,10 +20,12 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
+from reldp._optional import text_packages
 from reldp._validate import check, check_integer, check_number, refuse
 from reldp.auditing.attacks import LikelihoodRatio, scores
 from reldp.auditing.bounds import Sides, counting_bound, gaussian_bound
@@ -36,15 +38,23 @@ from reldp.graph import CappedGraph
 from reldp.noise.streams import new_key
 from reldp.plan import PrivacyPlan
 
-__all__ = ["audit_mechanism", "check_audit", "default_deltas", "pilot_trials", "steps_alone"]
+__all__ = [
+    "LEAST_TRIALS",
+    "MAX_TRIALS",
+    "audit_mechanism",
+    "check_audit",
+    "default_deltas",
+    "pilot_trials",
+    "steps_alone",
+]
 
 Array = npt.NDArray[np.float64]
 Maker = Callable[[PrivacyPlan, CappedGraph, bytes], Parts]
 
 _METHODS = ("counting", "gaussian")
 _DIRECTIONS = ("removal", "insertion")
-_LEAST_TRIALS = 100
-_MAX_TRIALS = 10**8
+LEAST_TRIALS = 100
+MAX_TRIALS = 10**8
 _DELTAS = (1e-4, 1e-3, 1e-2, 5e-2)
 
 
@@ -128,6 +138,8 @@ def audit_mechanism(
             refuse(name, "a list of one or more", given, error=InputError)
     for delta in deltas or ():
         check_number("deltas", delta, above=0, below=1, error=InputError)
+    with text_packages():
+        import torch  # noqa: F401  # clips gradients: without it, say so before anything is computed
     chosen = default_deltas(steps_alone(plan)) if deltas is None else tuple(sorted(set(deltas)))
     graphs = worst_pair(plan) if pair is None else pair
     secret = new_key() if key is None else key
@@ -139,7 +151,7 @@ def audit_mechanism(
     for delta, epsilon in claims.items():
         check(epsilon >= 0, f"claimed at delta {delta:g}", "0 or more", epsilon, error=InputError)
     total = len(designs) * 2 * (trials + pilot_trials(trials)) * num_steps  # on two graphs
-    report = None if progress is None else lambda done: progress(done, total)
+    report = None if progress is None else partial(_report, progress, total)
     for design in designs:
         evidence = _gather(plan, graphs, design, parts, secret, trials, num_steps, report)
         for delta in chosen:
@@ -155,9 +167,13 @@ def audit_mechanism(
     )
 
 
+def _report(progress: Callable[[int, int], None], total: int, done: int) -> None:
+    progress(done, total)
+
+
 def check_audit(plan: PrivacyPlan, trials: int, confidence: float) -> None:
     """Refuse too few trials, a confidence out of range, and a plan without noise."""
-    check_integer("trials", trials, low=_LEAST_TRIALS, high=_MAX_TRIALS, error=InputError)
+    check_integer("trials", trials, low=LEAST_TRIALS, high=MAX_TRIALS, error=InputError)
     check_number("confidence", confidence, low=0.5, below=1, error=InputError)
     if plan.noise_multiplier == 0:
         raise InputError(
@@ -172,7 +188,7 @@ def _subkey(key: bytes, *labels: str) -> bytes:
 
 def pilot_trials(trials: int) -> int:
     """Return how many trials on each graph choose the events."""
-    return max(trials // 2, _LEAST_TRIALS)
+    return max(trials // 2, LEAST_TRIALS)
 
 
 def _gather(
@@ -191,7 +207,9 @@ def _gather(
         made = maker(plan, graph, _subkey(key, side, KEY_LABELS.get(design.name, design.name)))
         first = 0
         for count in (pilot_trials(trials), trials):
-            steps = run_steps(made, pair, graph, design, first=first, count=count * num_steps)
+            steps = run_steps(
+                made, pair, graph, design, first=first, count=count * num_steps, progress=progress
+            )
             first += count * num_steps
             shape = (count, num_steps)
             halves.append(
@@ -200,8 +218,6 @@ def _gather(
                     (steps.sums @ design.direction).reshape(shape),
                 )
             )
-            if progress is not None:
-                progress(count * num_steps)
     with_pilot, with_trials, without_pilot, without_trials = halves
     return _evidence(
         design,

@@ -230,6 +230,7 @@ def run_steps(
     *,
     first: int,
     count: int,
+    progress: Callable[[int], None] | None = None,
 ) -> Steps:
     """Run consecutive steps.
 
@@ -240,6 +241,7 @@ def run_steps(
         design: The gradients.
         first: Number of the first step: steps of one key are never run twice.
         count: How many.
+        progress: Called with the number of steps done since the last call.
     """
     sums, sizes = [], []
     for start in range(first, first + count, _PART_STEPS):
@@ -247,6 +249,8 @@ def run_steps(
         flat = Flat.join([parts.sample(step) for step in range(start, stop)])
         sums.append(_sums(parts, pair, graph, design, flat))
         sizes.append(flat.sizes)
+        if progress is not None:
+            progress(stop - start)
     all_sums, all_sizes = np.concatenate(sums), np.concatenate(sizes)
     outputs = parts.release(all_sums, all_sizes, first)
     return Steps(sums=all_sums, outputs=outputs, sizes=all_sizes)

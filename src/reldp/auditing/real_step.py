@@ -20,7 +20,7 @@ Public to `reldp.auditing`: `Job`, `Outputs`, `StepSettings`, `run_job`, `run_jo
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,9 @@ __all__ = ["Job", "Outputs", "StepSettings", "run_job", "run_jobs"]
 Array = npt.NDArray[np.float64]
 
 _PART_STEPS = 1000  # steps that one process takes before it reports
+_WAITING = (
+    4  # parts in the queue for each process: a long audit has more parts than memory should hold
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,25 +221,40 @@ def run_jobs(
         workers: Processes; 1 runs everything in this one.
         progress: Called with the number of steps done since the last call.
     """
-    parts = list(_parts(jobs))
-    outputs: dict[int, Outputs] = {}
-    tell = progress or (lambda done: None)
+    outputs: list[dict[int, Outputs]] = [{} for _ in jobs]
+    for number, first, made in _run_parts(_parts(jobs), workers):
+        outputs[number][first] = made
+        if progress is not None:
+            progress(len(made.sizes))
+    return [Outputs.join([made[first] for first in sorted(made)]) for made in outputs]
+
+
+def _run_parts(
+    parts: Iterator[tuple[int, Job]], workers: int
+) -> Iterator[tuple[int, int, Outputs]]:
+    """Yield the job's number, the first step and the outputs of every part, in any order."""
     if workers == 1:
-        for place, (_, job) in enumerate(parts):
-            outputs[place] = run_job(job)
-            tell(job.count)
-    else:
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(workers, mp_context=context, initializer=_one_thread) as pool:
-            waiting = {pool.submit(run_job, job): place for place, (_, job) in enumerate(parts)}
-            for done in as_completed(waiting):
-                place = waiting[done]
-                outputs[place] = done.result()
-                tell(parts[place][1].count)
-    return [
-        Outputs.join([outputs[place] for place, (owner, _) in enumerate(parts) if owner == number])
-        for number in range(len(jobs))
-    ]
+        for number, job in parts:
+            yield number, job.first, run_job(job)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_one_thread) as pool:
+        waiting: dict[Future[Outputs], tuple[int, int]] = {}
+        try:
+            for number, job in parts:
+                waiting[pool.submit(run_job, job)] = number, job.first
+                if len(waiting) >= _WAITING * workers:
+                    yield from _done(waiting)
+            while waiting:
+                yield from _done(waiting)
+        finally:
+            pool.shutdown(cancel_futures=True)  # what nobody waits for any more does not begin
+
+
+def _done(waiting: "dict[Future[Outputs], tuple[int, int]]") -> Iterator[tuple[int, int, Outputs]]:
+    """Wait for one part at least, and yield those that are done."""
+    for part in wait(waiting, return_when=FIRST_COMPLETED).done:
+        yield *waiting.pop(part), part.result()
 
 
 def _one_thread() -> None:

@@ -4,7 +4,9 @@ The ledger of a run says how its encoder was made and how it was trained, so a c
 a further run on the private graph, which no certificate counts, and which is entered in the graph's budget if it has
 one. It is trained in a temporary folder, and what it shows is sensitive.
 
-Public to the package: `audit_canaries`, `initial_encoder`, `step_settings`, `on_this_machine`.
+What can be refused is refused by `prepare_canaries`, which trains nothing and enters nothing.
+
+Public to the package: `audit_canaries`, `prepare_canaries`, `initial_encoder`, `step_settings`, `on_this_machine`.
 
 >>> on_this_machine(StepSettings(device="cpu")).device
 'cpu'
@@ -12,27 +14,35 @@ Public to the package: `audit_canaries`, `initial_encoder`, `step_settings`, `on
 
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reldp._validate import NOISE_GENERATORS, PRECISIONS, check_choice, check_integer
 from reldp.auditing.real_step import StepSettings
-from reldp.auditing.training_audit import TrainingAudit, audit_training
+from reldp.auditing.training_audit import TrainingAudit, audit_copy, canary_copy
 from reldp.errors import ConfigError, EncoderError, LedgerError
 from reldp.graph.graph_names import graph_names
 from reldp.graph.holdout import Holdout
+from reldp.runs.budget import Budget
 from reldp.runs.budget_place import budget_of_graph
 from reldp.runs.feature_widths import refuse_wide_layers
 from reldp.runs.run_folder import RunFolder, read_plan
+from reldp.runs.sensitive_file import SensitiveRecord
 from reldp.runs.start_entry import as_ledger_error, read_start
 
 if TYPE_CHECKING:
     from reldp.encoders import Encoder
     from reldp.graph import EntityGraph
 
-__all__ = ["audit_canaries", "initial_encoder", "on_this_machine", "step_settings"]
+__all__ = [
+    "audit_canaries",
+    "initial_encoder",
+    "on_this_machine",
+    "prepare_canaries",
+    "step_settings",
+]
 
 _FEATURE_SETTINGS = ("in_dim", "hidden", "dim", "activation", "bias", "normalize")
 _TEXT_SETTINGS = ("pooling", "normalize", "max_length", "dtype")
@@ -86,7 +96,29 @@ def audit_canaries(
         seed: Seed of the cap, of the canaries, and of their inclusion.
 
     Raises:
-        ConfigError: The run draws negatives from a public pool, which its folder does not hold.
+        ReldpError: Whatever `prepare_canaries` or the training of the copy refuses.
+    """
+    prepared = prepare_canaries(run, graph, num_canaries=num_canaries, model=model, seed=seed)
+    return prepared()
+
+
+def prepare_canaries(
+    run: RunFolder,
+    graph: "EntityGraph",
+    *,
+    num_canaries: int = 200,
+    model: str | None = None,
+    seed: int = 0,
+) -> Callable[[], TrainingAudit]:
+    """Return a function that does what `audit_canaries` does, once everything is checked; it is called once at most.
+
+    Nothing is trained and nothing entered in a budget before it is called.
+
+    Raises:
+        ConfigError: The run draws negatives from a public pool, which its folder does not hold, or the graph is not
+            the one that the run was trained on.
+        EncoderError: The model is not the one that the run started from.
+        PlanError: The copy would exceed the limit of the graph's budget.
     """
     from reldp.training import Trainer
     from reldp.training.advice import PoorPlanWarning
@@ -105,27 +137,48 @@ def audit_canaries(
     refuse_wide_layers(run, start["encoder"])
     split = start["graph"].get("holdout")
     trained = graph if split is None else Holdout.split(graph, **split).train
-    with tempfile.TemporaryDirectory(prefix="reldp-audit-") as home:
+    _refuse_other_graph(run, trained)
+    capped = trained.cap_degrees(plan.max_degree, seed=seed)
+    copy = canary_copy(capped, plan, num_canaries=num_canaries, seed=seed)
+    budget = budget_of_graph(graph.folder, None, graph_names(graph))
+    if budget is not None:
+        with Budget.open(budget, read_only=True) as opened:
+            opened.refuse_run(copy.plan)  # its sizes are never released ones
+    encoder = initial_encoder(start["encoder"], model)
+    trainer = Trainer(encoder, copy.graph, copy.plan, budget=budget, **_training_settings(start))
+    trainer._purpose = "audit"
 
-        def train(with_canaries: Any, copy: Any) -> Any:
-            encoder = initial_encoder(start["encoder"], model)
-            budget = budget_of_graph(graph.folder, None, graph_names(graph))
-            trainer = Trainer(
-                encoder, with_canaries, copy, budget=budget, **_training_settings(start)
+    def train(with_canaries: Any, copy_plan: Any) -> Any:
+        with (
+            warnings.catch_warnings(),
+            tempfile.TemporaryDirectory(prefix="reldp-audit-") as home,
+        ):
+            warnings.simplefilter("ignore", PoorPlanWarning)  # the run itself was warned
+            return trainer.fit(Path(home) / "run").encoder.encode_graph
+
+    def audit() -> TrainingAudit:
+        reference = initial_encoder(start["encoder"], model).encode_graph
+        return audit_copy(copy, train, reference=reference)
+
+    return audit
+
+
+def _refuse_other_graph(run: RunFolder, graph: "EntityGraph") -> None:
+    """Refuse a graph of other sizes than the one that the run was trained on, where the run's folder knows them.
+
+    The seed of the cap is not in the folder, so the fingerprint of the capped graph cannot be compared.
+    """
+    if not run.sensitive.exists():
+        return
+    known = SensitiveRecord.read(run.sensitive).statistics
+    capping = known.get("capping")
+    before = capping.get("num_relations_before") if isinstance(capping, dict) else None
+    was = known.get("num_entities"), before
+    for size, present in zip(was, (graph.num_entities, graph.num_relations), strict=True):
+        if isinstance(size, int) and size != present:
+            raise ConfigError(
+                "`graph` must be the training graph of the run, got one with another number of entities or relations."
             )
-            trainer._purpose = "audit"
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", PoorPlanWarning)  # the run itself was warned
-                return trainer.fit(Path(home) / "run").encoder.encode_graph
-
-        return audit_training(
-            trained.cap_degrees(plan.max_degree, seed=seed),
-            plan,
-            train,
-            reference=initial_encoder(start["encoder"], model).encode_graph,
-            num_canaries=num_canaries,
-            seed=seed,
-        )
 
 
 def _training_settings(start: Mapping[str, Any]) -> dict[str, Any]:

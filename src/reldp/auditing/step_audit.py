@@ -29,6 +29,7 @@ from functools import partial
 
 import numpy as np
 
+from reldp._optional import text_packages
 from reldp.auditing.audit import check_audit, pilot_trials, steps_alone
 from reldp.auditing.bounds import counting_bound
 from reldp.auditing.cases import KEY_LABELS as CASE_LABELS
@@ -102,6 +103,8 @@ def audit_step(
             "`num_negatives` must be at least 1 to audit the training step, got 0. "
             "No loss can be trained without negatives; audit_mechanism takes such plans."
         )
+    with text_packages():
+        import torch  # noqa: F401  # processes would end without a word
     started = time.monotonic()
     used, steps_plan = settings or StepSettings(), steps_alone(plan)
     all_cases = step_cases(steps_plan, None if deltas is None else tuple(deltas))

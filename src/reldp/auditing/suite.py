@@ -20,8 +20,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from reldp._optional import text_packages
 from reldp._validate import check_integer
-from reldp.auditing.audit import audit_mechanism
+from reldp.auditing.audit import LEAST_TRIALS, MAX_TRIALS, audit_mechanism
 from reldp.auditing.real_step import StepSettings
 from reldp.auditing.results import MechanismAudit
 from reldp.auditing.search import Finding, search_neighbors
@@ -130,6 +131,11 @@ def audit_plan(
         check_integer(
             "seed", seed, high=2**64 - 1, error=InputError, rule="an integer from 0 to 2^64 - 1"
         )
+    check_integer(
+        "trials", trials, low=LEAST_TRIALS, high=MAX_TRIALS // _MECHANISM_TRIALS, error=InputError
+    )
+    with text_packages():
+        import torch  # noqa: F401  # without it, say so before anything is computed
     key = None if seed is None else seed.to_bytes(32, "big")
     common: dict[str, Any] = {"deltas": deltas or None, "confidence": confidence, "key": key}
     search = _search(plan)

@@ -10,7 +10,8 @@ Trains through a function that it is given, and imports no trainer. The outcome 
 on the private graph, whose epsilon no certificate counts, and features of canaries are as long as the graph's usually
 are, which is read off without noise.
 
-Public: `TrainingAudit`, `audit_training`, `Embed`, `Train`.
+Public: `TrainingAudit`, `audit_training`, `Embed`, `Train`. Public to `reldp.auditing`: `CanaryCopy`, `canary_copy`,
+`audit_copy`.
 
 >>> curve = roc(np.array([3.0, 2.0, 1.0, 0.0]), np.array([True, True, False, False]))
 >>> curve["auc"]
@@ -25,19 +26,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from reldp._progress import tick
 from reldp.auditing.canaries import Canaries, insert_canaries
 from reldp.auditing.one_run import curve_bound, guessing_bound, is_too_good, profile_curve
 from reldp.errors import InputError
 from reldp.graph import CappedGraph, EntityGraph
 from reldp.plan import PrivacyPlan
 
-__all__ = ["Embed", "Train", "TrainingAudit", "audit_training", "roc"]
+__all__ = [
+    "CanaryCopy",
+    "Embed",
+    "Train",
+    "TrainingAudit",
+    "audit_copy",
+    "audit_training",
+    "canary_copy",
+    "roc",
+]
 
 Array = npt.NDArray[np.float64]
 Embed = Callable[[EntityGraph], npt.NDArray[np.floating[Any]]]  # (n, dim) embeddings of a graph
 Train = Callable[[CappedGraph, PrivacyPlan], Embed]
 
 _SHARES = (0.1, 0.25, 0.5, 1.0)  # of the canaries that are guessed about
+_JUDGING = "judging canaries"
 _LOW_RATES = (0.01, 0.1)
 _PROFILE_DELTAS = (1e-3, 1e-2, 0.05, 0.1, 0.2, 0.4)
 
@@ -103,6 +115,21 @@ class TrainingAudit:
         return {**asdict(self), **summary}
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CanaryCopy:
+    """What is trained for an audit: the graph with canaries, and the plan for it.
+
+    Attributes:
+        canaries: The canaries, and which of them are in the graph.
+        graph: The graph with canaries.
+        plan: The audited plan with the sizes of that graph.
+    """
+
+    canaries: Canaries
+    graph: CappedGraph
+    plan: PrivacyPlan
+
+
 def audit_training(
     capped: CappedGraph,
     plan: PrivacyPlan,
@@ -127,14 +154,30 @@ def audit_training(
         seed: Seed of the random draws and names.
         confidence: Probability with which all bounds hold together.
     """
+    if not 0.5 <= confidence < 1:
+        raise InputError(f"`confidence` must lie in [0.5, 1), got {confidence!r}.")
+    copy = canary_copy(capped, plan, num_canaries=num_canaries, degree=degree, seed=seed)
+    return audit_copy(copy, train, reference=reference, confidence=confidence)
+
+
+def canary_copy(
+    capped: CappedGraph,
+    plan: PrivacyPlan,
+    *,
+    num_canaries: int = 200,
+    degree: int | None = None,
+    seed: int = 0,
+) -> CanaryCopy:
+    """Return what `audit_training` trains, for the same arguments.
+
+    Raises:
+        InputError: The plan cannot be audited with canaries, or an argument is out of range.
+    """
     if plan.unit == "relation" or plan.noise_multiplier == 0:
         raise InputError(
             "`plan` must protect entities or owners with noise for this audit, "
             f"got unit {plan.unit!r} and noise {plan.noise_multiplier!r}."
         )
-    if not 0.5 <= confidence < 1:
-        raise InputError(f"`confidence` must lie in [0.5, 1), got {confidence!r}.")
-    started = time.monotonic()
     chosen = plan.max_degree if degree is None else degree
     if chosen > plan.max_degree:
         raise InputError(f"`degree` must be at most max_degree {plan.max_degree}, got {chosen}.")
@@ -143,9 +186,17 @@ def audit_training(
     )
     with_canaries = canaries.graph.promise_degrees(plan.max_degree)
     copy = _copy_of(plan, with_canaries, num_canaries * chosen)
-    embed = train(with_canaries, copy)
-    scores = margins(canaries, embed) - margins(canaries, reference)
-    return _judged(scores, canaries.included, copy, confidence, started)
+    return CanaryCopy(canaries=canaries, graph=with_canaries, plan=copy)
+
+
+def audit_copy(
+    copy: CanaryCopy, train: Train, *, reference: Embed, confidence: float = 0.95
+) -> TrainingAudit:
+    """Train a copy and bound epsilon from it; the arguments are those of `audit_training`."""
+    started = time.monotonic()
+    embed = train(copy.graph, copy.plan)
+    scores = margins(copy.canaries, embed) - margins(copy.canaries, reference)
+    return _judged(scores, copy.canaries.included, copy.plan, confidence, started)
 
 
 def _copy_of(plan: PrivacyPlan, capped: CappedGraph, more_relations: int) -> PrivacyPlan:
@@ -223,14 +274,17 @@ def _judged(
 ) -> TrainingAudit:
     """Bounds from every number of guesses, the best of them reported."""
     count = scores.size
-    claimed = plan.epsilon()
     deltas = sorted({plan.delta, *(d for d in _PROFILE_DELTAS if d > plan.delta)})
-    curve = profile_curve(
-        [(PrivacyPlan.from_dict({**plan.to_dict(), "delta": d}).epsilon(), d) for d in deltas]
-    )
+    num_parts = len(deltas) + len(_SHARES)
+    points = []
+    for place, delta in enumerate(deltas):
+        tick(_JUDGING, place, num_parts)
+        points.append((PrivacyPlan.from_dict({**plan.to_dict(), "delta": delta}).epsilon(), delta))
+    claimed, curve = points[0][0], profile_curve(points)
     miss = (1 - confidence) / (3 * len(_SHARES))  # three kinds of bound for each number of guesses
     best, best_curve, refuted, used, hits = 0.0, 0.0, False, count, 0
-    for share in _SHARES:
+    for place, share in enumerate(_SHARES):
+        tick(_JUDGING, len(deltas) + place, num_parts)
         guesses = max(1, round(share * count))
         right = _right(scores, included, guesses)
         numbers = {"canaries": count, "guesses": guesses, "right": right}
@@ -239,6 +293,7 @@ def _judged(
         refuted = refuted or epsilon > claimed or is_too_good(**numbers, curve=curve, miss=miss)
         if epsilon >= best:
             best, used, hits = epsilon, guesses, right
+    tick(_JUDGING, num_parts, num_parts)
     return TrainingAudit(
         epsilon=best,
         curve_epsilon=best_curve,

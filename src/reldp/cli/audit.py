@@ -4,16 +4,14 @@ The audits are in `reldp.auditing`. Those of a complete run are appended to its 
 except the audit with canaries, which is sensitive.
 """
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from reldp._progress import is_on_terminal, show_line
+from reldp.cli.audit_progress import audit_progress
 from reldp.cli.audit_tables import print_audits
 from reldp.cli.commands import Command, option
 from reldp.cli.exit_codes import NOT_VERIFIED
@@ -26,12 +24,11 @@ from reldp.cli.options import (
     show_ids_option,
 )
 from reldp.cli.output import print_json, say
-from reldp.cli.progress import INTERVAL
+from reldp.cli.progress import show_busy, show_progress
 from reldp.errors import ConfigError
 
 if TYPE_CHECKING:
     from reldp.auditing.real_step import StepSettings
-    from reldp.auditing.suite import Progress
     from reldp.auditing.training_audit import TrainingAudit
     from reldp.plan import PrivacyPlan
     from reldp.runs.run_folder import RunFolder
@@ -175,7 +172,11 @@ def command(
         check_format(plot)
     folder = _run_folder(run)
     plan = _plan(folder, plan_file, settings)
-    with _progress_bar() as progress:
+    audit_copy = None
+    if folder is not None and canaries is not None and graph is not None:
+        # Before minutes are spent: what is wrong with the copy is known now.
+        audit_copy = _prepared_copy(folder, graph, canaries, model, seed or 0, show_ids)
+    with audit_progress() as progress:
         results = audit_plan(
             plan,
             trials=trials,
@@ -191,9 +192,10 @@ def command(
         from reldp.auditing.figure import draw_audit
 
         draw_audit(results.mechanism, plot)
-    if folder is not None and canaries is not None and graph is not None:
-        trained = _audit_canaries(folder, graph, canaries, model, seed or 0, show_ids)
-        results = replace(results, training=trained)
+    if audit_copy is not None:
+        _note("training a copy with canaries. It is for testing and will be deleted.")
+        with show_progress():
+            results = replace(results, training=audit_copy())
     if folder is not None:
         _record(folder, results.to_records())
     if results.training is not None:
@@ -259,16 +261,18 @@ def _step_settings(folder: "RunFolder") -> "StepSettings":
     return settings
 
 
-def _audit_canaries(
+def _prepared_copy(
     folder: "RunFolder", graph: str, canaries: int, model: str | None, seed: int, show_ids: bool
-) -> "TrainingAudit":
-    """Train a copy of the run with canaries."""
-    from reldp.auditing.run_audit import audit_canaries
+) -> "Callable[[], TrainingAudit]":
+    """Return what trains a copy of the run with canaries, once everything about it is checked."""
+    from reldp.auditing.run_audit import prepare_canaries
     from reldp.graph.bundled import open_graph
 
-    training_graph = open_graph(graph, show_ids=show_ids)
-    _note("training a copy with canaries. It is for testing and will be deleted.")
-    return audit_canaries(folder, training_graph, num_canaries=canaries, model=model, seed=seed)
+    with show_busy("preparing a copy with canaries"):
+        training_graph = open_graph(graph, show_ids=show_ids)
+        return prepare_canaries(
+            folder, training_graph, num_canaries=canaries, model=model, seed=seed
+        )
 
 
 def _record(folder: "RunFolder", records: list[dict[str, Any]]) -> None:
@@ -282,37 +286,3 @@ def _record(folder: "RunFolder", records: list[dict[str, Any]]) -> None:
 def _note(sentence: str) -> None:
     """Print a line to the error stream."""
     say(f"reldp: {sentence}", err=True)
-
-
-@contextmanager
-def _progress_bar() -> "Iterator[Progress]":
-    """Show a progress bar for each audit on a terminal, and a line from time to time elsewhere."""
-    if not is_on_terminal():
-        yield _lines()
-        return
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    with Bar(console=Console(stderr=True), transient=True) as bar:
-        tasks: dict[str, Any] = {}
-
-        def update(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bar.add_task(stage)
-            bar.update(tasks[stage], advance=done, total=total)
-
-        yield update
-
-
-def _lines() -> "Progress":
-    """Return a function that prints how far an audit is, at most every 30 seconds."""
-    printed, done_of = time.monotonic(), dict[str, int]()
-
-    def update(stage: str, done: int, total: int) -> None:
-        nonlocal printed
-        done_of[stage] = done_of.get(stage, 0) + done
-        if time.monotonic() - printed >= INTERVAL:
-            printed = time.monotonic()
-            show_line(f"reldp: {stage}: {done_of[stage]:,} of {total:,}")
-
-    return update
