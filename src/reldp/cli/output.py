@@ -160,7 +160,7 @@ def guarantee(plan: "PrivacyPlan", cost: "PrivacyCost") -> str:
     if plan.unit == "relation":
         return (
             f"Proven: training is {pair}-differentially private for any one relation. This is weaker than "
-            "protecting an entity, whose relations together may reveal it."
+            "protecting an entity, whose presence, or relations together, may show."
         )
     who = (
         "owner together with all its entities and"
