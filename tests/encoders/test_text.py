@@ -282,3 +282,30 @@ def test_encoders_that_tokenize_otherwise_do_not_share_it(tmp_path, change):
     other = two.table(graph)
     assert len(other) == len(table)
     assert other.ids.tolist() != table.ids.tolist()
+
+
+@pytest.mark.parametrize("train", ["none", "last:1"])
+def test_a_model_that_fails_at_some_lengths_of_texts_is_one_line_without_them(
+    folder, train, monkeypatch
+):
+    """A configuration can ask for chunks of two tokens, for example, while all public texts are even."""
+    encoder = TextEncoder.load(folder, train=train, pooling=suited("mean", folder))
+    forward = encoder.module.backbone.forward
+
+    def failing(*args, attention_mask=None, **inputs):
+        if is_short:
+            raise OSError("no space left")
+        if attention_mask.shape[1] % 2:
+            raise ValueError(f"The dimension to be chunked has {attention_mask.shape[1]} tokens")
+        return forward(*args, attention_mask=attention_mask, **inputs)
+
+    is_short = False
+    monkeypatch.setattr(encoder.module.backbone, "forward", failing)
+    with pytest.raises(
+        EncoderError, match="can read every text, got ValueError for some"
+    ) as caught:
+        encoder.encode(TEXTS, batch_size=1)
+    assert "chunked" not in str(caught.value)
+    is_short = True
+    with pytest.raises(OSError, match="no space"):
+        encoder.encode(TEXTS)

@@ -97,6 +97,18 @@ def test_a_tokenizer_that_gives_up_is_one_line_without_the_text():
         tokenize_batch(tokenizer, ["secret"], 0, 16)
     assert "secret" not in str(caught.value)
 
+    def without_unknown(texts, **_):
+        raise Exception(
+            f"WordPiece error: Missing [UNK] token for {texts}"
+        )  # as tokenizers raise it
+
+    with pytest.raises(
+        EncoderError, match="can split every text, got Exception for some"
+    ) as caught:
+        tokenize_batch(without_unknown, ["secret"], 0, 16)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
     def stopped(texts, **_):
         raise KeyboardInterrupt
 

@@ -8,7 +8,7 @@ Headers of weights are read within limits and must describe the bytes that follo
 can be compared before memory is used for them.
 
 Private to the package: `StoredWeights`, `check_model_files`, `check_counts`, `check_weights_file`,
-`check_vocabulary_files`, `as_encoder_error`.
+`check_vocabulary_files`, `as_encoder_error`, `as_reading_error`.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as home:
@@ -37,6 +37,7 @@ from reldp.errors import EncoderError, ReldpError
 __all__ = [
     "StoredWeights",
     "as_encoder_error",
+    "as_reading_error",
     "check_counts",
     "check_model_files",
     "check_vocabulary_files",
@@ -188,6 +189,27 @@ def as_encoder_error(place: str | Path) -> Iterator[None]:
         raise EncoderError(
             f"`source` must be a text model that transformers can load, got {name!r}. "
             f"It said: {type(error).__name__}: {shown}."
+        ) from error
+
+
+@contextmanager
+def as_reading_error() -> Iterator[None]:
+    """Turn what a model raises for a text of the user's into one line, which says nothing about the text.
+
+    A configuration may suit some lengths of texts only, and no check can try all texts. Too little memory is no
+    mistake of a model's.
+    """
+    try:
+        yield
+    except (ReldpError, MemoryError, OSError):
+        raise
+    except Exception as error:
+        words = str(error).lower()
+        if isinstance(error, RuntimeError) and ("out of memory" in words or "allocate" in words):
+            raise
+        raise EncoderError(
+            f"`source` must be a model that can read every text, got {type(error).__name__} for some. Copy config.json "
+            "and the tokenizer's files from the original model."
         ) from error
 
 

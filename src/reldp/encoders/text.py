@@ -34,7 +34,7 @@ from reldp.encoders.attention import use_short_attention
 from reldp.encoders.encoder import Encoder, refuse_batch_mixing
 from reldp.encoders.folders import new_folder
 from reldp.encoders.loading import DenseLayer, Pretrained, load_pretrained
-from reldp.encoders.model_files import as_encoder_error
+from reldp.encoders.model_files import as_encoder_error, as_reading_error
 from reldp.encoders.model_size import refuse_slow_model
 from reldp.encoders.prefix import HiddenTable
 from reldp.encoders.saving import base_model, write_text_folder
@@ -378,14 +378,15 @@ class TextEncoder(Encoder):
     ) -> Iterator[tuple[npt.NDArray[np.int64], Tensor]]:
         """Yield places of texts and their outputs of ``run``, batch after batch."""
         seeded = torch.Generator().manual_seed  # by length, whichever other lengths occur
-        return tabulate(
-            run,
-            lambda places, length: self._token_rows(table, places, length),
-            lambda count, length: self._synthetic_tokens(count, length, seeded(length)),
-            table.lengths,
-            max_length=self.max_length,
-            max_tokens=self._max_tokens,
-        )
+        with as_reading_error():
+            yield from tabulate(
+                run,
+                lambda places, length: self._token_rows(table, places, length),
+                lambda count, length: self._synthetic_tokens(count, length, seeded(length)),
+                table.lengths,
+                max_length=self.max_length,
+                max_tokens=self._max_tokens,
+            )
 
     @plain_torch()
     def _encode_with(
@@ -398,7 +399,7 @@ class TextEncoder(Encoder):
         if batch_size is not None:
             check_integer("batch_size", batch_size, low=1, error=EncoderError)
         batches = length_batches(table.lengths, max_tokens=self._max_tokens, batch_size=batch_size)
-        with torch.no_grad():
+        with torch.no_grad(), as_reading_error():
             outputs = ((places, embed(self._token_rows(table, places))) for places in batches)
             return rows_in_order(outputs, len(table), self.dim)
 

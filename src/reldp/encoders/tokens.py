@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from reldp.encoders.bounded import within_bounds
 from reldp.encoders.model_files import refuse_panic
-from reldp.errors import EncoderError
+from reldp.errors import EncoderError, ReldpError
 
 __all__ = [
     "RowTable",
@@ -267,9 +267,19 @@ def _too_slow() -> EncoderError:
 
 @contextmanager
 def _as_tokenizer_error() -> Iterator[None]:
-    """Turn what a tokenizer in Rust raises when it gives up into one line, which quotes no text."""
+    """Turn what a tokenizer raises for a text that it cannot split into one line, which quotes no text.
+
+    Those in Rust raise a bare `Exception`, for example for a character without a token, and a panic when they give up.
+    """
     try:
         yield
+    except (ReldpError, MemoryError):
+        raise
     except BaseException as error:
         refuse_panic(error)
-        raise
+        if not isinstance(error, Exception):
+            raise
+        raise EncoderError(
+            f"`source` must have a tokenizer that can split every text, got {type(error).__name__} for some. Has it a "
+            "token for what it does not know? Copy the tokenizer's files from the original model."
+        ) from None

@@ -42,9 +42,12 @@ def refuse_mixing_of_padding(
     """
     if shape.units == 1:
         return
-    none, all_of_them = [False] * shape.units, [True] * shape.units
-    first, others = [True, *none[1:]], [False, *all_of_them[1:]]
-    for one, other in ((none, others), (first, all_of_them)):
+    rest = shape.units - 1
+    # Which units are padded: without padding in the first one, then with it.
+    for one, other in (
+        ([False] * shape.units, [False] + [True] * rest),
+        ([True] + [False] * rest, [True] * shape.units),
+    ):
         for rows, changed in zip(
             _padded(units, shape, one, num_values),
             _padded(units, shape, other, num_values),

@@ -11,7 +11,7 @@ import pytest
 
 from reldp.errors import GraphError
 from reldp.graph.store import derived as module
-from reldp.graph.store.derived import derived, is_derived, scratch_in
+from reldp.graph.store.derived import derived, is_derived, scratch_in, store_of
 
 ON = {"build_hash": "x", "number": 3}
 
@@ -129,3 +129,14 @@ def test_a_pipe_in_the_place_of_a_folder_blocks_nothing(tmp_path, place, what):
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
     assert is_derived(store, "kind", ON)
+
+
+def test_a_file_of_that_name_in_a_graph_of_somebody_else_leads_nowhere(tmp_path):
+    """Private sizes would be written two folders above the graph."""
+    graph = tmp_path / "out" / "mid" / "graph"
+    graph.mkdir(parents=True)
+    (graph / "derived.json").touch()
+    (tmp_path / "out" / "derived.json").touch()
+    assert store_of(graph) == graph
+    (tmp_path / "out" / "store.json").touch()
+    assert store_of(graph) == tmp_path / "out"

@@ -29,6 +29,7 @@ import numpy.typing as npt
 from reldp._remove_tree import remove_tree
 from reldp.errors import GraphError, RunError
 from reldp.graph.store.blocks import BlockChecker, FileBlocks, hash_blocks
+from reldp.graph.store.manifest import MANIFEST as STORE_MANIFEST
 from reldp.graph.store.manifest import is_fingerprint
 from reldp.graph.store.places import exclusive, put
 from reldp.runs.durable import disk_errors, sync_folder, write_durably
@@ -218,10 +219,16 @@ def _open(place: Path, text: str) -> Derived | None:
 
 
 def store_of(folder: Path) -> Path:
-    """Return the folder of the store that a part was made from; any other folder is returned as it is."""
+    """Return the folder of the store that a part was made from; any other folder is returned as it is.
+
+    A graph of somebody else may hold a file of that name. Only from inside of a store does it lead upwards.
+    """
     while (folder / _MANIFEST).is_file():
         base = folder.parent.parent  # below it are the kind and the name
-        folder = _TEMPORARY.get(base, base)
+        base = _TEMPORARY.get(base, base)
+        if not (base / STORE_MANIFEST).is_file():
+            return folder
+        folder = base
     return folder
 
 
