@@ -127,14 +127,17 @@ def test_a_copy_is_refused_after_the_graph_was_renamed(tmp_path, capsys):
     assert train(graph, tmp_path / "one") == 0
     graph.rename(renamed)
     capsys.readouterr()
-    for words in (
-        ["train", str(copy), "-o", str(tmp_path / "two"), *FLAGS],
-        ["budget", "init", str(copy)],
+    for words, advice in (
+        (
+            ["train", str(copy), "-o", str(tmp_path / "two"), *FLAGS],
+            "name its new folder with --budget, or",
+        ),
+        (["budget", "init", str(copy)], "Declare the graph: reldp budget share"),
     ):
         assert main(words) == 2
         said = capsys.readouterr().err
         assert f"It was last in '{graph}'" in said
-        assert "If it was moved, name its new folder with --budget" in said
+        assert f"If it was moved: {advice}" in said
     assert not (tmp_path / "two" / "ledger.jsonl").exists()
     assert not (copy / "budget.jsonl").exists()
     name = said.split()[-1]

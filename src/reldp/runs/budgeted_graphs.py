@@ -88,7 +88,11 @@ def is_known_budget(budget: str) -> bool:
 
 
 def refuse_copied_graph(
-    names: GraphNames, used: str | None = None, lost: Collection[str] = ()
+    names: GraphNames,
+    used: str | None = None,
+    lost: Collection[str] = (),
+    *,
+    is_used: bool = True,
 ) -> None:
     """Refuse a graph without a budget, or with another one, if this machine knows the budget of the same graph.
 
@@ -96,6 +100,7 @@ def refuse_copied_graph(
         names: Of the graph, before capping; sensitive.
         used: Id of the budget that the graph is used with; one that it was entered in is accepted.
         lost: Ids of budgets that the one in use declares lost.
+        is_used: Whether the graph is going to be used, so that a budget can be named for it; no new one is made.
 
     Raises:
         ConfigError: It does, or the budget in use was declared lost.
@@ -116,10 +121,11 @@ def refuse_copied_graph(
         return
     got = "got none in its folder" if used is None else "got another one"
     if not there:
-        _refuse_without_budget({o: p for o, p in places.items() if o not in lost}, got)
+        missing = {o: p for o, p in places.items() if o not in lost}
+        _refuse_without_budget(missing, got, is_used=is_used)
     place = next(iter(there.values()))
     how = (
-        f"Name it with `budget`, or declare it: reldp budget share GRAPH --with {place}"
+        f"{_named('Name it with', is_used)} reldp budget share GRAPH --with {place}"
         if used is None
         else f"Use that one: name it with `budget`, or copy the graph without its budget files and declare the copy: "
         f"reldp budget share COPY --with {place}"
@@ -130,13 +136,18 @@ def refuse_copied_graph(
     )
 
 
-def _refuse_without_budget(places: Mapping[str, Path | None], got: str) -> None:
+def _named(words: str, is_used: bool) -> str:
+    """Return what may be done with the budget of a graph: it can be named where the graph is used."""
+    return f"{words} `budget`, or declare it:" if is_used else "Declare the graph:"
+
+
+def _refuse_without_budget(places: Mapping[str, Path | None], got: str, *, is_used: bool) -> None:
     """Refuse a graph whose budget is not where it was."""
     seen = [f" It was last in {str(place)!r}." for place in places.values() if place is not None]
     options = " ".join(f"--lost-budget {budget}" for budget in places)
     raise ConfigError(
         f"The graph must be used with its budget, {got}, and that of the same graph is not where it was.{''.join(seen)}"
-        " If it was moved, name its new folder with `budget`, or declare it: reldp budget share GRAPH --with FOLDER. "
+        f" If it was moved: {_named('name its new folder with', is_used)} reldp budget share GRAPH --with FOLDER. "
         "If its disk is not mounted, mount it. If it is gone for good, make a new one that says so: reldp budget init "
         f"GRAPH {options}"
     )

@@ -73,7 +73,7 @@ def new_budget(
     names = None if graph is None else graph_names(graph)
     unit = _unit_of(graph, unit)
     if names is not None:
-        refuse_copied_graph(names, lost=[*lost, *replaced])
+        refuse_copied_graph(names, lost=[*lost, *replaced], is_used=False)
     _check_lost(lost)
     past = past_releases(place, unit)
     if names is not None:
