@@ -321,6 +321,38 @@ def test_a_plan_for_a_graph_is_calibrated_to_its_target(capped):
         PrivacyPlan.for_graph(capped, target_epsilon=4.0, noise_multiplier=1.0, **SMALL)
 
 
+def test_integers_of_numpy_make_the_plan_of_python_integers(capped):
+    numbers = {name: np.int64(v) for name, v in SMALL.items() if isinstance(v, int)}
+    plan = PrivacyPlan.for_graph(capped, sizes="public", **numbers)
+    assert plan == PrivacyPlan.for_graph(capped, **SMALL)
+    assert PrivacyPlan.from_json(plan.to_json()) == plan
+    assert plan.epsilon(num_steps=np.int32(5)) == plan.epsilon(num_steps=5)
+    direct = make(**{name: np.int64(v) for name, v in FIELDS.items() if isinstance(v, int)})
+    assert (direct.hash, type(direct.pool_size)) == (make().hash, int)
+    bounds = {"sizes": "declared", "min_entities": 100, "max_relations": 1000}
+    declared = PrivacyPlan.for_graph(capped, **SMALL | bounds)
+    numbers = {name: np.int64(v) for name, v in bounds.items() if isinstance(v, int)}
+    assert PrivacyPlan.for_graph(capped, **SMALL | bounds | numbers).hash == declared.hash
+
+
+def test_the_reason_of_a_refused_number_of_steps_fits_the_number(capped):
+    with pytest.raises(PlanError, match=r"got 100000001\. A run of more steps would take months"):
+        PrivacyPlan.for_graph(capped, **SMALL | {"num_steps": 10**8 + 1})
+    for steps in (True, np.True_, np.float64(6), -1, "6"):
+        with pytest.raises(PlanError, match="`num_steps` must be an integer") as refused:
+            PrivacyPlan.for_graph(capped, **SMALL | {"num_steps": steps})
+        assert "months" not in str(refused.value)
+
+
+def test_no_noise_multiplier_beside_a_target_is_none_given(capped):
+    target = PrivacyPlan.for_graph(capped, target_epsilon=4.0, **SMALL)
+    assert (
+        PrivacyPlan.for_graph(capped, target_epsilon=4.0, noise_multiplier=None, **SMALL) == target
+    )
+    with pytest.raises(PlanError, match="`noise_multiplier` must be a finite number"):
+        PrivacyPlan.for_graph(capped, noise_multiplier=None, **SMALL)
+
+
 def test_pools_of_a_graph(capped):
     plan = PrivacyPlan.for_graph(capped, negatives="unprotected", **SMALL)
     assert plan.pool_size == 100

@@ -12,7 +12,16 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, overload
 
 from reldp._plan_suggestion import lacks_settings
-from reldp._validate import UNITS, check, check_choice, check_integer, check_name, check_number
+from reldp._validate import (
+    UNITS,
+    as_integer,
+    check,
+    check_choice,
+    check_integer,
+    check_name,
+    check_number,
+    is_integer,
+)
 from reldp.clipping import ClippingRule, get_rule, is_builtin
 from reldp.errors import PlanError, RunError, UnreachableTarget
 from reldp.graph.capped import CappedGraph
@@ -95,15 +104,24 @@ def parsed_plan(text: str | bytes) -> dict[str, Any]:
 def check_graph_settings(
     known: Collection[str], settings: dict[str, Any], target_epsilon: float | None
 ) -> None:
-    """Refuse settings of `for_graph` that are misspelled, follow from the graph or contradict the target."""
-    for name in settings:
+    """Refuse settings of `for_graph` that are misspelled, follow from the graph or contradict the target.
+
+    Makes integers of other types, such as those of NumPy, Python integers, and removes a noise multiplier of None
+    beside a target.
+    """
+    for name, value in settings.items():
         check_name(name, known, "a field of PrivacyPlan", error=PlanError)
+        settings[name] = as_integer(value)
+    if target_epsilon is not None and settings.get("noise_multiplier", 0) is None:
+        del settings["noise_multiplier"]
     taken = sorted(set(settings) & set(_FROM_GRAPH))
     if taken:
         raise PlanError(f"`{taken[0]}` must not be given: it follows from the graph. Leave it out.")
     if "num_steps" in settings:
+        steps = settings["num_steps"]
         fix = "A run of more steps would take months, and its certificate cannot be verified."
-        check_integer("num_steps", settings["num_steps"], high=MAX_STEPS, error=PlanError, fix=fix)
+        fix = fix if is_integer(steps) and steps > MAX_STEPS else ""
+        check_integer("num_steps", steps, high=MAX_STEPS, error=PlanError, fix=fix)
     if target_epsilon is not None and "noise_multiplier" in settings:
         raise PlanError(
             "`noise_multiplier` must not be given with a target epsilon. Leave one out."
@@ -279,7 +297,7 @@ def checked_pool_size(plan: "PrivacyPlan") -> int:
             else "It is the number of entities they are drawn from.",
         )
         size = plan.num_entities
-    check_integer("pool_size", size, low=1, high=LARGEST, error=PlanError)
+    size = check_integer("pool_size", as_integer(size), low=1, high=LARGEST, error=PlanError)
     if negatives == "entities":
         rule = f"num_entities, {plan.num_entities}, when negatives are entities of the graph"
         check(size == plan.num_entities, "pool_size", rule, size, error=PlanError)
@@ -310,6 +328,7 @@ def rate_and_batch_size(
     rate: float | None, size: float | None, *, num_relations: int
 ) -> tuple[float, float]:
     """Return the sample rate and the expected batch size, given one of them or both."""
+    size = as_integer(size)  # type: ignore[assignment] # a number, or refused below
     if size is not None:
         rule = "a number above 0, at most the number of relations"
         high = float(num_relations)

@@ -44,6 +44,7 @@ from reldp._validate import (
     NEGATIVE_POOLS,
     SIZES,
     UNITS,
+    as_integer,
     check_choice,
     check_integer,
     check_name,
@@ -125,8 +126,10 @@ class PrivacyPlan:
     num_relation_types: int = 0
 
     def __post_init__(self) -> None:
-        for name, low, high in _INTEGERS:
-            check_integer(name, getattr(self, name), low=low, high=high, error=PlanError)
+        for name, low, high in _INTEGERS:  # of NumPy too, but JSON holds those of Python
+            given = as_integer(getattr(self, name))
+            value = check_integer(name, given, low=low, high=high, error=PlanError)
+            object.__setattr__(self, name, value)
         rate, size = rate_and_batch_size(
             self.sample_rate, self.expected_batch_size, num_relations=self.num_relations
         )
@@ -244,8 +247,8 @@ class PrivacyPlan:
         sizes_delta, and the release of private sizes adds sizes_epsilon: the plan depends on the release, so the two
         may only be added (theory.md 2.4).
         """
-        steps = self.num_steps if num_steps is None else num_steps
-        check_integer("num_steps", steps, high=_MAX_STEPS, error=PlanError)
+        given = self.num_steps if num_steps is None else as_integer(num_steps)
+        steps = check_integer("num_steps", given, high=_MAX_STEPS, error=PlanError)
         rest = self.delta - self.sizes_delta
         cost = self._accountant(accountant).epsilon(self.event * steps, rest)
         analysis = cost.analysis if self.clipping.is_local else "claimed"

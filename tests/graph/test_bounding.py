@@ -106,6 +106,17 @@ def test_a_capped_graph_with_types_carries_them_on() -> None:
     )
 
 
+def test_integers_of_numpy_are_the_same_bound_and_seed():
+    rows = [(i, j) for i in range(8) for j in range(i)]
+    graph = EntityGraph.from_lists(range(8), rows, text=["x"] * 8)
+    one, other = graph.cap_degrees(2, 7), graph.cap_degrees(np.int64(2), np.uint8(7))
+    assert other.fingerprint == one.fingerprint
+    assert type(other.max_degree) is type(graph.promise_degrees(np.int64(7)).max_degree) is int
+    for seed in (True, np.True_, 0.0, "0"):
+        with pytest.raises(GraphError, match="`seed` must be an integer or bytes"):
+            graph.cap_degrees(2, seed)
+
+
 def test_a_bound_beyond_every_machine_is_refused():
     graph = EntityGraph.from_lists(["a", "b"], [("a", "b")], text=["x", "y"])
     for bound in (graph.promise_degrees, lambda degree: graph.cap_degrees(degree, seed=0)):

@@ -85,7 +85,7 @@ class Bounding:
             The capped graph, with `degree_bound="capped"`.
         """
         rule = "an integer of at least 1 (and at most 2^53)"
-        check_integer(
+        max_degree = check_integer(
             "max_degree", as_integer(max_degree), low=1, high=2**53, rule=rule, error=GraphError
         )
         mask = kept_relations(
@@ -116,7 +116,7 @@ class Bounding:
             GraphError: A protected entity, or owner, has more relations.
         """
         rule = "an integer of at least 1 (and at most 2^53)"
-        check_integer(
+        max_degree = check_integer(
             "max_degree", as_integer(max_degree), low=1, high=2**53, rule=rule, error=GraphError
         )
         over = np.flatnonzero(self.protected_owners & (self.owner_degrees > max_degree))

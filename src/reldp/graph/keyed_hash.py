@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from reldp._validate import as_integer, is_integer
 from reldp.errors import GraphError
 
 __all__ = [
@@ -142,9 +143,12 @@ def _key(seed: int | bytes, purpose: str) -> bytes:
 
 def _named(seed: int | bytes) -> bytes:
     """Return a seed as bytes; the tag keeps the integer 49 and the bytes b"49" apart."""
-    if isinstance(seed, bool) or not isinstance(seed, int | bytes):
+    if isinstance(seed, bytes):
+        return b"bytes:" + seed
+    number = as_integer(seed)
+    if not is_integer(number):
         raise GraphError(f"`seed` must be an integer or bytes, got {type(seed).__name__}.")
-    return b"int:" + str(seed).encode() if isinstance(seed, int) else b"bytes:" + seed
+    return b"int:" + str(number).encode()
 
 
 def _mix(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

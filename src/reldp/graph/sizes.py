@@ -35,7 +35,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reldp._validate import SIZES, check_choice, check_integer, check_number
+from reldp._validate import SIZES, as_integer, check_choice, check_integer, check_number
 from reldp.errors import PlanError
 from reldp.graph.size_release import (
     Release,
@@ -327,7 +327,8 @@ def _declared_bound(name: str, value: int | None) -> int:
     fix = "Give both bounds, from what is known without looking at the data."
     if value is None:
         raise PlanError(f"`{name}` must be given for declared sizes. {fix}")
-    return check_integer(name, value, low=1, high=LARGEST, rule=rule, fix=fix, error=PlanError)
+    number = as_integer(value)
+    return check_integer(name, number, low=1, high=LARGEST, rule=rule, fix=fix, error=PlanError)
 
 
 def _private(
