@@ -23,8 +23,9 @@ from contextlib import contextmanager, nullcontext
 import torch
 from torch import Tensor, nn
 
-from reldp.encoders import ModuleEncoder
+from reldp.encoders import ModuleEncoder, TextEncoder
 from reldp.encoders.control_flow import depends_on_values
+from reldp.encoders.row_mixing import mixes_rows
 from reldp.encoders.sharding import is_sharded
 from reldp.errors import RunError
 from reldp.gradients import ClippedSum
@@ -94,7 +95,9 @@ class LocalityGuard:
             refuse_messages(self._objective, self._rows.table, length=shapes.lengths()[0])
         with _public_weights(self._objective.parameters, self._objective.start):
             layouts = LAYOUTS[-1:] if self._decides_by_values(shapes) else LAYOUTS
-            checked = find_layouts(shapes, self._run, self._make, layouts)
+            chosen = checked = find_layouts(shapes, self._run, self._make, layouts)
+            if layouts is LAYOUTS and self._mixes_rows(shapes):
+                chosen = find_layouts(shapes, self._run, self._make, LAYOUTS[-1:])
             self._objective.remember_encoder()  # a module may keep what it computes once for a shape
             self.frozen.note()
             for shape in map(checked.shape_of, checked.lengths()):
@@ -105,7 +108,7 @@ class LocalityGuard:
             self._objective.check_encoder_unchanged()
             self.frozen.check()
         self._checked_with = self._numerics()
-        return checked
+        return chosen
 
     def public_contributions(
         self,
@@ -206,15 +209,35 @@ class LocalityGuard:
 
     def _loss_decides_by_values(self) -> bool:
         """Return whether the control flow of the loss depends on the values of its embeddings."""
+        return depends_on_values(self._objective.values, self._loss_inputs(2))
+
+    def _mixes_rows(self, shapes: MicrobatchShapes) -> bool:
+        """Return whether something is computed from several units at once, though values did not show it."""
+        encoder, objective = self._encoder, self._objective
+        sizes = {side for value in objective.module.parameters() for side in value.shape}
+        if mixes_rows(objective.values, self._loss_inputs, sizes):
+            return True
+        if isinstance(encoder, TextEncoder):  # models of transformers; their rows were compared
+            return False
+        length = shapes.lengths()[0]
+
+        def rows(count: int) -> Mapping[str, Tensor]:
+            generator = torch.Generator().manual_seed(0)
+            table = self._rows.table
+            return encoder.synthetic_rows(table, count, length=length, generator=generator)
+
+        return mixes_rows(lambda **given: encoder.embed(given), rows, {*sizes, length})
+
+    def _loss_inputs(self, units: int) -> dict[str, Tensor]:
+        """Return public random arguments of the loss."""
         generator = torch.Generator().manual_seed(0)
-        rows = torch.randn((2, self._rows_per_unit, self._encoder.dim), generator=generator)
-        shape = 2, self._rows_per_unit - 2
+        rows = torch.randn((units, self._rows_per_unit, self._encoder.dim), generator=generator)
+        shape = units, self._rows_per_unit - 2
         endpoints, mask = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape).bool()
         inputs = {"embeddings": rows, "endpoints": endpoints, "mask": mask}
         if self._objective.num_types:
-            inputs["types"] = torch.zeros(2, dtype=torch.int64)
-        inputs = {name: value.to(self._encoder.device) for name, value in inputs.items()}
-        return depends_on_values(self._objective.values, inputs)
+            inputs["types"] = torch.zeros(units, dtype=torch.int64)
+        return {name: value.to(self._encoder.device) for name, value in inputs.items()}
 
     def _numerics(self) -> tuple[object, ...]:
         """Return settings on which the bits of a product depend and that other code may change."""

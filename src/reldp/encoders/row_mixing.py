@@ -1,0 +1,130 @@
+"""Detection of functions that compute something from several rows at once, whatever the values of the rows.
+
+A mean over the rows of a batch that stands in for unknown numbers, or a mask of what occurs in other rows, changes
+nothing as long as no row needs it, and public random rows may never need it (theory.md 6). The operations show it all
+the same: a result that depends on rows and has lost the dimension of the rows belongs to all of them, and so does what
+is computed from it. The dimension is recognized by its size: the function runs on prime numbers of rows, which no
+other size is a multiple of.
+
+Units of such a function are run alone, so that all rows it sees belong to one unit. So a result that is called mixed
+by mistake, as in a loop over rows, costs time only. What keeps the dimension of the rows and mixes them for all values,
+such as a convolution over them, is found by comparing bits (`reldp.training.locality`).
+
+Private to the package: `mixes_rows`.
+
+>>> make = lambda count: {"x": torch.ones(count, 4)}
+>>> mixes_rows(lambda x: torch.where(x > 9, x.mean(0), x), make)
+True
+>>> mixes_rows(lambda x: torch.where(x > 9, x.mean(1, keepdim=True), x), make)
+False
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.weak import WeakTensorKeyDictionary
+
+__all__ = ["mixes_rows"]
+
+_PRIMES = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
+_RUNS = 3
+# Operations that keep a shape and mix along a dimension, which is their second argument; the third one of "roll".
+_ALONG = (
+    *("_softmax", "_log_softmax", "cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"),
+    *("sort", "argsort", "flip", "index_select", "gather", "scatter", "scatter_add", "index_add"),
+    *("index_copy", "index_fill", "scatter_reduce", "index_reduce", "renorm", "roll"),
+)
+_BY_INDEX = ("index_select", "gather", "scatter", "scatter_add", "index_add", "index_copy")
+_SHAPE_ONLY = ("zeros_like", "ones_like", "empty_like", "full_like", "new_zeros", "new_ones")
+
+
+def mixes_rows(
+    run: Callable[..., Any],
+    make: Callable[[int], Mapping[str, Tensor]],
+    sizes: Iterable[int] = (),
+) -> bool:
+    """Return whether a result of a function is computed from more than one row, as far as its operations show it.
+
+    Args:
+        run: The function; its results have one row for each row of its arguments.
+        make: Returns its arguments by name for a number of rows.
+        sizes: Sizes that occur in the function, such as those of weights.
+    """
+    known = {*sizes, *(side for value in make(2).values() for side in value.shape[1:])}
+    usable = [p for p in _PRIMES if all(size % p for size in known if size)]
+    primes = (usable or list(_PRIMES))[:_RUNS]
+    # A size in between may be a multiple of one of them by chance.
+    num_mixed = sum(_is_mixed(run, make(prime), prime) for prime in primes)
+    return 2 * num_mixed > len(primes)
+
+
+def _is_mixed(run: Callable[..., Any], rows: Mapping[str, Tensor], count: int) -> bool:
+    watch = _Watch(rows.values(), count)
+    with torch.no_grad(), watch:
+        out = run(**rows)
+    return any(watch.is_mixed(value) for value in _tensors(out))
+
+
+class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch leaves it untyped
+    """Dispatch mode that tracks which tensors depend on rows, and which of them on several at once."""
+
+    def __init__(self, rows: Iterable[Tensor], count: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call] # torch leaves it untyped
+        self._count = count
+        self._mixed: Any = WeakTensorKeyDictionary()  # False for what depends on rows and is apart
+        for value in rows:
+            self._mixed[value] = False
+
+    def is_mixed(self, value: Tensor) -> bool:
+        """Return whether a tensor was computed from several rows at once."""
+        return bool(self._mixed.get(value, False))
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operation and look at what becomes of the dimension of the rows."""
+        operands = _tensors((args, kwargs))
+        sides = [self._sides(value) for value in operands if value in self._mixed]
+        name = func._schema.name.removeprefix("aten::").removesuffix("_")
+        mixes = any(map(self.is_mixed, operands)) or self._mixes_along(name, args)
+        out = func(*args, **(kwargs or {}))
+        if sides and name not in _SHAPE_ONLY:
+            for value in _tensors(out):
+                has_changed = max(sides) > 0 and self._sides(value) not in (1, *sides)
+                is_lost = max(sides) > 0 and self._sides(value) == 0
+                changed = mixes or (value.numel() > 0 and (has_changed or is_lost))
+                self._mixed[value] = changed or self.is_mixed(value)
+        return out
+
+    def _sides(self, value: Tensor) -> int:
+        """Return how many dimensions of a tensor are those of rows."""
+        return sum(side > 0 and side % self._count == 0 for side in value.shape)
+
+    def _mixes_along(self, name: str, args: Any) -> bool:
+        """Return whether an operation that keeps its shape works along the dimension of the rows."""
+        if name == "index":
+            chosen = enumerate(args[1])
+            return args[0] in self._mixed and any(
+                index is not None and index in self._mixed and self._is_of_rows(args[0], dim)
+                for dim, index in chosen
+            )
+        place = 2 if name == "roll" else 1
+        if name not in _ALONG or len(args) <= place:
+            return False
+        dims = args[place] if isinstance(args[place], list | tuple) else [args[place]]
+        is_along = isinstance(args[0], Tensor) and any(
+            isinstance(dim, int) and self._is_of_rows(args[0], dim) for dim in dims
+        )
+        if not is_along or name not in _BY_INDEX:
+            return is_along
+        # An index that does not depend on rows moves them in a fixed way, which bits show.
+        return len(args) > 2 and isinstance(args[2], Tensor) and args[2] in self._mixed
+
+    def _is_of_rows(self, value: Tensor, dim: int) -> bool:
+        return value.dim() > 0 and value.shape[dim] % self._count == 0
+
+
+def _tensors(tree: Any) -> list[Tensor]:
+    return [value for value in tree_leaves(tree) if isinstance(value, Tensor)]
