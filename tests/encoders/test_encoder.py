@@ -33,6 +33,14 @@ def test_a_device_that_is_not_there_is_a_clear_line():
         FeatureEncoder(3).to("meta9000")
 
 
+def test_the_device_is_that_of_a_buffer_where_there_is_no_parameter():
+    encoder = FeatureEncoder(3)
+    encoder.module = nn.Identity()
+    assert encoder.device == torch.device("cpu")
+    encoder.module.register_buffer("scale", torch.ones(3, device="meta"))
+    assert encoder.device == torch.device("meta")
+
+
 def test_layers_that_mix_rows_are_refused_and_layer_norm_is_not():
     refuse_batch_mixing(nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2)))
     with pytest.raises(EncoderError, match="BatchNorm1d at '1'"):

@@ -10,7 +10,7 @@ from transformers import AutoModel, AutoTokenizer
 
 import reldp
 from reldp.encoders import Array, Column, ModuleEncoder, PerEntity
-from reldp.errors import EncoderError
+from reldp.errors import ConfigError, EncoderError
 from reldp.graph import EntityGraph
 from reldp.training.identity import encoder_sha256, outputs_sha256
 from tests.encoders.modules import (
@@ -128,6 +128,39 @@ def test_a_damaged_folder_is_refused(tmp_path, damage):
         path.write_text("{")
     with pytest.raises(EncoderError, match=r"`(folder|module)`"):
         ModuleEncoder.load(tmp_path / "model", small_cnn(), Column("features", shape=(1, 4, 4)))
+
+
+class Centered(nn.Module):
+    """A module with a buffer and no parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("center", torch.arange(16.0))
+
+    def forward(self, x):
+        return x - self.center
+
+
+@pytest.mark.parametrize("kind", [nn.Identity, Centered])
+def test_a_module_without_parameters_is_a_baseline_that_cannot_be_trained(tmp_path, kind):
+    images = image_graph(40).features
+    ring = [(i, (i + 1) % 40) for i in range(40)]
+    graph = EntityGraph.from_lists(range(40), ring, features=images)
+    given = Column("features", shape=16)
+    made = ModuleEncoder(kind(), given)
+    expected = graph.features - (np.arange(16.0) if kind is Centered else 0)
+    np.testing.assert_allclose(made.encode_graph(graph), expected, rtol=1e-6)
+    assert 0 < reldp.evaluate(made, graph, candidates=10)["mrr"] < 1
+    made.save(tmp_path / "model")
+    again = ModuleEncoder.load(tmp_path / "model", kind(), given)
+    assert np.array_equal(again.encode_graph(graph), made.encode_graph(graph))
+    assert made.describe()["adaptation"] == {"train": "no parameters"}
+    capped = graph.cap_degrees(2, seed=0)
+    plan = reldp.PrivacyPlan.for_graph(
+        capped, sizes="public", num_negatives=1, expected_batch_size=4, num_steps=2
+    )
+    with pytest.raises(ConfigError, match="`encoder` must have trainable parameters, got none"):
+        reldp.Trainer(made, capped, plan).fit(tmp_path / "run")
 
 
 def test_shared_weights_are_saved_and_loaded(tmp_path):

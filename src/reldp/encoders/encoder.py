@@ -20,6 +20,7 @@ Public: `Encoder` (the common base). Public inside the package: `entities_of`, `
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -163,8 +164,9 @@ class Encoder(ABC):
 
     @property
     def device(self) -> torch.device:
-        """Device of the module."""
-        return next(self.module.parameters()).device
+        """Device of the module: of its parameters, else of its buffers; the CPU where it has neither."""
+        held = chain(self.module.parameters(), self.module.buffers())
+        return next((tensor.device for tensor in held), torch.device("cpu"))
 
     def to(self, device: str | torch.device) -> Self:
         """Move the module; a device that is not there, or holds no numbers, is refused."""

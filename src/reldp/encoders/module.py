@@ -211,6 +211,7 @@ class ModuleEncoder(Encoder):
         trainable = self.trainable()
         frozen = {n: v for n, v in self.module.state_dict().items() if n not in trainable}
         is_whole = all(parameter.requires_grad for parameter in self.module.parameters())
+        trained = "all" if is_whole and trainable else "some" if trainable else "no"
         described = {
             "kind": "module",
             "module": _name(self.module),
@@ -220,7 +221,7 @@ class ModuleEncoder(Encoder):
             "normalize": self.normalize,
             "num_trainable": sum(value.numel() for value in trainable.values()),
             "frozen_sha256": state_hash(frozen),
-            "adaptation": {"train": "all parameters" if is_whole else "some parameters"},
+            "adaptation": {"train": f"{trained} parameters"},
         }
         return dict(json.loads(json.dumps(described)))
 
