@@ -136,7 +136,13 @@ def test_a_file_of_that_name_in_a_graph_of_somebody_else_leads_nowhere(tmp_path)
     graph = tmp_path / "out" / "mid" / "graph"
     graph.mkdir(parents=True)
     (graph / "derived.json").touch()
+    assert store_of(graph) == graph
     (tmp_path / "out" / "derived.json").touch()
     assert store_of(graph) == graph
+    part = tmp_path / "out" / "parts" / "half" / "parts" / "quarter"
+    part.mkdir(parents=True)
+    for folder in (part, part.parent.parent):
+        (folder / "derived.json").touch()
+    (tmp_path / "out" / "derived.json").unlink()
     (tmp_path / "out" / "store.json").touch()
-    assert store_of(graph) == tmp_path / "out"
+    assert store_of(part) == tmp_path / "out", "a part of a part leads to the store"

@@ -221,15 +221,13 @@ def _open(place: Path, text: str) -> Derived | None:
 def store_of(folder: Path) -> Path:
     """Return the folder of the store that a part was made from; any other folder is returned as it is.
 
-    A graph of somebody else may hold a file of that name. Only from inside of a store does it lead upwards.
+    A graph of somebody else may hold a file of that name. It leads upwards only if it leads to a store.
     """
-    while (folder / _MANIFEST).is_file():
-        base = folder.parent.parent  # below it are the kind and the name
-        base = _TEMPORARY.get(base, base)
-        if not (base / STORE_MANIFEST).is_file():
-            return folder
-        folder = base
-    return folder
+    store = folder
+    while (store / _MANIFEST).is_file():
+        base = store.parent.parent  # below it are the kind and the name
+        store = _TEMPORARY.get(base, base)
+    return store if (store / STORE_MANIFEST).is_file() else folder
 
 
 @contextmanager
