@@ -4,7 +4,7 @@ Every check raises the error class that its caller names, and every message has 
 `` `name` must be RULE, got VALUE. FIX ``. A value is quoted in full only while it is short.
 
 Private to the package: the lists of choices (`UNITS`, `LOSSES`, ...); `check`, `check_choice`, `check_integer`,
-`check_number`, `check_flag`, `check_text`, `check_name`, `refuse`; `as_integer`, `default_of`, `did_you_mean`,
+`check_number`, `check_flag`, `check_text`, `check_name`, `refuse`; `as_integer`, `cut`, `default_of`, `did_you_mean`,
 `is_integer`, `is_finite_number`, `nearest`, `shown`.
 
 >>> from reldp.errors import PlanError
@@ -280,6 +280,15 @@ def shown(value: object) -> str:
         text = repr(value)
     except ValueError:  # Python refuses to write out integers of thousands of digits
         return "an integer of thousands of digits"
+    return cut(text)
+
+
+def cut(text: str) -> str:
+    """Return a text without its end where it is long, for a message.
+
+    >>> cut("mean"), len(cut("A" * 5000))
+    ('mean', 80)
+    """
     return text if len(text) <= _MAX_QUOTE else text[: _MAX_QUOTE - 3] + "..."
 
 

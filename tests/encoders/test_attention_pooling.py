@@ -1,5 +1,7 @@
 """Attention pooling starts as mean pooling, ignores padding, and is read back as it was written."""
 
+import json
+
 import pytest
 import torch
 
@@ -60,6 +62,11 @@ def test_damage_is_refused(tmp_path):
     write_attention_pooling(tmp_path / "p", trained(4))
     with pytest.raises(EncoderError, match="for 5 dimensions, got 4"):
         read_attention_pooling(tmp_path / "p", 5)
+    (tmp_path / "p" / "config.json").write_text(json.dumps({"dim": "9" * 10**5}))
+    with pytest.raises(EncoderError, match="for 4 dimensions, got '999") as refused:
+        read_attention_pooling(tmp_path / "p", 4)
+    assert len(str(refused.value)) < 200
+    (tmp_path / "p" / "config.json").write_text('{"dim": 4}')
     weights = tmp_path / "p" / "model.safetensors"
     save_file({"query": torch.zeros(3), "offset": torch.zeros(4)}, weights)
     with pytest.raises(EncoderError, match="a query and an offset of 4 numbers"):

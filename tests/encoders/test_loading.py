@@ -78,6 +78,39 @@ def test_sources_that_are_no_models_are_one_clear_line(tmp_path):
     assert str(tmp_path) not in str(caught.value)
 
 
+def test_a_folder_without_a_model_says_what_it_holds_instead(tmp_path):
+    (tmp_path / "checkpoint-best").mkdir()
+    for number in (500, 1000, 90, 1500):
+        (tmp_path / f"checkpoint-{number}").mkdir()
+    with pytest.raises(
+        EncoderError, match="such as checkpoint-500, checkpoint-1000, checkpoint-1500"
+    ):
+        load_pretrained(tmp_path)
+    (tmp_path / "adapter_config.json").write_text("{}")
+    with pytest.raises(EncoderError, match=r"got adapters for another one.*merge_and_unload"):
+        load_pretrained(tmp_path)
+
+
+def test_long_words_of_a_model_s_files_are_cut(copy):
+    path = copy / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model_max_length": "A" * 10**5}))
+    with pytest.raises(EncoderError) as refused:
+        load_pretrained(copy)
+    assert len(str(refused.value)) < 400
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**config, "hidden_size": "A" * 10**5}))
+    with pytest.raises(EncoderError, match="a whole number above 0 as hidden_size") as refused:
+        load_pretrained(copy)
+    assert len(str(refused.value)) < 200
+    (copy / "config.json").write_text(json.dumps(config))
+    (copy / "model.safetensors").unlink()
+    index = {"weight_map": {"x": "A" * 10**5 + ".safetensors"}}
+    (copy / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(EncoderError, match="safetensors files of its own") as refused:
+        load_pretrained(copy)
+    assert len(str(refused.value)) < 300
+
+
 def test_a_model_of_two_halves_is_refused(folders, tmp_path):
     config = T5Config(
         vocab_size=40,

@@ -68,6 +68,35 @@ def test_other_modules_are_refused(copy):
         load_pretrained(folder)
 
 
+@pytest.mark.parametrize(
+    ("kinds", "got"),
+    [
+        (["Normalize", "Transformer", "Pooling"], "Normalize then Transformer then Pooling"),
+        (["Transformer", "Pooling", "Normalize", "Dense"], "Pooling then Normalize then Dense"),
+        (["Transformer", "Dense", "Pooling"], "Transformer then Dense then Pooling"),
+        (["Transformer", "Pooling", "Pooling"], "Pooling then Pooling"),
+        (["Transformer", "Normalize"], "Transformer then Normalize"),
+        (["Pooling"], "Pooling"),
+        (["Transformer"], "Transformer"),
+        ([], "none"),
+    ],
+)
+def test_modules_in_another_order_are_refused(copy, kinds, got):
+    listed = [{"path": f"{i}_{kind}", "type": f"my.{kind}"} for i, kind in enumerate(kinds)]
+    (copy / "modules.json").write_text(json.dumps(listed))
+    with pytest.raises(EncoderError, match=rf"modules\.json, in this order, got .*{got[-30:]}\."):
+        load_pretrained(copy)
+
+
+@pytest.mark.parametrize(
+    "config", [{"pooling_mode": "A" * 10**6}, {"pooling_mode_" + "A" * 10**6: True}]
+)
+def test_a_long_word_of_a_file_is_cut_in_the_line(copy, config):
+    with pytest.raises(EncoderError, match="`pooling`") as refused:
+        load_pretrained(sentence_folder(copy, config))
+    assert len(str(refused.value)) < 200
+
+
 def test_a_dense_layer_needs_a_known_activation(copy):
     folder = sentence_folder(copy, {"pooling_mode": "mean"}, ("2_Dense", "Dense"))
     (folder / "2_Dense").mkdir()

@@ -46,7 +46,9 @@ def test_a_tokenizer_that_knows_hardly_a_word_is_refused(
 ) -> None:
     folder = shutil.copytree(folders["bert"], tmp_path / "copy")
     vocabulary_of(folder, keep)
-    with pytest.raises(EncoderError, match=rf"one with {4 + keep} tokens to which \d+% of common"):
+    with pytest.raises(
+        EncoderError, match=rf"one with {4 + keep} tokens to which \d+% of common.* codes"
+    ):
         TextEncoder.load(folder)
     vocabulary_of(shutil.copytree(folders["bert"], tmp_path / "control"), len(SENTENCE.split()))
     TextEncoder.load(tmp_path / "control")
@@ -273,3 +275,15 @@ def test_an_added_word_beyond_the_table_is_refused_and_a_special_token_is_not() 
     letters.added_tokens_decoder = {26: SimpleNamespace(special=False)}
     with pytest.raises(EncoderError, match=r"up to 26 and a table of 26 rows.* or resize"):
         refuse_unknown_words(letters, 26)
+
+
+def test_long_names_of_weights_are_cut_and_read_in_little_time():
+    layers = nn.Module()
+    layers.layer = nn.ModuleList([nn.Linear(1, 1)])
+    names = ["layer.7." + "a" * 10**6, "a" * 10**6]
+    with pytest.raises(EncoderError, match=r"such as 'layer\.7\.aaa") as refused:
+        refuse_other_layers(layers, names, "model")
+    assert len(str(refused.value)) < 300
+    with pytest.raises(EncoderError, match="NaN or infinity in 'aaa") as refused:
+        refuse_non_finite({"a" * 10**6: torch.tensor([torch.nan])})
+    assert len(str(refused.value)) < 300

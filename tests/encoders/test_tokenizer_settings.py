@@ -10,6 +10,7 @@ import torch
 from transformers import BertConfig, BertModel
 
 from reldp import TextEncoder
+from reldp.encoders import tokenizer_settings
 from reldp.encoders.tokenizer_settings import check_tokenizer_settings, refuse_paths
 from reldp.errors import EncoderError
 
@@ -133,6 +134,49 @@ def test_no_link_or_pipe_in_a_folder_of_the_model_leads_elsewhere(folders, tmp_p
     os.truncate(folder / "chat_template.jinja", 2**31)
     with pytest.raises(EncoderError, match=r"chat_template\.jinja of at most"):
         TextEncoder.load(folder)
+
+
+@pytest.mark.parametrize("linked", ["file", "folder", "weights", "blobs"])
+def test_a_link_in_a_deep_folder_of_a_module_leads_nowhere_else(folders, tmp_path, linked):
+    home = tmp_path / "models--a--b"
+    folder = shutil.copytree(folders["bert"], home / "snapshots" / "abc")
+    outside = home / "blobs" if linked == "blobs" else tmp_path / "outside"
+    outside.mkdir()
+    (outside / "config.json").write_text('{"pooling_mode": "a secret"}')
+    path = "a.safetensors" if linked == "weights" else "a/b"
+    place = folder / path
+    place.parent.mkdir(exist_ok=True)
+    if linked == "file":
+        place.mkdir()
+        (place / "config.json").symlink_to(outside / "config.json")
+    else:
+        place.symlink_to(outside)
+    modules = [{"path": "", "type": "Transformer"}, {"path": path, "type": "Pooling"}]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(EncoderError, match="a link to a place outside of the folder") as refused:
+        TextEncoder.load(folder)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_module_in_a_deep_folder_of_the_model_is_read(folders, tmp_path):
+    folder = shutil.copytree(folders["bert"], tmp_path / "model")
+    (folder / "a" / "b").mkdir(parents=True)
+    (folder / "cls.json").write_text('{"pooling_mode": "cls"}')
+    (folder / "a" / "b" / "config.json").symlink_to("../../cls.json")
+    modules = [{"path": "", "type": "Transformer"}, {"path": "a/b", "type": "Pooling"}]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    assert TextEncoder.load(folder, train="none").describe()["pooling"] == "cls"
+
+
+def test_no_more_entries_are_looked_at_than_the_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(tokenizer_settings, "_MAX_ENTRIES", 6)
+    (tmp_path / "inner").mkdir()
+    for number in range(5):
+        (tmp_path / "inner" / str(number)).touch()
+    check_tokenizer_settings(tmp_path)
+    (tmp_path / "one more").touch()
+    with pytest.raises(EncoderError, match="at most 6 files and folders, got more"):
+        check_tokenizer_settings(tmp_path)
 
 
 def test_a_chat_template_is_not_saved_with_the_model(folders, tmp_path):

@@ -17,6 +17,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from reldp._validate import shown
 from reldp.encoders.folders import read_json, write_json
 from reldp.encoders.model_files import check_weights_file
 from reldp.encoders.soundness import refuse_non_finite
@@ -73,7 +74,7 @@ def read_attention_pooling(folder: Path, dim: int) -> AttentionPooling:
     weights = folder / "model.safetensors"
     if stated != dim or not weights.is_file():
         raise EncoderError(
-            f"`source` must hold attention pooling for {dim} dimensions, got {stated!r} in {folder.name!r}."
+            f"`source` must hold attention pooling for {dim} dimensions, got {shown(stated)} in {folder.name!r}."
         )
     check_weights_file(weights, is_small=True)
     values = load_file(weights)

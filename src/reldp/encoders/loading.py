@@ -20,13 +20,14 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from reldp._validate import check_choice, check_path
+from reldp._validate import check_choice, check_path, shown
 from reldp.encoders.attention import attention_options
 from reldp.encoders.attention_pooling import AttentionPooling
 from reldp.encoders.bounded import within_bounds
@@ -37,6 +38,7 @@ from reldp.encoders.model_files import (
     as_encoder_error,
     check_model_files,
     check_vocabulary_files,
+    refuse_adapters,
 )
 from reldp.encoders.model_size import refuse_oversized
 from reldp.encoders.sentence_modules import DenseLayer, sentence_settings
@@ -55,6 +57,8 @@ __all__ = ["DenseLayer", "Pretrained", "load_pretrained", "quiet_transformers"]
 
 # To load a tokenizer, or to convert one of another format; a large one takes a few seconds.
 _SECONDS, _CONVERSION, _MEMORY = 8.0, 40.0, 4 * 2.0**30
+_CHECKPOINT = re.compile(r"checkpoint-([0-9]{1,12})")
+_MAX_LISTED, _NUM_SHOWN = 10_000, 3
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -153,16 +157,27 @@ def _place(
         return str(path.parent), path.name
     if path.is_dir():
         if gguf_file is None and not (path / "config.json").is_file():
-            raise EncoderError(f"`source` must hold config.json, got {path.name!r} without it.")
+            refuse_adapters(path)
+            raise EncoderError(
+                f"`source` must hold config.json, got {path.name!r} without it.{_checkpoints(path)}"
+            )
         return str(path), gguf_file
     if isinstance(source, Path) or not is_hub_name(source):
         raise EncoderError(
-            f"`source` must be a model's folder, got {str(source)!r}, which does not exist."
+            f"`source` must be a model's folder, got {shown(str(source))}, which does not exist."
         )
     # A revision or a GGUF file is always the hub's: the installed package has neither.
     installed = None if revision or gguf_file else installed_folder(source)
     folder = installed or hub_folder(source, revision=revision, gguf_file=gguf_file)
     return str(folder), gguf_file
+
+
+def _checkpoints(folder: Path) -> str:
+    """Return a sentence with the last checkpoints that a trainer left in a folder; empty without any."""
+    names = [path.name for path in islice(folder.glob("checkpoint-*"), _MAX_LISTED)]
+    numbers = sorted(int(match[1]) for name in names if (match := _CHECKPOINT.fullmatch(name)))
+    last = ", ".join(f"checkpoint-{number}" for number in numbers[-_NUM_SHOWN:])
+    return f" Give one of its checkpoints, such as {last}." if last else ""
 
 
 def _load_model(
@@ -288,7 +303,7 @@ def _load_tokenizer(place: str, model: nn.Module, options: dict[str, Any]) -> An
     if isinstance(longest, bool) or not isinstance(longest, int | float) or not longest >= 1:
         raise EncoderError(
             f"`source` must have a model_max_length of at least 1 in tokenizer_config.json, got "
-            f"{longest!r}."
+            f"{shown(longest)}."
         )
     config: Any = model.config
     if getattr(config, "pad_token_id", None) is None:

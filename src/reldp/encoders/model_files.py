@@ -8,7 +8,7 @@ Headers of weights are read within limits and must describe the bytes that follo
 can be compared before memory is used for them.
 
 Private to the package: `StoredWeights`, `check_model_files`, `check_counts`, `check_weights_file`,
-`check_vocabulary_files`, `as_encoder_error`, `as_reading_error`.
+`check_vocabulary_files`, `refuse_adapters`, `as_encoder_error`, `as_reading_error`.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as home:
@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reldp._validate import is_integer
+from reldp._validate import is_integer, shown
 from reldp.encoders.folders import read_json
 from reldp.encoders.gguf_words import FEWEST_BITS, refuse_long_words
 from reldp.encoders.tokenizer_settings import check_tokenizer_settings
@@ -42,6 +42,7 @@ __all__ = [
     "check_model_files",
     "check_vocabulary_files",
     "check_weights_file",
+    "refuse_adapters",
     "refuse_panic",
 ]
 
@@ -72,6 +73,7 @@ _MAX_TEXT = 2**26  # bytes of a tokenizer's file
 _MAX_HEADER = 2**24  # bytes that name and describe the tensors of a model
 _MAX_SIDES = 32  # of a tensor
 _MAX_SMALL_HEADER = 2**16  # of a file with a few tensors
+_MAX_NAME = 255  # bytes of a file name
 _LONGEST_REASON = 200
 
 
@@ -92,11 +94,7 @@ def check_model_files(folder: Path, *, gguf_file: str | None = None) -> StoredWe
     Returns:
         What the files of weights hold.
     """
-    if (folder / "adapter_config.json").exists():
-        raise EncoderError(
-            f"`source` must be a whole model, got adapters for another one in {folder.name!r} "
-            "(adapter_config.json). Merge them into their model first."
-        )
+    refuse_adapters(folder)
     check_tokenizer_settings(folder)
     if gguf_file is not None:
         _refuse_pointer(folder / gguf_file)
@@ -113,6 +111,15 @@ def check_model_files(folder: Path, *, gguf_file: str | None = None) -> StoredWe
         shapes |= described  # a file under many names (links) holds its tensors once
         left -= used
     return StoredWeights(sum(map(math.prod, shapes.values())), len(shapes))
+
+
+def refuse_adapters(folder: Path) -> None:
+    """Refuse a folder of PEFT's, which holds adapters and no model."""
+    if (folder / "adapter_config.json").exists():
+        raise EncoderError(
+            f"`source` must be a whole model, got adapters for another one in {folder.name!r} (adapter_config.json). "
+            "Merge them into their model first, with PEFT's merge_and_unload, and save the result."
+        )
 
 
 def check_weights_file(path: Path, *, is_small: bool = False) -> dict[str, tuple[int, ...]]:
@@ -287,7 +294,7 @@ def _check_config(path: Path) -> None:
         value = config.get(name)
         if value is not None and not (is_integer(value) and value > 0):
             raise EncoderError(
-                f"`source` must have a whole number above 0 as {name} in {path.name}, got {value!r}."
+                f"`source` must have a whole number above 0 as {name} in {path.name}, got {shown(value)}."
             )
     _refuse_other_files(config, path.name)
     _refuse_foreign_attention(config, path.name)
@@ -350,12 +357,13 @@ def check_counts(config: dict[str, Any], name: str) -> None:
             largest = _MAX_LABELS if counted and counted[1] else _MAX_LAYERS
             if counted and is_integer(value) and value > largest:
                 raise EncoderError(
-                    f"`source` must have at most {largest} as {str(setting)[:80]} in {name}, got {value}."
+                    f"`source` must have at most {largest} as {str(setting)[:80]} in {name}, got {shown(value)}."
                 )
             listed = _largest_listed(value) if isinstance(value, list) else 0
             if listed > _MAX_LISTED:
                 raise EncoderError(
-                    f"`source` must have at most {_MAX_LISTED} in the list {str(setting)[:80]} in {name}, got {listed}."
+                    f"`source` must have at most {_MAX_LISTED} in the list {str(setting)[:80]} in {name}, got "
+                    f"{shown(listed)}."
                 )
 
 
@@ -390,7 +398,8 @@ def _weight_files(folder: Path) -> list[Path]:
         raise EncoderError(f"`source` must hold a weight_map in {_INDEX}, got none.")
     names = sorted(set(shards.values()))
     for name in names:
-        if Path(name).name != name or not name.endswith(".safetensors"):
+        is_long = len(os.fsencode(name)) > _MAX_NAME
+        if is_long or Path(name).name != name or not name.endswith(".safetensors"):
             raise EncoderError(
                 f"`source` must have safetensors files of its own in {_INDEX}, got {name[:80]!r}."
             )

@@ -9,7 +9,9 @@ Private to the package: `DenseLayer`, `sentence_settings`, `MAX_MODULES`.
 >>> with tempfile.TemporaryDirectory() as home:
 ...     _ = (Path(home) / "modules.json").write_text('[{"path": "1_Normalize", "type": "Normalize"}]')
 ...     sentence_settings(Path(home), 8)["normalize"]
-True
+Traceback (most recent call last):
+reldp.errors.EncoderError: `source` must list Transformer, one pooling, any Dense and Normalize in modules.json, in \
+this order, got Normalize. Copy the file from the original model.
 """
 
 import os
@@ -19,17 +21,19 @@ from typing import Any
 
 from torch import nn
 
-from reldp._validate import is_integer
+from reldp._validate import cut, is_integer, shown
 from reldp.encoders.attention_pooling import read_attention_pooling
 from reldp.encoders.folders import read_json
 from reldp.encoders.model_files import check_weights_file
 from reldp.encoders.soundness import refuse_non_finite
+from reldp.encoders.tokenizer_settings import check_entries
 from reldp.errors import EncoderError
 
 __all__ = ["MAX_MODULES", "DenseLayer", "sentence_settings"]
 
 MAX_MODULES = 32  # models have 2 to 5
 _MAX_BYTES = 2**16  # of modules.json: about 600 in models
+_PLACES = {"Transformer": 0, "Pooling": 1, "AttentionPooling": 1, "Dense": 2, "Normalize": 3}
 _READ = ("Transformer", "Pooling", "AttentionPooling", "Dense")  # modules whose folders are read
 
 _POOLING_KEYS = {
@@ -56,11 +60,16 @@ def sentence_settings(folder: Path, dim: int) -> dict[str, Any]:
         dim: Hidden size of the model.
 
     Raises:
-        EncoderError: A module is unknown, damaged or listed twice, or does not fit the one before it.
+        EncoderError: A module is unknown, damaged, listed twice or in another order than it is computed in here, or
+            does not fit the one before it.
     """
     settings: dict[str, Any] = {"pooling": None, "max_length": None, "normalize": False}
     dense: list[DenseLayer] = []
-    for kind, place in _listed(folder):
+    modules = _listed(folder)
+    _check_kinds([kind for kind, _ in modules])
+    for kind, place in modules:
+        if kind in _READ and place.is_dir():
+            check_entries(place, folder)
         if kind == "Transformer":
             settings["max_length"] = _stated_max_length(place)
         elif kind == "Pooling":
@@ -70,13 +79,24 @@ def sentence_settings(folder: Path, dim: int) -> dict[str, Any]:
         elif kind == "Dense":
             width = dense[-1].linear.out_features if dense else dim
             dense.append(_read_dense(place, width))
-        elif kind == "Normalize":
-            settings["normalize"] = True
         else:
-            raise EncoderError(
-                f"`source` must be made of Transformer, Pooling, Dense and Normalize, got {kind[:80]}."
-            )
+            settings["normalize"] = True
     return {**settings, "dense": tuple(dense)}
+
+
+def _check_kinds(kinds: list[str]) -> None:
+    """Refuse unknown modules, and an order in which they compute something else than an encoder does."""
+    for kind in kinds:
+        if kind not in _PLACES:
+            raise EncoderError(
+                f"`source` must be made of Transformer, Pooling, Dense and Normalize, got {cut(kind)}."
+            )
+    places = [_PLACES[kind] for kind in kinds]
+    if places != sorted(places) or (places.count(0), places.count(1)) != (1, 1):
+        raise EncoderError(
+            "`source` must list Transformer, one pooling, any Dense and Normalize in modules.json, in this order, got "
+            f"{cut(' then '.join(kinds)) or 'none'}. Copy the file from the original model."
+        )
 
 
 def _listed(folder: Path) -> list[tuple[str, Path]]:
@@ -128,10 +148,10 @@ def _stated_pooling(config: dict[str, Any]) -> str:
         ]
         stated_words = modes + unknown
     else:
-        stated_words = [_POOLING_NAMES.get(str(stated), f"unknown:{stated}")]
+        stated_words = [_POOLING_NAMES.get(str(stated), f"unknown:{cut(str(stated))}")]
     if len(stated_words) != 1 or stated_words[0] not in _POOLING_NAMES.values():
-        shown = ", ".join(stated_words) or "none"
-        raise EncoderError(f"`pooling` of the source must be mean, cls or last token, got {shown}.")
+        got = cut(", ".join(stated_words)) or "none"
+        raise EncoderError(f"`pooling` of the source must be mean, cls or last token, got {got}.")
     return stated_words[0]
 
 
@@ -166,8 +186,8 @@ def _read_dense(folder: Path, width: int) -> DenseLayer:
     }
     if shapes.get("weight") != sides or shapes.get("bias", sides[:1]) != sides[:1]:
         raise EncoderError(
-            f"`source` must have dense layers of the size in their config.json, {sides}, got "
-            f"{shapes.get('weight')} in {folder.name!r}: size mismatch."
+            f"`source` must have dense layers of the size in their config.json, {shown(sides)}, got "
+            f"{shown(shapes.get('weight'))} in {folder.name!r}: size mismatch."
         )
     values = {name.removeprefix("linear."): value for name, value in load_file(weights).items()}
     refuse_non_finite(values)

@@ -22,6 +22,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from reldp._validate import shown
 from reldp.errors import EncoderError
 
 __all__ = [
@@ -64,6 +65,7 @@ _KNOWN_SHARE = 0.5
 # A model knows half of those of one script at least, and tells them apart.
 DIFFERENT_TEXTS = tuple(dict.fromkeys(word for words in _WORDS.values() for word in words.split()))
 _LAYER = re.compile(r"(.*?\.?[a-z_]+)\.(\d+)\.")
+_MAX_NAME = 500  # characters of a weight that name its layer
 _AT_ONCE = 1 << 24  # numbers looked at in one go
 
 
@@ -72,7 +74,7 @@ def refuse_non_finite(state: Mapping[str, Tensor]) -> None:
     for name, value in state.items():
         if value.is_floating_point() and not _is_finite(value):
             raise EncoderError(
-                f"`encoder` must have finite weights, got NaN or infinity in {name!r}. "
+                f"`encoder` must have finite weights, got NaN or infinity in {shown(name)}. "
                 "The model is damaged: load it from its source again."
             )
 
@@ -109,7 +111,8 @@ def refuse_unknown_words(tokenizer: Any, num_rows: int) -> None:
         raise EncoderError(
             f"`source` must have a tokenizer that knows words, got one with {len(tokenizer):,} "
             f"tokens to which {1 - shares[best]:.0%} of common words are unknown (in {best}, the "
-            "script it knows best). Copy the tokenizer's files from the original model."
+            "script it knows best). Copy the tokenizer's files from the original model. A model whose vocabulary is "
+            "made of codes or product numbers cannot be used: pass its embeddings as features, or a ModuleEncoder."
         )
     # Special tokens are no part of a text, and some models have one that they never read.
     added = getattr(tokenizer, "added_tokens_decoder", {})
@@ -131,12 +134,12 @@ def refuse_other_layers(model: nn.Module, unexpected: Iterable[str], name: str) 
     prefix = getattr(model, "base_model_prefix", "") + "."
     modules = dict(model.named_modules())
     for key in sorted(unexpected):
-        match = _LAYER.match(key.removeprefix(prefix))
+        match = _LAYER.match(key.removeprefix(prefix)[:_MAX_NAME])
         layers = modules.get(match.group(1)) if match else None
         if match and isinstance(layers, nn.ModuleList) and int(match.group(2)) >= len(layers):
             raise EncoderError(
                 f"`source` must have a config.json of its own weights, got {name!r} with weights "
-                f"such as {key!r} and {len(layers)} layers in config.json."
+                f"such as {shown(key)} and {len(layers)} layers in config.json."
             )
 
 

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from reldp._validate import is_integer
+from reldp._validate import is_integer, shown
 from reldp.encoders.folders import read_json
 from reldp.errors import EncoderError
 
@@ -100,8 +100,8 @@ def _refuse_long_words(model: object) -> None:
     longest = model.get(_WORD_LIMIT) if isinstance(model, dict) else None
     if longest is not None and not (is_integer(longest) and 0 <= longest <= _LONGEST_WORD):
         raise EncoderError(
-            f"`source` must have a tokenizer with {_WORD_LIMIT} of at most {_LONGEST_WORD:,}, got {longest!r}. Copy "
-            "the tokenizer's files from the original model."
+            f"`source` must have a tokenizer with {_WORD_LIMIT} of at most {_LONGEST_WORD:,}, got {shown(longest)}. "
+            "Copy the tokenizer's files from the original model."
         )
 
 

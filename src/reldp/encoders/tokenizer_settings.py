@@ -6,7 +6,7 @@ the model: a model folder could copy any text file of this machine into a publis
 vocabulary are refused, and so is every other one whose text is the path of something on this machine. For the same
 reason links that lead out of the folder are refused, but for weights, and for those of a hub's cache into its blobs.
 
-Private to the package: `check_tokenizer_settings`.
+Private to the package: `check_entries`, `check_tokenizer_settings`.
 
 >>> refuse_paths({"model_max_length": 512, "vocab": "/etc/hostname"}, "tokenizer_config.json")
 Traceback (most recent call last):
@@ -22,10 +22,11 @@ from typing import Any
 from reldp.encoders.folders import check_size, read_json
 from reldp.errors import EncoderError
 
-__all__ = ["check_tokenizer_settings", "refuse_paths"]
+__all__ = ["check_entries", "check_tokenizer_settings", "refuse_paths"]
 
 _FILES = ("tokenizer_config.json", "special_tokens_map.json")
 _MAX_FILE = 2**26  # bytes
+_MAX_ENTRIES = 100_000  # of a folder, with those of the folders in it
 _READ_WHOLE = (".json", ".txt", ".model", ".jinja", ".spm", ".vocab", ".bpe", ".tiktoken")
 _WEIGHTS = (".safetensors", ".gguf")  # their formats hold no text of other files
 _VOCABULARIES = frozenset(
@@ -44,30 +45,47 @@ def check_tokenizer_settings(folder: Path) -> None:
     Args:
         folder: The folder of the model.
     """
-    for path in _entries(folder):
-        if path.is_symlink() and path.suffix not in _WEIGHTS:
+    check_entries(folder, folder)
+    for name in _FILES:
+        if os.path.lexists(folder / name):
+            refuse_paths(read_json(folder / name, "source", _MAX_FILE, is_strict=False), name)
+
+
+def check_entries(place: Path, folder: Path) -> None:
+    """Refuse a folder of a model, at any depth, that holds links out of the model, no files, or far too large ones.
+
+    Args:
+        place: The folder; what is in it and in the folders in it is looked at.
+        folder: The folder of the whole model.
+    """
+    _refuse_far_link(place, folder)
+    for number, path in enumerate(_entries(place)):
+        if number == _MAX_ENTRIES:
+            raise EncoderError(
+                f"`source` must hold at most {_MAX_ENTRIES:,} files and folders, got more in {place.name!r}. Give the "
+                "model a folder of its own."
+            )
+        if path.is_symlink() and (path.suffix not in _WEIGHTS or path.is_dir()):
             _refuse_far_link(path, folder)
         # A pipe would block, a device never end.
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise EncoderError(f"`source` must hold files, got a {path.name} that is none.")
         if path.suffix in _READ_WHOLE and path.is_file():
             check_size(path, "source", _MAX_FILE)
-    for name in _FILES:
-        if os.path.lexists(folder / name):
-            refuse_paths(read_json(folder / name, "source", _MAX_FILE, is_strict=False), name)
 
 
 def _entries(folder: Path) -> Iterator[Path]:
     """Yield what is in the folder and in the folders in it, such as that of chat templates."""
-    for path in sorted(folder.iterdir()):
+    for path in folder.iterdir():
         yield path
         if path.is_dir() and not path.is_symlink():
-            yield from sorted(path.iterdir())
+            yield from path.iterdir()
 
 
 def _refuse_far_link(path: Path, folder: Path) -> None:
     target, home = Path(os.path.realpath(path)), Path(os.path.realpath(folder))
-    near = [home, *(place.parent / "blobs" for place in home.parents if place.name == "snapshots")]
+    blobs = [place.parent / "blobs" for place in home.parents if place.name == "snapshots"]
+    near = [home] if target.is_dir() else [home, *blobs]  # a cache has files there, and no folders
     if not any(target.is_relative_to(place) for place in near):
         raise EncoderError(
             f"`source` must hold its files, got {path.name}, a link to a place outside of the folder. Copy the file "
