@@ -364,3 +364,12 @@ def test_a_signal_that_a_module_turned_into_an_error_is_a_stop(capsys, monkeypat
     monkeypatch.setattr("reldp.reporting.verify", half_imported)
     assert main(["verify", "run"]) == code
     assert "stopped by" in capsys.readouterr().err
+
+
+def test_a_long_file_name_is_cut_to_its_end():
+    lines = []
+    error = OSError(errno.ENAMETOOLONG, "File name too long", "a" * 60_000 + ".csv")
+    exit_codes.of_os_error(error, lambda line: lines.append(line) or 2)
+    assert lines[0].startswith("File name too long (...aaa")
+    assert lines[0].endswith("aaa.csv).")
+    assert len(lines[0]) < 110

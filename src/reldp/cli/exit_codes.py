@@ -74,6 +74,7 @@ EPILOG = (
     "129 terminal closed; 130 stopped by Ctrl-C; 141 output pipe closed; 143 stopped by SIGTERM."
 )
 
+_MAX_NAME = 80  # characters of a file's name that a line shows: its end has the suffix
 _SOURCE = Path(reldp.__file__).parent
 _CODES: dict[int, int] = {signal.SIGTERM: TERMINATED}
 if hasattr(signal, "SIGHUP"):
@@ -185,7 +186,9 @@ def of_os_error(error: OSError, fail: Callable[[str], int]) -> int:
     """Return the code of an error of the operating system, with one line by `fail` unless the pipe is closed."""
     if error.errno == errno.EPIPE:
         return pipe_closed()
-    where = f" ({Path(error.filename).name})" if isinstance(error.filename, str) else ""
+    name = Path(error.filename).name if isinstance(error.filename, str) else ""
+    name = name if len(name) <= _MAX_NAME else f"...{name[3 - _MAX_NAME :]}"
+    where = f" ({name})" if name else ""
     reason = REASONS.get(error.errno or 0) if error.filename is None else None
     what = error.strerror or type(error).__name__
     code = fail(f"A file could not be written: {reason}" if reason else f"{what}{where}.")
