@@ -88,6 +88,19 @@ def test_bad_input_is_one_line_and_enters_nothing(tmp_path, capsys):
         assert budget.charges == []
 
 
+def test_a_dry_run_refuses_the_graph_that_the_search_would_refuse(tmp_path, capsys):
+    small_graph().write(tmp_path / "graph")
+    small_graph().write(tmp_path / "same")
+    graph = str(tmp_path / "graph")
+    assert main(["budget", "init", graph]) == 0
+    words = ["budget", "search", graph, *PLAN, "--mean", "4", "--dry-run", "--eval-graph"]
+    capsys.readouterr()
+    assert main([*words, str(tmp_path / "same")]) == 2
+    assert "must be public" in capsys.readouterr().err
+    public_graph().write(tmp_path / "public")
+    assert main([*words, str(tmp_path / "public")]) == 0
+
+
 @pytest.mark.parametrize(
     ("more", "reason"),
     [([], "`eval_graph` must be given"), (["--eval-graph"], "must have a budget for a search")],

@@ -227,8 +227,9 @@ def _plan(recipe: "Recipe", budget: Path | None, show_ids: bool) -> "PrivacyPlan
     from reldp.cli.dry_run import refuse_release
     from reldp.training.searching import required_budget
 
-    capped = recipe.capped(show_ids=show_ids)
+    capped, holdout = recipe._parts(show_ids)
     required_budget(capped, budget)
+    recipe._selection(capped, holdout, show_ids)  # refuses what the search would refuse
     refuse_release(recipe, capped, declared="--set privacy.sizes=declared")
     return recipe.plan(capped, recipe.pool(show_ids))
 
