@@ -134,6 +134,27 @@ def test_errors_quote_no_name_of_a_column_which_may_be_a_text(extra, prompt):
     assert "example.com" not in str(refused.value)
 
 
+@pytest.mark.parametrize("empty", [None, ""])
+@pytest.mark.parametrize("prompt", [None, "q: "])
+def test_a_missing_text_is_named_by_its_column_and_not_by_what_a_trainer_lacks(empty, prompt):
+    rows = {"anchor": ["a", "b", "c"], "positive": ["x", empty, empty]}
+    with pytest.raises(
+        ConfigError, match=r"got 2 missing in the column 'positive' \(.* row 2"
+    ) as e:
+        graph_of(rows, prompt=prompt)
+    assert "drop" not in str(e.value)
+    assert "dataset.filter" in str(e.value)
+    rows = {"bob@example.com": ["a", empty], "ann@example.com": ["x", "y"]}
+    with pytest.raises(ConfigError, match=r"missing in the first column of texts \(.* row 2"):
+        graph_of(rows, prompt=prompt)
+    ids = {"left": [1, None, 3], "right": [4, 5, 6]}
+    with pytest.raises(ConfigError, match=r"got 1 missing in the column 'left' \(.* row 2"):
+        graph_of(
+            {"anchor": ["a", "b", "c"], "positive": ["x", "y", "z"], **ids},
+            id_columns=("left", "right"),
+        )
+
+
 def test_a_dictionary_of_splits_is_refused():
     with pytest.raises(GraphError, match="Choose a split"):
         graph_of(DatasetDict({"train": Dataset.from_dict(ROWS)}))

@@ -35,8 +35,14 @@ from reldp.integrations.tables import as_arrow
 __all__ = ["evaluation_graph", "graph_folder", "training_graph"]
 
 _MAX_DEGREE = 5
+_SIDES = ("first", "second")
 _DROPPED = ("duplicate_relations", "self_relations")
 _NEGATIVES = re.compile(r"(hard_?)?neg(ative)?s?(_?\d+)?", re.IGNORECASE)
+# Names of columns that an error may show: in a table without a header, another name may be a private text.
+_NAMES = frozenset(
+    {"anchor", "positive", "query", "question", "answer", "response", "document", "passage", "context", "sentence",
+     "sentence1", "sentence2", "sentence_A", "sentence_B", "text", "text1", "text2", "premise", "hypothesis", "title"}
+)  # fmt: skip
 _LABELS = ("label", "labels", "score", "scores")
 
 
@@ -117,6 +123,7 @@ def _pairs(
     """Return the graph of a table of pairs."""
     table = as_arrow(dataset, name)
     chosen = [*_text_columns(table.column_names, name, id_columns), *(id_columns or ())]
+    _refuse_missing(table, name, chosen, id_columns)
     # Other names: without a header, a table has texts for names, and errors would quote them.
     names = ["anchor", "positive", "anchor_id", "positive_id"][: len(chosen)]
     columns = {new: table.column(old) for new, old in zip(names, chosen, strict=True)}
@@ -128,6 +135,25 @@ def _pairs(
     return EntityGraph.from_pairs(
         pa.table(columns), left="anchor", right="positive", drop=_DROPPED, **how
     )
+
+
+def _refuse_missing(
+    table: pa.Table, name: str, chosen: Sequence[str], id_columns: Sequence[str] | None
+) -> None:
+    """Refuse rows without a text or an id, which is an empty text too: such a table has no `drop`, unlike a graph."""
+    for place, column in enumerate(chosen):
+        values = table.column(column)
+        missing = values.is_null()
+        if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+            missing = pc.or_kleene(missing, pc.fill_null(pc.equal(values, ""), True))
+        if not (count := pc.sum(missing).as_py()):
+            continue
+        is_known = column in _NAMES or column in (id_columns or ())
+        where = f"the column {column!r}" if is_known else f"the {_SIDES[place]} column of texts"
+        raise ConfigError(
+            f"`{name}` must have texts and ids in every row, got {count:,} missing in {where} (the first in row "
+            f"{pc.index(missing, True).as_py() + 1}). Filter the data set: dataset.filter(...)."
+        )
 
 
 def _prompted(texts: Any, prompt: str) -> Any:
