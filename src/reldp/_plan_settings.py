@@ -49,7 +49,7 @@ __all__ = [
     "unit_for",
 ]
 
-MAX_STEPS = 10**8  # of a run; the epsilon of more takes minutes
+MAX_STEPS = 10**8  # of a run; more would take months
 _MANY = 10**12  # entities of a graph that admits every setting
 _FROM_GRAPH = (
     "num_entities",

@@ -198,3 +198,32 @@ def test_losses_that_are_rounded_away_are_refused():
     loss = LossDistribution(1e-10, np.array([-1, 0, 1]), np.array([0.5, -1e-17, 0.5]), 0.0)
     with pytest.raises(PlanError, match="`noise_multiplier` must leave losses of a step that"):
         ComposedLoss([(loss, 10**12)], 1e-6)
+
+
+def test_near_delta_one_a_window_is_widened_only_while_that_lowers_epsilon(monkeypatch):
+    """Rounding of 10^8 steps is far above 1 - delta = 10^-12: a wider window holds more of it, and is more work."""
+    count, interval, sizes = 10**8, 2e-3, []
+    composed = ComposedLoss([(coin(1 / (1 + math.exp(-interval)), interval), count)], 1 - 1e-12)
+    tilted_sum = ComposedLoss._tilted_sum
+
+    def watched(self, tilt, size):
+        sizes.append(size)
+        return tilted_sum(self, tilt, size)
+
+    monkeypatch.setattr(ComposedLoss, "_tilted_sum", watched)
+    assert 0 < composed.epsilon() < math.inf
+    assert max(sizes) < 2.1 * min(sizes)  # widened once, in vain
+    assert composed.transformed == sum(sizes)
+
+
+def test_the_transforms_of_one_epsilon_are_bounded_and_epsilon_only_rises(monkeypatch):
+    interval, count, delta = 1e-4, 10**10, 1e-6
+    parts = [(coin(1 / (1 + math.exp(-interval)), interval), count)]
+    free = ComposedLoss(parts, delta)
+    least = free.epsilon()
+    first = free._bins(*free.window)[1]
+    assert free.transformed > first
+    monkeypatch.setattr(composition, "MAX_TRANSFORMED", free.transformed - 1)
+    bound = ComposedLoss(parts, delta)
+    assert least <= bound.epsilon() < math.inf
+    assert first <= bound.transformed < free.transformed

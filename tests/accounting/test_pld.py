@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from reldp.accounting import PLDAccountant, RenyiAccountant, pld
+from reldp.accounting.composition import ComposedLoss
 from reldp.accounting.discretization import hockey_stick
 from reldp.accounting.dominating import dominating_pair
 from reldp.accounting.events import CoupledStep
@@ -220,3 +221,53 @@ def test_losses_beyond_doubles_have_a_large_or_infinite_epsilon_and_no_error(set
 def test_a_delta_near_one_ends(delta):
     plan = PrivacyPlan(**FEW, num_negatives=7, noise_multiplier=4.5, num_steps=1, delta=delta)
     assert plan.epsilon() == 0.0
+
+
+def watch_transforms(monkeypatch):
+    sizes = []
+    tilted_sum = ComposedLoss._tilted_sum
+
+    def watched(self, tilt, size):
+        sizes.append(size)
+        return tilted_sum(self, tilt, size)
+
+    monkeypatch.setattr(ComposedLoss, "_tilted_sum", watched)
+    return sizes
+
+
+def test_an_extreme_plan_is_little_work(monkeypatch):
+    sizes = watch_transforms(monkeypatch)
+    values = {"num_relations": 306_353, "max_degree": 42, "sample_rate": 0.015}
+    plan = PrivacyPlan(
+        **EXTREME | values,
+        num_negatives=0,
+        num_steps=10**8,
+        delta=1 - 1e-12,
+        noise_multiplier=487.0,
+    )
+    assert 24 < plan.epsilon() < 29
+    assert sum(sizes) < pld.MAX_WORK
+
+
+def test_a_search_ends_where_a_finer_level_would_be_too_much_work(monkeypatch):
+    sizes, step = watch_transforms(monkeypatch), simple_step(noise_multiplier=3.0) * 10**4
+    accountant = PLDAccountant(analysis="replacement")
+    free, work = accountant.epsilon(step, 1e-6).epsilon, sum(sizes)
+    sizes.clear()
+    monkeypatch.setattr(pld, "MAX_WORK", work // 2)
+    bound = accountant.epsilon(step, 1e-6).epsilon
+    assert sum(sizes) <= work // 2
+    assert free < bound < 1.1 * free
+
+
+def test_without_negatives_one_analysis_stands_for_all(monkeypatch):
+    """Their dominating pairs are equal then."""
+    step = simple_step()
+    assert step.num_negatives == 0
+    pairs = [vars(dominating_pair(step, name, -60.0)) for name in ("anchored", "replacement")]
+    assert all(np.array_equal(pairs[0][name], pairs[1][name]) for name in pairs[0])
+    sizes = watch_transforms(monkeypatch)
+    best, work = PLDAccountant().epsilon(step * 100, 1e-6), sum(sizes)
+    sizes.clear()
+    alone = PLDAccountant(analysis=best.analysis).epsilon(step * 100, 1e-6)
+    assert (best, work) == (alone, sum(sizes))

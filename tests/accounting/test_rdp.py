@@ -6,8 +6,9 @@ import pytest
 from dp_accounting.rdp import RdpAccountant
 from scipy.optimize import minimize_scalar
 
-from reldp.accounting import RenyiAccountant, renyi_epsilon
+from reldp.accounting import RenyiAccountant, rdp, renyi, renyi_epsilon
 from reldp.accounting.rdp import to_epsilon
+from reldp.accounting.renyi import StepDivergence
 from tests.accounting.conformance import AccountantConformance, simple_step, small_step
 
 
@@ -67,3 +68,17 @@ def test_no_noise_has_infinite_divergence():
         math.inf,
         math.inf,
     ]
+
+
+def test_more_orders_may_take_more_work(monkeypatch):
+    work = []
+
+    class Watched(StepDivergence):
+        def __init__(self, *values, **settings):
+            super().__init__(*values, **settings)
+            work.append(self._work_left)
+
+    monkeypatch.setattr(rdp, "StepDivergence", Watched)
+    for count in (1, 600):
+        renyi_epsilon(simple_step(), "replacement", [2.0] * count)
+    assert work == [renyi.MAX_WORK, 10 * renyi.MAX_WORK]

@@ -150,3 +150,24 @@ def test_a_grid_that_may_not_be_refined_gives_a_larger_bound(monkeypatch):
     assert all(math.isfinite(bound) for bound in bounds)
     assert all(bound >= value for bound, value in zip(bounds, refined, strict=True))
     assert bounds != refined
+
+
+def test_quadrature_ends_where_its_work_does_and_bounds_are_left(monkeypatch):
+    step = CoupledStep(**WIDE, max_degree=5, sample_rate=1e-3, noise_multiplier=1.0)
+    orders, points = (1.5, 4.0, 9.0), []
+    refined = [StepDivergence(step, "anchored").log_moment(order) for order in orders]
+    log_mean = renyi._Grid.log_mean
+
+    def watched(self, power):
+        points.append(self.tables[0].size)
+        return log_mean(self, power)
+
+    monkeypatch.setattr(renyi._Grid, "log_mean", watched)
+    for limit in (0.0, 3e5):
+        monkeypatch.setattr(renyi, "MAX_WORK", limit)
+        points.clear()
+        divergence = StepDivergence(step, "anchored")
+        bounds = [divergence.log_moment(order) for order in orders]
+        assert renyi.PER_POINT * sum(points) <= 1.1 * limit
+        assert all(value <= bound < math.inf for bound, value in zip(bounds, refined, strict=True))
+        assert bounds != refined

@@ -37,7 +37,10 @@ NEGLIGIBLE = 1e-6  # share of delta that each truncation may take
 RETILTS = 6
 STEEPEST = 500.0  # largest tilt times window: beyond it nothing but rounding is left
 VANISHED = -100.0  # log size below which a coefficient of the spectrum is bounded, not computed
-WIDEST = 2**24  # bins of a window that may be doubled; a narrower window only raises epsilon
+WIDEST = 2**22  # bins of a window that doubling may lead to; a narrower window only raises epsilon
+MAX_TRANSFORMED = (
+    2**23
+)  # that the transforms for one epsilon may have together, whatever the first one takes
 FAR = 40.0  # losses this far above epsilon count whole
 
 
@@ -69,6 +72,7 @@ class ComposedLoss:
             )
         self._parts = parts
         self._delta = delta
+        self.transformed = 0  # bins of all transforms so far: the work
         self._interval = parts[0][0].interval
         self._largest = max(float(np.abs(part.losses).max()) for part, _ in parts)
         self._log_rare = math.log(delta) + math.log(NEGLIGIBLE)
@@ -105,13 +109,20 @@ class ComposedLoss:
         # No finite sum exceeds the sum of the largest losses.
         best = max(0.0, sum(float(part.losses[-1]) * count for part, count in self._parts))
         for _ in range(RETILTS):
+            if self.transformed and self.transformed + self._bins(low, high)[1] > MAX_TRANSFORMED:
+                break  # the bounds so far stand
             epsilon, without_rounding = self._epsilon_at(low, high, tilt, spare)
-            best = min(best, epsilon)
+            is_lower, best = epsilon < best, min(best, epsilon)
             # Where losses are heavy-tailed Chernoff's tilt aims too far out. The result is valid but
             # loose: aim at the answer itself, or widen the window.
             if tilt > self._largest_tilt(best, high - low):
                 tilt = min(self._tilt_towards(best, tilt), self._largest_tilt(best / 2, high - low))
-            elif best - without_rounding > 1e-3 * best and self._has_room(high - low):
+            # Near delta = 1 rounding is as large as 1 - delta, and every widening may add to it.
+            elif (
+                best - without_rounding > 1e-3 * best
+                and (is_lower or self._delta <= 0.5)
+                and self._has_room(high - low)
+            ):
                 high += high - low
                 tilt = self._tilt_towards(without_rounding, tilt)
             else:
@@ -230,6 +241,7 @@ class ComposedLoss:
         A coefficient F of one part's transform is known to within `noise`, so that of the sum to within
         the product of (|F| + noise)^count less the product of |F|^count.
         """
+        self.transformed += size
         fft_noise = 4.0 * ROUNDING * math.log2(size)
         powers = np.zeros(size // 2 + 1)  # log of the product of |F|^count
         at_most = np.zeros(size // 2 + 1)  # the same with |F| + noise

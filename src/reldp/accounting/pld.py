@@ -4,7 +4,8 @@ For every analysis asked for and both directions: dominating pair, pessimistic d
 epsilon at delta. Each result is an upper bound by itself, so the least of them is one. The interval follows the size of
 one step's losses and is halved until epsilon settles; since the discretization error is of second order in the
 interval, what remains is below 0.2 % in ordinary cases and on the safe side. Work that cannot change the answer is
-left out: the direction already known to be smaller, and an analysis already known to be much worse.
+left out: the direction already known to be smaller, and an analysis already known to be much worse. Work is bounded for
+every plan: a search ends where its next level would take too much, and the bounds that it has stand.
 
 >>> from reldp.accounting.events import CoupledStep
 >>> step = CoupledStep(num_relations=10_000, pool_size=5_000, max_degree=5, num_negatives=4, sample_rate=0.005,
@@ -30,7 +31,8 @@ from reldp.accounting.overflow import composed_cost
 
 __all__ = ["EpsilonSearch", "PLDAccountant", "loss_positions"]
 
-MAX_BINS = 2**23
+MAX_BINS = 2**22
+MAX_WORK = 2**24  # bins that the transforms of a search may have together, beyond its first level
 MAX_LEVELS = 16
 KNEE, WIDTH, CROWD = 100.0, 2.0, 120.0
 LEAST_GROWTH = 5e-4
@@ -86,6 +88,7 @@ class EpsilonSearch:
         self._bounds = [math.inf, math.inf]  # removal, insertion
         self._levels = 0
         self._finest = False  # whether memory allows no smaller interval
+        self._work = 0  # bins of all transforms so far
         self.settled = False
         self.composed: tuple[ComposedLoss, ...] = ()  # of the last interval: removal, insertion
 
@@ -125,15 +128,17 @@ class EpsilonSearch:
 
     def refine(self) -> None:
         """One more level; says whether epsilon has settled."""
-        before = self.epsilon
+        before, spent = self.epsilon, self._work
         self.evaluate(self._interval, self._growth, self._widest)
         self._levels += 1
+        next_work = 2 * (self._work - spent)  # half the interval, twice the bins
         change = before - self.epsilon
         self.settled = (
             change <= SETTLED * self.epsilon
             or VOID < self.epsilon < math.inf
             or self._finest
             or self._levels == MAX_LEVELS
+            or self._work + next_work > MAX_WORK
         )
         self._widest = min(self._widest, self.epsilon / (2 * math.log(1 / self._delta)))
         self._interval, self._growth, self._widest = (
@@ -160,6 +165,7 @@ class EpsilonSearch:
         self._bounds[first] = min(self._bounds[first], composed[first].epsilon())
         if self._bounds[1 - first] > self._bounds[first]:
             self._bounds[1 - first] = min(self._bounds[1 - first], composed[1 - first].epsilon())
+        self._work += sum(direction.transformed for direction in composed)
 
     def _discretized(
         self, interval: float, growth: float, widest: float
@@ -201,6 +207,8 @@ class PLDAccountant:
         self, composition: Composition, analyses: tuple[str, ...], delta: float
     ) -> PrivacyCost:
         """Return the smallest privacy cost of noisy steps at delta."""
+        if not any(event.num_negatives for event, _ in composition.running):
+            analyses = analyses[:1]  # without negatives that matter all analyses have one pair
         log_tail = math.log(delta) - math.log(composition.num_steps) - 25.0
         is_many = len(composition.running) > MANY
         spacing = MANY_NODE_SPACING if is_many else NODE_SPACING

@@ -40,7 +40,7 @@ def renyi_epsilon(event: CoupledStep, analysis: str, orders: Sequence[float]) ->
     """Per-step Renyi epsilon of one analysis at the given orders, all above 1."""
     if event.noise_multiplier == 0:
         return np.full(len(orders), np.inf)
-    step = StepDivergence(event, analysis)
+    step = StepDivergence(event, analysis, num_orders=len(orders))
     return np.array([step.log_moment(order) / (order - 1) for order in orders])
 
 

@@ -38,6 +38,8 @@ LOWEST = -14.0  # the grid's lower end in standard deviations of the noise
 REACH = 12.0  # standard deviations of noise kept above the farthest peak
 MAX_CELLS = 5e6  # points of the first grid times nodes times components
 MAX_REFINED = 4 * MAX_CELLS  # the same of the finest grid
+MAX_WORK = 8e7  # cells of all grids, and PER_POINT for each point that is looked at, of up to MANY_ORDERS orders
+PER_POINT, MANY_ORDERS = 4, 60
 AGREED = 1e-7  # relative difference of two sums at which halving stops
 ROUNDING = 1e-11  # relative, of one sum in double precision
 LOG_TAIL = -600.0  # cut so far out that high orders do not see it; the smallest double is exp(-744)
@@ -107,12 +109,22 @@ class _Grid:
 
 
 class StepDivergence:
-    """Renyi divergences of one step under one analysis, for any order above 1."""
+    """Renyi divergences of one step under one analysis, for any order above 1.
 
-    def __init__(self, event: CoupledStep, analysis: str, node_spacing: float = 0.5) -> None:
+    Quadrature stops after the work that `num_orders` orders may take; closed bounds, which are looser, are left.
+    """
+
+    def __init__(
+        self,
+        event: CoupledStep,
+        analysis: str,
+        node_spacing: float = 0.5,
+        num_orders: int = MANY_ORDERS,
+    ) -> None:
         self._pair = dominating_pair(event, analysis, LOG_TAIL, node_spacing)
         self._log_surplus = _log_surplus(event) if analysis == "anchored" else -math.inf
         self._grids: dict[tuple[float, float], _Grid] = {}
+        self._work_left = MAX_WORK * max(1.0, num_orders / MANY_ORDERS)
 
     def log_moment(self, order: float) -> float:
         """log of an upper bound on the larger direction's E."""
@@ -256,18 +268,28 @@ class StepDivergence:
 
     def _integrate(self, power: float, high: float, spacing: float) -> float:
         """log of the quadrature, its own error estimate added; infinite where agreement would take too large a grid."""
-        value = self._grid(high, spacing).log_mean(power)
-        difference = 0.0
+        value, difference = self._log_mean(power, high, spacing), 0.0
         for _ in range(4):
             spacing = spacing / 2
-            if self._cells(high, spacing) > MAX_REFINED:
+            finer = self._log_mean(power, high, spacing)
+            if finer == math.inf:
                 return math.inf  # the bounds by Minkowski's inequality and by one component stand
-            finer = self._grid(high, spacing).log_mean(power)
             difference = abs(math.expm1(min(value - finer, 50.0)))
             value = finer
             if difference < AGREED:
                 break
         return value + math.log1p(difference + ROUNDING)
 
-    def _grid(self, high: float, spacing: float) -> _Grid:
-        return self._grids.setdefault((high, spacing), _Grid(self._pair, high, spacing))
+    def _log_mean(self, power: float, high: float, spacing: float) -> float:
+        """log of the quadrature on one grid; infinite where the grid, or the work of all grids, would be too large."""
+        cells = self._cells(high, spacing)
+        if cells > MAX_REFINED:
+            return math.inf
+        work = PER_POINT * cells / len(self._pair.sensitivities)
+        if (high, spacing) not in self._grids:
+            work += work + cells
+        if work > self._work_left:
+            return math.inf
+        self._work_left -= work
+        grid = self._grids.setdefault((high, spacing), _Grid(self._pair, high, spacing))
+        return grid.log_mean(power)
