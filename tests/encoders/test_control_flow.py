@@ -28,6 +28,19 @@ def written(x):
     return x if memory.max() > 1e9 else x * 2
 
 
+def written_in_part(x):
+    """The whole memory comes from the rows as soon as a part of it does."""
+    memory = torch.zeros(4, 3)
+    memory[:, :2] = x[:, :2]
+    return x if (memory > 1e9).any() else x * 2
+
+
+def written_in_place(x):
+    memory = torch.zeros(4, 3)
+    torch._foreach_add_([memory[:, 0]], [x[:, 0]])
+    return x if memory.max() > 1e9 else x * 2
+
+
 @pytest.mark.parametrize(
     "module",
     [
@@ -40,6 +53,8 @@ def written(x):
         lambda x: x.repeat_interleave(x[:, 0].long() % 3, dim=0),
         routed,
         written,
+        written_in_part,
+        written_in_place,
     ],
 )
 def test_decisions_are_seen_whichever_way_they_fall(module):

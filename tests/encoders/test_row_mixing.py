@@ -30,6 +30,53 @@ def steps(x):
     return state
 
 
+def into_buffer(x):
+    out = torch.zeros(len(x), 8)
+    out[:, :3] = x[:, 0, :3]
+    return torch.where(out > 9, out.mean(0), out)
+
+
+def one_column(x):
+    x = x.clone()
+    column = x[:, 0, 0]
+    column[column > 9] = column.mean()
+    return x
+
+
+def copied(x):
+    first, _ = x[:, :1], x[:, 1:]
+    first.copy_(torch.where(first > 9, first.mean(0), first))
+    return x
+
+
+def masked(x):
+    x[:, 0].masked_fill_(x[:, 0] > 9, 0.0)
+    x[:, 1].add_(x[:, 1].mean() * (x[:, 1] > 9))
+    return x
+
+
+def through_data(x):
+    data = x.data
+    data[data > 9] = x.mean()
+    return x
+
+
+def of_each(x):
+    parts = [x[:, 0].clone(), x[:, 1].clone()]
+    torch._foreach_mul_(parts, [1.0, 2.0])
+    torch._foreach_add_(parts, [(part > 9) * part.mean(0) for part in parts])
+    return torch.stack(parts, 1)
+
+
+def apart_in_buffer(x):
+    out = torch.empty(len(x), 8)
+    out[:, :4] = x[:, 0, :4]
+    out[:, 4:] = x[:, 1, 4:]
+    out[:, 0] = torch.where(out[:, 0] > 9, out[:, 1:].mean(1), out[:, 0])
+    torch._foreach_mul_([out], 2.0)
+    return out
+
+
 CELL = nn.GRUCell(8, 5)
 WORDS = nn.Embedding(10, 7, padding_idx=0)
 ATTENTION = nn.MultiheadAttention(8, 2, batch_first=True).eval()
@@ -62,6 +109,7 @@ SIZES = (2, 3, 4, 5, 6, 7, 8, 10, 16, 32)
         lambda x: x + torch.zeros_like(x).sum(0) + torch.arange(6.0)[:, None],
         lambda x: torch.where(x > 9, x.mean(1, keepdim=True), x),
         lambda x: torch.func.vmap(lambda row: row.sum())(x)[:, None],
+        apart_in_buffer,
         lambda x: (x, x.mean(0))[0],  # a statistic that no result uses
     ],
 )
@@ -88,6 +136,7 @@ def test_rows_that_are_computed_apart_are_not_mixed(function):
         lambda x: torch.where(x > 9, torch.cat([x[1:], x[:1]]), x),
         lambda x: torch.where(x > 9, x[ids(x)[:, 0] * 0], x),
         lambda x: x - x[:1] * (x > 9),
+        *(into_buffer, one_column, copied, masked, through_data, of_each),
         lambda x: x + torch.zeros(6, 8).copy_(x.amin(0)).clamp(max=-99),
         lambda x: torch.where(
             (torch.cdist(x[:, 0], x[:, 0]) < 1e-9).sum(1)[:, None] > 1, 0, x[:, 0]

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from reldp.accounting.tradeoff import QUESTIONS, trade_off
 from reldp.plan import PrivacyPlan
@@ -70,13 +71,48 @@ def test_the_release_of_private_sizes_is_part_of_every_number():
     assert private.worst(0.01) > max(alone.power([0.01], q)[0] for q in QUESTIONS)
 
 
+def with_more_relations(plan, count):
+    more = plan.num_relations + count
+    rate = plan.sample_rate
+    return replace(plan, num_relations=more, sample_rate=rate, expected_batch_size=None)
+
+
+def test_a_group_that_is_not_in_the_graph_may_make_batches_too_large():
+    """Public sizes. Such a batch is a public entry of the ledger, which nearly all graphs with the group have."""
+    plan = PrivacyPlan(
+        num_entities=20_000,
+        num_relations=8_000,
+        max_degree=100,
+        num_negatives=5,
+        sample_rate=0.45,
+        num_steps=1,
+        noise_multiplier=300.0,
+        delta=5e-6,
+    )
+    without = binom.sf(20_000 // 5, 8_000, 0.45)
+    together = binom.sf(20_010 // 5, 8_000 + 10 * 100, 0.45)
+    group = curves_of(plan).groups[-1]
+    assert together <= math.exp(group.epsilon) * without + group.delta
+    assert together <= group.power
+
+
+@pytest.mark.parametrize("negatives", ["unprotected", "public"])
+def test_pools_that_groups_leave_as_they_are_have_more_relations_too(negatives):
+    plan = replace(PLAN, negatives=negatives, pool_size=320, num_negatives=4)
+    curves = curves_of(plan)
+    epsilon = with_more_relations(plan, 9 * plan.max_degree).epsilon("pld")
+    assert [group.epsilon for group in curves.groups] == [size * epsilon for size in GROUPS]
+    assert epsilon > curves.epsilon
+
+
 def test_groups_have_generic_bounds_that_cover_smaller_pools(curves):
     plan = curves.plan
     for group in curves.groups:
         if plan.sizes == "public":
             fewer = plan.num_entities - max(GROUPS) + 1
-            epsilon = replace(plan, num_entities=fewer, pool_size=fewer).epsilon("pld")
-            assert epsilon > curves.epsilon
+            with_fewer = replace(plan, num_entities=fewer, pool_size=fewer)
+            epsilon = with_more_relations(with_fewer, 9 * plan.max_degree).epsilon("pld")
+            assert epsilon > with_fewer.epsilon("pld") > curves.epsilon
         else:
             epsilon = curves.epsilon
         assert group.epsilon == group.size * epsilon
@@ -102,7 +138,7 @@ def test_groups_leave_fewer_relations_to_draw():
         delta=1e-5,
     )
     curves = curves_of(plan)
-    epsilon = replace(plan, pool_size=2_000 - max(GROUPS) + 1).epsilon("pld")
+    epsilon = with_more_relations(replace(plan, pool_size=1_991), 9).epsilon("pld")
     assert epsilon > curves.epsilon
     assert [group.epsilon for group in curves.groups] == [size * epsilon for size in GROUPS]
 

@@ -24,8 +24,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
-from torch.utils.weak import WeakTensorKeyDictionary
+
+from reldp.encoders.tensor_marks import TensorMarks, tensors_in
 
 __all__ = ["depends_on_values"]
 
@@ -54,23 +54,22 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch leaves
     def __init__(self, values: Iterable[Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call] # torch leaves it untyped
         self.depends = False
-        self._reached: Any = WeakTensorKeyDictionary()
-        self._reach(values)
+        self._reached = TensorMarks()
+        for value in values:
+            self._reached.set(value, True)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operation and look at where its operands come from."""
         out = func(*args, **(kwargs or {}))
-        operands = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
-        if any(x in self._reached for x in operands):
+        operands = tensors_in((args, kwargs))
+        if any(map(self._reached.of, operands)):
             self.depends = self.depends or _exposes_values(func, operands)
-            self._reach(x for x in tree_leaves(out) if isinstance(x, Tensor))
+            for value in tensors_in(out):
+                self._reached.set(value, True)
             if func._schema.is_mutable:
-                self._reach(operands)
+                for value in operands:
+                    self._reached.write(value, True)
         return out
-
-    def _reach(self, values: Iterable[Tensor]) -> None:
-        for value in values:
-            self._reached[value] = True
 
 
 def _exposes_values(func: Any, operands: list[Tensor]) -> bool:

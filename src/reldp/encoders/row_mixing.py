@@ -25,8 +25,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
-from torch.utils.weak import WeakTensorKeyDictionary
+
+from reldp.encoders.tensor_marks import TensorMarks, tensors_in
 
 __all__ = ["mixes_rows"]
 
@@ -66,7 +66,7 @@ def _is_mixed(run: Callable[..., Any], rows: Mapping[str, Tensor], count: int) -
     watch = _Watch(rows.values(), count)
     with torch.no_grad(), watch:
         out = run(**rows)
-    return any(watch.is_mixed(value) for value in _tensors(out))
+    return any(watch.is_mixed(value) for value in tensors_in(out))
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch leaves it untyped
@@ -75,28 +75,37 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch leaves
     def __init__(self, rows: Iterable[Tensor], count: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call] # torch leaves it untyped
         self._count = count
-        self._mixed: Any = WeakTensorKeyDictionary()  # False for what depends on rows and is apart
+        self._mixed = TensorMarks()  # False for what depends on rows and is apart
         for value in rows:
-            self._mixed[value] = False
+            self._mixed.set(value, False)
 
     def is_mixed(self, value: Tensor) -> bool:
         """Return whether a tensor was computed from several rows at once."""
-        return bool(self._mixed.get(value, False))
+        return bool(self._mixed.of(value))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operation and look at what becomes of the dimension of the rows."""
-        operands = _tensors((args, kwargs))
-        sides = [self._sides(value) for value in operands if value in self._mixed]
+        operands = tensors_in((args, kwargs))
+        sides = [self._sides(value) for value in operands if self._depends(value)]
         name = func._schema.name.removeprefix("aten::").removesuffix("_")
         mixes = any(map(self.is_mixed, operands)) or self._mixes_along(name, args)
         out = func(*args, **(kwargs or {}))
         if sides and name not in _SHAPE_ONLY:
-            for value in _tensors(out):
+            for value in tensors_in(out):
                 has_changed = max(sides) > 0 and self._sides(value) not in (1, *sides)
                 is_lost = max(sides) > 0 and self._sides(value) == 0
                 changed = mixes or (value.numel() > 0 and (has_changed or is_lost))
-                self._mixed[value] = changed or self.is_mixed(value)
+                self._mixed.set(value, changed or self.is_mixed(value))
+            if func._schema.is_mutable:
+                written = [*_written(func, args, kwargs or {}), *tensors_in(out)]
+                mark = any(map(self.is_mixed, [*operands, *tensors_in(out)])) or mixes
+                for value in written:
+                    self._mixed.write(value, mark)
         return out
+
+    def _depends(self, value: Tensor) -> bool:
+        """Return whether a tensor was computed from rows."""
+        return self._mixed.of(value) is not None
 
     def _sides(self, value: Tensor) -> int:
         """Return how many dimensions of a tensor are those of rows."""
@@ -106,8 +115,8 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch leaves
         """Return whether an operation that keeps its shape works along the dimension of the rows."""
         if name == "index":
             chosen = enumerate(args[1])
-            return args[0] in self._mixed and any(
-                index is not None and index in self._mixed and self._is_of_rows(args[0], dim)
+            return self._depends(args[0]) and any(
+                index is not None and self._depends(index) and self._is_of_rows(args[0], dim)
                 for dim, index in chosen
             )
         place = 2 if name == "roll" else 1
@@ -120,11 +129,16 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch leaves
         if not is_along or name not in _BY_INDEX:
             return is_along
         # An index that does not depend on rows moves them in a fixed way, which bits show.
-        return len(args) > 2 and isinstance(args[2], Tensor) and args[2] in self._mixed
+        return len(args) > 2 and isinstance(args[2], Tensor) and self._depends(args[2])
 
     def _is_of_rows(self, value: Tensor, dim: int) -> bool:
         return value.dim() > 0 and value.shape[dim] % self._count == 0
 
 
-def _tensors(tree: Any) -> list[Tensor]:
-    return [value for value in tree_leaves(tree) if isinstance(value, Tensor)]
+def _written(func: Any, args: Any, kwargs: Mapping[str, Any]) -> list[Tensor]:
+    """Return the tensors that an operation writes to."""
+    given = zip(func._schema.arguments, args, strict=False)
+    named = ((a, kwargs[a.name]) for a in func._schema.arguments if a.name in kwargs)
+    return tensors_in(
+        [value for a, value in (*given, *named) if a.alias_info and a.alias_info.is_write]
+    )

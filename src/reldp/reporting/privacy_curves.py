@@ -147,19 +147,28 @@ class PrivacyCurves:
     def _group_bounds(self) -> tuple[float, TradeOff | None]:
         """Return epsilon and bounds on attacks for all graphs on the way from one with a group to one without.
 
-        With public sizes the last of them has fewer entities, and relations, than the plan says, which the bounds have
-        to cover. With declared sizes the guarantee is about graphs within the declared bounds: if the first and the
+        With public sizes the plan's graph may be the one with the group or the one without. So the last graph may have
+        fewer entities than the plan says, and the first one more relations; the bounds cover both (Theorem B). With
+        declared sizes the guarantee is about graphs within the declared bounds: if the first and the
         last graph are, so are all others, since each has fewer entities and relations than the one before. With private
         sizes release and training together are private for every pair of neighbors on the way, whatever their sizes.
         """
-        if self.plan.sizes != "public" or self.plan.event.num_negatives == 0:
+        if self.plan.sizes != "public":
             return self.epsilon, self.attacks
-        fewer = self.plan.pool_size - max(GROUPS) + 1
-        entities = self.plan.num_entities if self.plan.negatives == "relations" else fewer
+        others = max(GROUPS) - 1
+        lost = others if self.plan.event.pool_shrinks else 0
+        is_relations = self.plan.negatives == "relations"
         try:
-            plan = replace(self.plan, num_entities=entities, pool_size=fewer)
+            plan = replace(
+                self.plan,
+                num_entities=self.plan.num_entities - (0 if is_relations else lost),
+                pool_size=self.plan.pool_size - lost,
+                num_relations=self.plan.num_relations + others * self.plan.event.max_degree,
+                sample_rate=self.plan.sample_rate,
+                expected_batch_size=None,
+            )
             return self._epsilon(plan), self._trade_off(plan)
-        except PlanError:  # too few entities for batches of this size
+        except PlanError:  # too few entities, or too many relations, for batches of this size
             return math.inf, None
 
     def _trade_off(self, plan: "PrivacyPlan") -> TradeOff:
