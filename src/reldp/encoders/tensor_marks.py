@@ -34,10 +34,10 @@ class TensorMarks:
         """Return the mark of a tensor or of its memory; None if there is none."""
         storage = _storage(value)
         written = None if storage is None else self._by_storage.get(storage._cdata)
-        own = self._by_tensor.get(value)
+        mark = self._by_tensor.get(value)
         if written is None:
-            return None if own is None else bool(own)
-        return bool(own) or written[0]
+            return None if mark is None else bool(mark)
+        return bool(mark) or written[0]
 
     def set(self, value: Tensor, mark: bool) -> None:
         """Mark a tensor."""

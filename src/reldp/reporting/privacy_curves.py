@@ -155,17 +155,17 @@ class PrivacyCurves:
         """
         if self.plan.sizes != "public":
             return self.epsilon, self.attacks
-        others = max(GROUPS) - 1
-        lost = others if self.plan.event.pool_shrinks else 0
+        num_further = max(GROUPS) - 1
+        lost = num_further if self.plan.event.pool_shrinks else 0
         is_relations = self.plan.negatives == "relations"
         try:
             plan = replace(
                 self.plan,
                 num_entities=self.plan.num_entities - (0 if is_relations else lost),
                 pool_size=self.plan.pool_size - lost,
-                num_relations=self.plan.num_relations + others * self.plan.event.max_degree,
+                num_relations=self.plan.num_relations + num_further * self.plan.event.max_degree,
                 sample_rate=self.plan.sample_rate,
-                expected_batch_size=None,
+                expected_batch_size=None,  # type: ignore[arg-type] # follows from the rate
             )
             return self._epsilon(plan), self._trade_off(plan)
         except PlanError:  # too few entities, or too many relations, for batches of this size

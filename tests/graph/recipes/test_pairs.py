@@ -113,6 +113,23 @@ def test_an_id_that_is_missing_later_is_named_by_its_line(tmp_path: Path) -> Non
         pairs([path])
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_ids_of_some_lines_only_are_refused_and_not_ignored(tmp_path: Path, place: int) -> None:
+    """Person 1 with two texts would be two entities, each protected by itself."""
+    rows = [_row("a", "b", q_id=1, k_id=2), _row("c", "d", q_id=1, k_id=3)]
+    mixed = _write(tmp_path / "mixed.jsonl", *rows[:place], _row("e", "f"), *rows[place:])
+    with pytest.raises(
+        GraphError, match=r"line \d must have no q_id, .* --id-fields, .* --by-text"
+    ):
+        pairs([mixed])
+    with pytest.raises(GraphError, match="q_id"):
+        pairs([mixed], id_fields=("q_id", "k_id"))
+    assert pairs([mixed], by_text=True).entities.num_rows == 6
+    half = _write(tmp_path / "half.jsonl", _row("a", "b", k_idx=2))
+    with pytest.raises(GraphError, match="line 1 must have no k_idx"):
+        pairs([half])
+
+
 def test_files_without_a_pair_or_damaged_are_refused(tmp_path: Path) -> None:
     empty = _write(tmp_path / "empty.jsonl")
     with pytest.raises(GraphError, match="must not be empty, got 0 bytes"):

@@ -18,7 +18,7 @@ True
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -128,17 +128,29 @@ class _Gathered:
             self.pairs[pair] = None
 
 
-def _gather(paths: Sequence[Path], ids: tuple[str, str] | None) -> _Gathered:
+def _gather(paths: Sequence[Path], ids: tuple[str, str] | None, *, by_text: bool) -> _Gathered:
     gathered = _Gathered()
     for path in paths:
         for where, row in _rows(path):
             texts = (_value(row, "q_text", where, (str,)), _value(row, "k_text", where, (str,)))
             if ids is None:
+                if not by_text:
+                    _refuse_id(row, where)
                 gathered.add(texts, texts, where)
                 continue
             first, second = (_value(row, name, where, (str, int)) for name in ids)
             gathered.add((first, second), texts, where)
     return gathered
+
+
+def _refuse_id(row: Mapping[str, Any], where: str) -> None:
+    """Refuse an id where not all lines have ids: what an entity is, and who is protected, would not follow from it."""
+    for name in (name for names in ID_FIELDS for name in names):
+        if name in row:
+            raise GraphError(
+                f"{where} must have no {name}, since not all lines have ids of both sides, got one. Give every line "
+                "ids and name them with --id-fields, or let equal texts be one entity with --by-text."
+            )
 
 
 def _ids_of(
@@ -187,7 +199,7 @@ def pairs(
     if by_text and id_fields is not None:
         raise InputError("`by_text` and `id_fields` exclude one another, got both.")
     ids = _ids_of(paths, id_fields, by_text)
-    gathered = _gather(paths, ids)
+    gathered = _gather(paths, ids, by_text=by_text)
     if gathered.conflicts and not keep_first_text:
         places = [f"{at}: {entity!r}" if show_ids else at for at, entity in gathered.conflicts[:3]]
         raise GraphError(
