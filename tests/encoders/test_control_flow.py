@@ -1,5 +1,6 @@
 """Modules that decide by the values of their rows are known before they decide."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -53,6 +54,10 @@ def written_in_place(x):
         lambda x: x.repeat_interleave(x[:, 0].long() % 3, dim=0),
         routed,
         written,
+        lambda x: x / 10 if max(x.flatten().tolist()) > 1e9 else x,
+        lambda x: x / 10 if x.detach().numpy().max() > 1e9 else x,
+        lambda x: x / 10 if np.asarray(x.detach()).max() > 1e9 else x,
+        lambda x: torch.as_tensor([max(row) for row in x.tolist()])[:, None] + x,
         written_in_part,
         written_in_place,
     ],
@@ -69,7 +74,9 @@ def test_decisions_are_seen_whichever_way_they_fall(module):
         lambda x: torch.where(x > 3, x, -x).gather(1, x.argsort(1)),
         lambda x: x[torch.tensor([3, 1])],  # whole numbers: the shape is known
         lambda x: x / 2 if x.shape[0] > 2 else x,
-        lambda x: x * 2 if torch.ones(3).sum() > 2 else x,  # does not come from the rows
+        lambda x: (
+            x * 2 if torch.ones(3).sum() > 2 else x + sum(torch.ones(3).tolist())
+        ),  # does not come from the rows
     ],
 )
 def test_what_is_computed_alike_for_all_rows_is_no_decision(module):

@@ -6,8 +6,8 @@ take (theory.md 6). Such a decision can be detected: whichever branch is taken, 
 back from a tensor, or a tensor must get a shape that depends on values, and torch tags the operations
 that do so. Units of such a module are run alone, so that a decision depends on one unit.
 
-Decisions that read a mask of tokens only are ignored: padding fixes which masks are full. Values that
-leave torch (``features.numpy()``) are not detected.
+Values that leave torch as lists or arrays (``features.tolist()``) are decisions, too. Decisions that read a mask of
+tokens only are ignored: padding fixes which masks are full.
 
 Private to the package: `depends_on_values`.
 
@@ -23,12 +23,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from reldp.encoders.tensor_marks import TensorMarks, tensors_in
 
 __all__ = ["depends_on_values"]
 
+_LEAVES = {Tensor.tolist, Tensor.numpy, Tensor.__array__}
 _DATA_DEPENDENT = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 
 
@@ -43,9 +45,23 @@ def depends_on_values(
         mask: The argument that is the mask of tokens, if there is one.
     """
     watch = _Watch(value for name, value in rows.items() if name != mask)
-    with torch.no_grad(), watch:
+    with torch.no_grad(), watch, _Leaving(watch):
         run(**rows)
     return watch.depends
+
+
+class _Leaving(TorchFunctionMode):
+    """Mode that tells a watch which tensors leave torch: no operation does it."""
+
+    def __init__(self, watch: "_Watch") -> None:
+        super().__init__()
+        self._watch = watch
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call a function or method of torch."""
+        if func in _LEAVES:
+            self._watch.leave(args[0])
+        return func(*args, **(kwargs or {}))
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch leaves it untyped
@@ -57,6 +73,10 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch leaves
         self._reached = TensorMarks()
         for value in values:
             self._reached.set(value, True)
+
+    def leave(self, value: Tensor) -> None:
+        """Note that the values of a tensor are read outside of torch."""
+        self.depends = self.depends or bool(self._reached.of(value))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operation and look at where its operands come from."""

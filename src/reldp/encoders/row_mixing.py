@@ -8,7 +8,8 @@ other size is a multiple of.
 
 Units of such a function are run alone, so that all rows it sees belong to one unit. So a result that is called mixed
 by mistake, as in a loop over rows, costs time only. What keeps the dimension of the rows and mixes them for all values,
-such as a convolution over them, is found by comparing bits (`reldp.training.locality`).
+such as a convolution over them, is found by comparing bits (`reldp.training.locality`). What keeps it, and is used for
+a few rows only, goes unnoticed unless it is one of the operations below.
 
 Private to the package: `mixes_rows`.
 
@@ -30,34 +31,33 @@ from reldp.encoders.tensor_marks import TensorMarks, tensors_in
 
 __all__ = ["mixes_rows"]
 
-_PRIMES = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
+_PRIMES = (29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71)
 _RUNS = 3
-# Operations that keep a shape and mix along a dimension, which is their second argument; the third one of "roll".
+# Operations that keep a shape and mix along a dimension, which is their second argument, or the third one.
 _ALONG = (
     *("_softmax", "_log_softmax", "cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"),
     *("sort", "argsort", "flip", "index_select", "gather", "scatter", "scatter_add", "index_add"),
-    *("index_copy", "index_fill", "scatter_reduce", "index_reduce", "renorm", "roll"),
+    *("index_copy", "index_fill", "scatter_reduce", "index_reduce", "roll", "topk", "kthvalue"),
 )
+_DIM_IS_THIRD = ("roll", "topk", "kthvalue")
 _BY_INDEX = ("index_select", "gather", "scatter", "scatter_add", "index_add", "index_copy")
 _SHAPE_ONLY = ("zeros_like", "ones_like", "empty_like", "full_like", "new_zeros", "new_ones")
 
 
-def mixes_rows(
-    run: Callable[..., Any],
-    make: Callable[[int], Mapping[str, Tensor]],
-    sizes: Iterable[int] = (),
-) -> bool:
+def mixes_rows(run: Callable[..., Any], make: Callable[[int], Mapping[str, Tensor]]) -> bool:
     """Return whether a result of a function is computed from more than one row, as far as its operations show it.
 
     Args:
         run: The function; its results have one row for each row of its arguments.
         make: Returns its arguments by name for a number of rows.
-        sizes: Sizes that occur in the function, such as those of weights.
     """
-    known = {*sizes, *(side for value in make(2).values() for side in value.shape[1:])}
+    few = _Watch((rows := make(2)).values(), 2)
+    with torch.no_grad(), few:
+        run(**rows)
+    known = few.sizes
     usable = [p for p in _PRIMES if all(size % p for size in known if size)]
     primes = (usable or list(_PRIMES))[:_RUNS]
-    # A size in between may be a multiple of one of them by chance.
+    # A size that depends on the number of rows may be a multiple of one of them by chance.
     num_mixed = sum(_is_mixed(run, make(prime), prime) for prime in primes)
     return 2 * num_mixed > len(primes)
 
@@ -75,6 +75,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch leaves
     def __init__(self, rows: Iterable[Tensor], count: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call] # torch leaves it untyped
         self._count = count
+        self.sizes: set[int] = set()  # of all tensors
         self._mixed = TensorMarks()  # False for what depends on rows and is apart
         for value in rows:
             self._mixed.set(value, False)
@@ -88,12 +89,20 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch leaves
         operands = tensors_in((args, kwargs))
         sides = [self._sides(value) for value in operands if self._depends(value)]
         name = func._schema.name.removeprefix("aten::").removesuffix("_")
-        mixes = any(map(self.is_mixed, operands)) or self._mixes_along(name, args)
+        along = self._mixes_along(name, args, kwargs or {})
+        mixes = any(map(self.is_mixed, operands)) or along
         out = func(*args, **(kwargs or {}))
+        self.sizes.update(
+            side
+            for value in (*operands, *tensors_in(out))
+            if not value.is_nested
+            for side in value.shape
+        )
         if sides and name not in _SHAPE_ONLY:
             for value in tensors_in(out):
-                has_changed = max(sides) > 0 and self._sides(value) not in (1, *sides)
-                is_lost = max(sides) > 0 and self._sides(value) == 0
+                # A buffer of another size that rows were written to has no dimension of rows any more.
+                is_lost = min(sides) == 0 or self._sides(value) == 0
+                has_changed = self._sides(value) not in (1, *sides)
                 changed = mixes or (value.numel() > 0 and (has_changed or is_lost))
                 self._mixed.set(value, changed or self.is_mixed(value))
             if func._schema.is_mutable:
@@ -109,27 +118,33 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch leaves
 
     def _sides(self, value: Tensor) -> int:
         """Return how many dimensions of a tensor are those of rows."""
+        if value.is_nested:
+            return 1
         return sum(side > 0 and side % self._count == 0 for side in value.shape)
 
-    def _mixes_along(self, name: str, args: Any) -> bool:
+    def _mixes_along(self, name: str, args: Any, kwargs: Mapping[str, Any]) -> bool:
         """Return whether an operation that keeps its shape works along the dimension of the rows."""
-        if name == "index":
-            chosen = enumerate(args[1])
-            return self._depends(args[0]) and any(
-                index is not None and self._depends(index) and self._is_of_rows(args[0], dim)
-                for dim, index in chosen
-            )
-        place = 2 if name == "roll" else 1
-        if name not in _ALONG or len(args) <= place:
+        if not args or not isinstance(args[0], Tensor) or not self._depends(args[0]):
             return False
-        dims = args[place] if isinstance(args[place], list | tuple) else [args[place]]
-        is_along = isinstance(args[0], Tensor) and any(
-            isinstance(dim, int) and self._is_of_rows(args[0], dim) for dim in dims
-        )
-        if not is_along or name not in _BY_INDEX:
-            return is_along
+        if name == "index":
+            return any(
+                index is not None and self._depends(index) and self._is_of_rows(args[0], dim)
+                for dim, index in enumerate(args[1])
+            )
+        if name not in _ALONG:
+            return False
+        place = 2 if name in _DIM_IS_THIRD else 1
+        given = args[place] if len(args) > place else kwargs.get("dim", kwargs.get("dims"))
+        dims = given if isinstance(given, list | tuple) else [-1 if given is None else given]
+        if name == "roll" and not given:  # of all elements
+            return True
+        if not any(isinstance(dim, int) and self._is_of_rows(args[0], dim) for dim in dims):
+            return False
+        if name not in _BY_INDEX:
+            return True
         # An index that does not depend on rows moves them in a fixed way, which bits show.
-        return len(args) > 2 and isinstance(args[2], Tensor) and self._depends(args[2])
+        index = args[2] if len(args) > 2 else kwargs.get("index")
+        return isinstance(index, Tensor) and self._depends(index)
 
     def _is_of_rows(self, value: Tensor, dim: int) -> bool:
         return value.dim() > 0 and value.shape[dim] % self._count == 0

@@ -214,8 +214,7 @@ class LocalityGuard:
     def _mixes_rows(self, shapes: MicrobatchShapes) -> bool:
         """Return whether something is computed from several units at once, though values did not show it."""
         encoder, objective = self._encoder, self._objective
-        sizes = {side for value in objective.module.parameters() for side in value.shape}
-        if mixes_rows(objective.values, self._loss_inputs, sizes):
+        if mixes_rows(objective.values, self._loss_inputs):
             return True
         if isinstance(encoder, TextEncoder):  # models of transformers; their rows were compared
             return False
@@ -226,7 +225,7 @@ class LocalityGuard:
             table = self._rows.table
             return encoder.synthetic_rows(table, count, length=length, generator=generator)
 
-        return mixes_rows(lambda **given: encoder.embed(given), rows, {*sizes, length})
+        return mixes_rows(lambda **given: encoder.embed(given), rows)
 
     def _loss_inputs(self, units: int) -> dict[str, Tensor]:
         """Return public random arguments of the loss."""
