@@ -12,7 +12,6 @@ from reldp.errors import InputError, RunError
 from reldp.graph import EntityGraph
 from reldp.noise import Streams
 from reldp.training import guard
-from reldp.training.step import PrivateStep
 from tests.encoders.tiny import SENTENCE, write_model
 from tests.training.small import make_step, small_encoder, small_parts, small_plan
 
@@ -368,44 +367,3 @@ def test_a_public_unit_of_a_module_that_mixes_rows_differs_between_processes():
         for rank in range(3)
     ]
     assert len({*found}) == 3
-
-
-def filled(x):
-    known = x != -1
-    return torch.where(known, x, (x * known).sum(0) / known.sum(0).clamp(min=1))
-
-
-def in_use(x):
-    return x * (x != -1).all(0)
-
-
-def false_negatives(embeddings, batch):
-    """Leaves out negatives that are the partner in another tuple."""
-    anchor, partner, negatives = embeddings[:, :1], embeddings[:, 1:2], embeddings[:, 2:]
-    scores = (anchor * partner).sum(-1), (anchor * negatives).sum(-1)
-    distances = torch.cdist(negatives.detach().flatten(0, 1), partner.detach()[:, 0])
-    known = (distances < 1e-6).any(1).view(scores[1].shape)
-    return nn.functional.softplus(scores[1] - scores[0]).masked_fill(batch.mask | known, 0.0)
-
-
-@pytest.mark.parametrize("what", [filled, in_use])
-def test_units_are_alone_where_a_row_may_take_something_from_other_rows(what):
-    """Unknown numbers that become the mean of the batch, for example: random rows have no unknown numbers."""
-    step = opened(lambda inner: Shaped(inner, what))
-    assert set(step._shapes.layouts.values()) == {"single"}
-    step.close()
-
-
-def test_units_are_alone_where_a_loss_looks_for_entities_of_other_tuples():
-    _, capped, plan = small_parts()
-    step = PrivateStep(small_encoder(), capped, plan, loss=false_negatives)
-    step.prepare()
-    assert set(step._shapes.layouts.values()) == {"single"}
-
-
-@pytest.mark.parametrize("loss", ["infonce", "hinge", "logistic", "triplet"])
-def test_losses_and_encoders_of_this_package_need_no_units_alone(loss):
-    _, capped, plan = small_parts()
-    step = PrivateStep(small_encoder(), capped, plan, loss=loss)
-    step.prepare()
-    assert set(step._shapes.layouts.values()) != {"single"}

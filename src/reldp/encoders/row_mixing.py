@@ -142,7 +142,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch leaves
             return False
         if name not in _BY_INDEX:
             return True
-        # An index that does not depend on rows moves them in a fixed way, which bits show.
+        # An index that does not depend on rows moves them in a fixed way, which bits show if every row takes it.
         index = args[2] if len(args) > 2 else kwargs.get("index")
         return isinstance(index, Tensor) and self._depends(index)
 

@@ -96,7 +96,8 @@ class LocalityGuard:
         with _public_weights(self._objective.parameters, self._objective.start):
             layouts = LAYOUTS[-1:] if self._decides_by_values(shapes) else LAYOUTS
             chosen = checked = find_layouts(shapes, self._run, self._make, layouts)
-            if layouts is LAYOUTS and self._mixes_rows(shapes):
+            are_alone = all(checked.shape_of(n).units == 1 for n in checked.lengths())
+            if not are_alone and self._mixes_rows(shapes):
                 chosen = find_layouts(shapes, self._run, self._make, LAYOUTS[-1:])
             self._objective.remember_encoder()  # a module may keep what it computes once for a shape
             self.frozen.note()
@@ -212,7 +213,16 @@ class LocalityGuard:
         return depends_on_values(self._objective.values, self._loss_inputs(2))
 
     def _mixes_rows(self, shapes: MicrobatchShapes) -> bool:
-        """Return whether something is computed from several units at once, though values did not show it."""
+        """Return whether something is computed from several units at once, though values did not show it.
+
+        Also if that stays open, because a module does not run on other numbers of rows.
+        """
+        try:
+            return self._shows_mixing(shapes)
+        except Exception:  # whatever the code of a user's own raises
+            return True
+
+    def _shows_mixing(self, shapes: MicrobatchShapes) -> bool:
         encoder, objective = self._encoder, self._objective
         if mixes_rows(objective.values, self._loss_inputs):
             return True
